@@ -7,6 +7,7 @@ mod device;
 mod plan;
 #[cfg(target_os = "linux")]
 mod serve;
+mod vssd;
 
 use std::path::PathBuf;
 
@@ -25,6 +26,11 @@ pub(crate) use device::{
 pub(crate) use plan::PlanArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use serve::{CheckArgs, ListenArg, PasswordArgs, ServeArgs, hash, listen, sockets};
+
+pub(crate) use vssd::{
+    CreateArgs, DeleteArgs, ExerciseArgs, FormatArgs as VssdFormatArgs, ImageArgs, KindArg,
+    LookArgs, OutputArgs as VssdOutputArgs, SwapArgs, VssdCommand,
+};
 
 /// A flash cache that shelves data by lifetime, and the tools to see what that saves.
 #[derive(Debug, Parser)]
@@ -53,6 +59,8 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     #[command(subcommand)]
     Device(DeviceCommand),
+    #[command(subcommand)]
+    Vssd(VssdCommand),
 }
 
 /// Replay a trace or a built-in workload through the cache, with and without placement.

@@ -18,6 +18,7 @@ mod replay;
 #[cfg(target_os = "linux")]
 mod serve;
 mod table;
+mod vssd;
 mod workload;
 
 use std::process::ExitCode;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Lab(command) => lab::run(&command),
         #[cfg(target_os = "linux")]
         Command::Device(command) => device::run(&command),
+        Command::Vssd(command) => vssd::run(&command),
     };
     match ended {
         Ok(Ending::Complete) => ExitCode::SUCCESS,

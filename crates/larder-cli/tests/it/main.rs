@@ -24,4 +24,5 @@ mod serve_command;
 #[cfg(target_os = "linux")]
 mod serve_protected;
 mod streams;
+mod vssd_command;
 mod workload_command;

@@ -8,8 +8,8 @@ use super::die::{DieCounters, DieState, DieView};
 use super::free::{FreeBlocks, Wanted};
 use crate::error::{Error, ErrorKind};
 use crate::nand::{
-    BlockIndex, ChannelIndex, DieIndex, Health, Medium, NandGeometry, PageIndex, PhysicalOp,
-    ProgramFailures, Tag,
+    BlockIndex, ChannelIndex, DieIndex, Endurance, Health, Medium, NandGeometry, PageIndex,
+    PhysicalOp, ProgramFailures, Tag,
 };
 
 /// An open-channel drive. It takes no time at all.
@@ -26,6 +26,8 @@ pub struct RawSsd {
     /// Blocks of each die that take the place of those that fail.
     pub(super) spare: u32,
     pub(super) level_threshold: u32,
+    /// Erases that a block is rated for.
+    rated_erases: Option<u32>,
     /// By block: whether it is in the hands of the host.
     pub(super) allocated: Vec<bool>,
     /// Of allocated blocks without a page: the tag that the first program writes.
@@ -69,6 +71,10 @@ impl RawSsd {
             dies,
             spare: config.spare_blocks(),
             level_threshold: config.level_threshold,
+            rated_erases: match config.endurance {
+                Endurance::Rated { rated, .. } => Some(rated),
+                Endurance::Unlimited | Endurance::Planned(_) => None,
+            },
             free: FreeBlocks::find(&geometry, |block| {
                 let entry = medium.block(block);
                 (entry.health == Health::Good).then_some(entry.erases)
@@ -131,6 +137,11 @@ impl RawSsd {
     /// Whether a word is kept beside each page ([`RawConfig::page_words`]).
     pub fn keeps_words(&self) -> bool {
         self.medium.out_of_band_bytes() > 0
+    }
+
+    /// Erases that each block is rated for; `None` if the endurance does not say.
+    pub fn rated_erases(&self) -> Option<u32> {
+        self.rated_erases
     }
 
     /// Pages that were programmed since the drive was made, by hosts and by moves.

@@ -399,6 +399,11 @@ impl<I: Images> Vssds<I> {
         self.free.count_free(isolation, &wear)
     }
 
+    /// What is promised of each kind of unit.
+    pub fn throughputs(&self) -> Throughputs {
+        self.state.throughputs
+    }
+
     /// What tells this array from others.
     pub fn identity(&self) -> [u8; 16] {
         self.journal.identity()

@@ -2,6 +2,7 @@
 
 use super::array::Vssds;
 use super::images::Images;
+use super::levelling::UnitWear;
 use crate::nand::{ChannelIndex, DieIndex};
 
 /// Wear of a channel or a die.
@@ -45,5 +46,20 @@ impl<I: Images> Vssds<I> {
             })
         };
         (0..array.channels).map(of_channel).collect()
+    }
+
+    /// The channels of `drive` as rules of levelling see them. Rates are those since dies of the drive were exchanged
+    /// last: of whom nothing was erased since, nothing is known if that holds of all.
+    #[allow(clippy::cast_precision_loss)] // a share needs no more than 52 bits
+    pub fn channel_units(&self, drive: u32) -> Vec<UnitWear> {
+        let wear = self.channel_wear(drive);
+        let since = |unit: &WearSinceSwap| unit.erased_bytes / self.block_bytes();
+        let all: u64 = wear.iter().map(since).sum();
+        let unit = |unit: &WearSinceSwap| UnitWear {
+            erases: unit.erases,
+            since_turn: since(unit),
+            rate: (all > 0).then(|| since(unit) as f64 / all as f64),
+        };
+        wear.iter().map(unit).collect()
     }
 }

@@ -95,8 +95,9 @@ impl Trigger {
         }
     }
 
-    /// Erases of a turn when the most worn unit has erased `erases_max`; `None` for periods.
-    pub(super) fn threshold(&self, erases_max: u64) -> Option<u64> {
+    /// Blocks that a unit erases until it has a turn, when the most worn one has erased `erases_max`; `None` for
+    /// periods.
+    pub fn threshold(&self, erases_max: u64) -> Option<u64> {
         let Self::Erases { gamma, taper } = *self else { return None };
         let Some(Taper { rated_erases, gamma_min }) = taper else { return Some(gamma) };
         let left = rated_erases.saturating_sub(erases_max);

@@ -1,0 +1,227 @@
+//! What `larder vssd` can be asked.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::{positive_size, size};
+
+/// Virtual SSDs: tenants on channels and dies of their own, in a model image that outlives the command.
+///
+/// An image is a file with drives of the model and all that their media hold. A vSSD has units of them: whole
+/// channels, whole dies, or quarters of dies that others use too. `exercise` lets a tenant write, `wear` shows
+/// what that does to the channels, and `swap` lets two of them exchange their tenants.
+///
+/// A command that is killed leaves the image as a loss of power leaves a drive: what it had acknowledged is there.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "EXAMPLES:
+  larder vssd format --image m.img --channels 8 --dies 2 --endurance 100
+  larder vssd create --image m.img --isolation channel --capacity 100M
+  larder vssd create --image m.img --isolation software --weight 3 --mb-s 20
+  larder vssd list --image m.img
+  larder vssd exercise --image m.img 0 --bytes 2G      writes and frees blocks of vSSD 0
+  larder vssd wear --image m.img                       who sits where, and how worn it is
+  larder vssd swap --image m.img                       what the pair rule would exchange
+  larder vssd swap --image m.img --yes                 does it, block by block; Ctrl-C and go on later
+  larder vssd fsck --image m.img
+  larder vssd delete --image m.img 0 --destroy-data")]
+pub(crate) enum VssdCommand {
+    Format(FormatArgs),
+    Create(CreateArgs),
+    List(LookArgs),
+    Delete(DeleteArgs),
+    Wear(LookArgs),
+    Swap(SwapArgs),
+    Exercise(ExerciseArgs),
+    Fsck(LookArgs),
+}
+
+/// Make an image of fresh drives.
+#[derive(Debug, Args)]
+pub(crate) struct FormatArgs {
+    #[command(flatten)]
+    pub(crate) image: ImageArgs,
+
+    /// Drives, all alike
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) drives: u32,
+
+    /// Channels of each drive
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub(crate) channels: u32,
+
+    /// Dies of each channel
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) dies: u32,
+
+    /// Blocks of each die; a hundredth of them, at least one, is its spare
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    pub(crate) blocks: u32,
+
+    /// Size of a block, which is erased at once
+    #[arg(long, value_name = "SIZE", default_value = "512K", value_parser = positive_size)]
+    pub(crate) block_size: u64,
+
+    /// What a die programs at once
+    #[arg(long, value_name = "SIZE", default_value = "32K", value_parser = positive_size)]
+    pub(crate) stripe: u64,
+
+    /// Erases that a block is rated for; it lasts at most twice as long. 0: it never fails
+    #[arg(long, value_name = "N", default_value_t = 3000)]
+    pub(crate) endurance: u32,
+
+    /// What a channel is promised to do, in MB/s
+    #[arg(long, value_name = "MB/S", default_value_t = 400)]
+    pub(crate) channel_mb_s: u32,
+
+    /// What a die is promised to do [default: its part of the channel's]
+    #[arg(long, value_name = "MB/S")]
+    pub(crate) die_mb_s: Option<u32>,
+
+    /// What a quarter of a die is promised to do [default: a quarter of the die's]
+    #[arg(long, value_name = "MB/S")]
+    pub(crate) quarter_mb_s: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Make a vSSD of as many units as its throughput or its capacity takes.
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    #[command(flatten)]
+    pub(crate) image: ImageArgs,
+
+    /// What it shares with others
+    #[arg(long, value_enum)]
+    pub(crate) isolation: KindArg,
+
+    /// Its share of the time of its dies beside the weights of others, with --isolation software
+    /// [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) weight: Option<u32>,
+
+    /// Throughput that it asks for, in MB/s; 0: none in particular
+    #[arg(long, value_name = "MB/S", default_value_t = 0)]
+    pub(crate) mb_s: u32,
+
+    /// Bytes that it asks for [default: what the throughput takes, at least a unit]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) capacity: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// End a vSSD, and give its units to others.
+#[derive(Debug, Args)]
+pub(crate) struct DeleteArgs {
+    #[command(flatten)]
+    pub(crate) image: ImageArgs,
+
+    /// Number of the vSSD
+    #[arg(value_name = "VSSD")]
+    pub(crate) vssd: u32,
+
+    /// Let go of the blocks that it still has
+    #[arg(long)]
+    pub(crate) destroy_data: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Exchange what two channels hold, so that they wear out together.
+///
+/// Says which pair gains most, by the pair rule, and whether its turn has come. With --yes it is exchanged, one
+/// part of a block at a time. An exchange that was cut short goes on with the next --yes.
+#[derive(Debug, Args)]
+pub(crate) struct SwapArgs {
+    #[command(flatten)]
+    pub(crate) image: ImageArgs,
+
+    /// Which drive
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) drive: u32,
+
+    /// Exchange these two, whatever the rule says
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 2, conflicts_with = "back")]
+    pub(crate) channels: Vec<u32>,
+
+    /// Give up the exchange that was begun, and bring back what has moved
+    #[arg(long, requires = "yes")]
+    pub(crate) back: bool,
+
+    /// Do it, instead of saying what would be done
+    #[arg(long)]
+    pub(crate) yes: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Let a tenant write: blocks are filled, read back and compared, and the oldest are freed.
+#[derive(Debug, Args)]
+pub(crate) struct ExerciseArgs {
+    #[command(flatten)]
+    pub(crate) image: ImageArgs,
+
+    /// Number of the vSSD
+    #[arg(value_name = "VSSD")]
+    pub(crate) vssd: u32,
+
+    /// Bytes to write
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = positive_size)]
+    pub(crate) bytes: u64,
+
+    /// Bytes of an append; whole pages of 4096
+    #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = positive_size)]
+    pub(crate) append: u64,
+
+    /// Blocks that it keeps, in percent of those that it can have
+    #[arg(long, value_name = "PCT", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub(crate) keep: u64,
+
+    /// Seed of the bytes
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Look at an image, and change nothing in it that a tenant knows of.
+#[derive(Debug, Args)]
+pub(crate) struct LookArgs {
+    #[command(flatten)]
+    pub(crate) image: ImageArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImageArgs {
+    /// The model image
+    #[arg(long, value_name = "FILE")]
+    pub(crate) image: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// Write the result as JSON to FILE, or to standard output for "-"
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KindArg {
+    /// Nothing: whole channels
+    Channel,
+    /// Channels: whole dies
+    Die,
+    /// Quarters of dies; each tenant of a die has its share of the die's time
+    Software,
+    /// Quarters of dies, and nobody divides their time
+    None,
+}

@@ -1,0 +1,144 @@
+//! `larder vssd exercise`: a tenant that writes, so that there is wear to look at.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use larder_device::blocks::VssdBlocks;
+use larder_device::{BlockId, BlockStore, IoBuffer, Stream};
+use larder_lab::Error;
+use serde::Serialize;
+
+use super::image::{known, open, refused};
+use super::output::{deliver, human, json_target};
+use crate::args::ExerciseArgs;
+use crate::bars;
+use crate::ending::Ending;
+
+#[derive(Debug, Default, Serialize)]
+struct Exercised {
+    vssd: u32,
+    appended_bytes: u64,
+    compared_bytes: u64,
+    allocated_blocks: u64,
+    freed_blocks: u64,
+    /// What went to the media for it, moves of failed blocks among it.
+    media_written_bytes: Option<u64>,
+}
+
+pub(super) fn run(arguments: &ExerciseArgs) -> Result<Ending, Error> {
+    let json = json_target(&arguments.output)?;
+    let (array, _) = open(&arguments.image)?;
+    let id = known(&array, arguments.vssd)?;
+    let store = array.store(id).map_err(|error| refused("vSSD", &error))?;
+    let page = u64::from(store.info().page_bytes);
+    if !arguments.append.is_multiple_of(page) || arguments.append > store.info().block_bytes {
+        let block = store.info().block_bytes;
+        return Err(Error::usage(format!(
+            "--append {}: must be pages of {page} bytes, and at most a block, {block}",
+            arguments.append
+        )));
+    }
+    let appended = AtomicU64::new(0);
+    #[allow(clippy::cast_precision_loss)]
+    let share = || {
+        let appended = appended.load(Ordering::Relaxed);
+        (appended as f64 / arguments.bytes as f64, human(appended))
+    };
+    let mut exercise =
+        Exercise { store: &store, arguments, done: Exercised::default(), appended: &appended };
+    bars::watch_share("exercise", &share, || exercise.run())?;
+    let mut done = exercise.done;
+    done.vssd = id.0;
+    done.media_written_bytes = store.stats().media_written_bytes;
+    array.sync().map_err(|error| refused("image", &error))?;
+    let text = format!(
+        "vSSD {}: {} appended, {} read back and compared, {} blocks allocated, {} freed\n",
+        done.vssd,
+        human(done.appended_bytes),
+        human(done.compared_bytes),
+        done.allocated_blocks,
+        done.freed_blocks
+    );
+    deliver(json, &text, &done)?;
+    Ok(Ending::Complete)
+}
+
+struct Exercise<'a> {
+    store: &'a VssdBlocks,
+    arguments: &'a ExerciseArgs,
+    done: Exercised,
+    appended: &'a AtomicU64,
+}
+
+impl Exercise<'_> {
+    fn run(&mut self) -> Result<(), Error> {
+        let keep = (self.store.info().blocks * self.arguments.keep / 100).max(1);
+        while self.done.appended_bytes < self.arguments.bytes {
+            // The oldest first: numbers grow.
+            let listed = self.store.list();
+            let open = listed.last().filter(|state| {
+                state.written_bytes < self.store.info().block_bytes && !state.closed
+            });
+            let open = open.map(|state| (state.block, state.tag, state.written_bytes));
+            let (block, tag, written) = match open {
+                Some(open) => open,
+                None => {
+                    let over = (listed.len() as u64 + 1).saturating_sub(keep);
+                    for state in listed.iter().take(usize::try_from(over).unwrap_or(usize::MAX)) {
+                        let freed = self.store.free(state.block).wait();
+                        freed.map_err(|failure| refused("freeing", &failure.error))?;
+                        self.done.freed_blocks += 1;
+                    }
+                    let tag = self.arguments.seed;
+                    let block = self.store.alloc(Stream::DEFAULT, tag).wait();
+                    self.done.allocated_blocks += 1;
+                    (block.map_err(|error| refused("allocation", &error))?, tag, 0)
+                }
+            };
+            self.fill(block, tag, written)?;
+        }
+        Ok(())
+    }
+
+    /// Fills a block to its end, or as far as there is something to write; and compares it.
+    fn fill(&mut self, block: BlockId, tag: u64, mut at: u64) -> Result<(), Error> {
+        let begin = at;
+        let end = self.store.info().block_bytes;
+        while at < end && self.done.appended_bytes < self.arguments.bytes {
+            let bytes = self.arguments.append.min(end - at);
+            let buffer = content(block, tag, at, bytes);
+            let append = self.store.append(block, at, buffer).wait();
+            append.map_err(|failure| refused("append", &failure.error))?;
+            at += bytes;
+            self.done.appended_bytes += bytes;
+            self.appended.store(self.done.appended_bytes, Ordering::Relaxed);
+        }
+        if at > begin {
+            self.compare(block, tag, begin, at - begin)?;
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, block: BlockId, tag: u64, at: u64, bytes: u64) -> Result<(), Error> {
+        let expected = content(block, tag, at, bytes);
+        let read = self.store.read(block, at, IoBuffer::zeroed(expected.len())).wait();
+        let read = read.map_err(|failure| refused("read", &failure.error))?;
+        if read.as_slice() != expected.as_slice() {
+            return Err(Error::run(format!("block {block} has other bytes than were appended")));
+        }
+        self.done.compared_bytes += bytes;
+        Ok(())
+    }
+}
+
+/// Bytes that tell their place: block, seed and offset of each 8.
+fn content(block: BlockId, seed: u64, at: u64, bytes: u64) -> IoBuffer {
+    let mut buffer = IoBuffer::zeroed(usize::try_from(bytes).unwrap_or(0));
+    let mut place = at;
+    for word in buffer.as_mut_slice().chunks_exact_mut(8) {
+        let mixed =
+            (block.number() ^ seed.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ place;
+        word.copy_from_slice(&mixed.to_le_bytes());
+        place += 8;
+    }
+    buffer
+}

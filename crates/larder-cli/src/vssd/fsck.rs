@@ -1,0 +1,62 @@
+//! `larder vssd fsck`.
+
+use larder_lab::Error;
+use serde::Serialize;
+
+use super::image::{open, refused};
+use super::output::{count, deliver, json_target};
+use crate::args::LookArgs;
+use crate::ending::Ending;
+
+#[derive(Debug, Serialize)]
+struct Fsck {
+    vssds: u64,
+    blocks: u64,
+    pages: u64,
+    parts: u64,
+    /// Physical blocks that were nobody's, and are erased now.
+    erased: u64,
+    /// Blocks of which a part in the middle was missing.
+    cut_off: u64,
+    wrong: Vec<String>,
+}
+
+/// Opens an image, reads every page, and compares map and drives.
+pub(super) fn run(arguments: &LookArgs) -> Result<Ending, Error> {
+    let json = json_target(&arguments.output)?;
+    let (array, recovered) = open(&arguments.image)?;
+    let verified = array.verify().map_err(|error| refused("fsck", &error))?;
+    let fsck = Fsck {
+        vssds: recovered.vssds,
+        blocks: verified.blocks,
+        pages: verified.pages,
+        parts: recovered.parts,
+        erased: recovered.erased,
+        cut_off: recovered.cut_off,
+        wrong: verified.wrong,
+    };
+    let mut text = format!(
+        "{} vSSDs, {} blocks in {} parts, {} pages read and compared\n{} blocks were nobody's and are erased\n",
+        fsck.vssds,
+        count(fsck.blocks),
+        count(fsck.parts),
+        count(fsck.pages),
+        count(fsck.erased)
+    );
+    if fsck.cut_off > 0 {
+        text += &format!("{} blocks had a gap, and end in front of it now\n", fsck.cut_off);
+    }
+    for wrong in &fsck.wrong {
+        text += &format!("wrong: {wrong}\n");
+    }
+    let found = fsck.wrong.len() as u64 + fsck.cut_off;
+    if found == 0 {
+        text += "all is as it should be\n";
+    }
+    deliver(json, &text, &fsck)?;
+    if found > 0 {
+        let path = arguments.image.image.display();
+        return Err(Error::run(format!("--image {path}: {found} things are wrong")));
+    }
+    Ok(Ending::Complete)
+}

@@ -1,0 +1,52 @@
+//! The image of a command, and errors of it with what can be done.
+
+use std::path::Path;
+
+use larder_device::ErrorKind;
+use larder_device::blocks::VssdArray;
+use larder_device::blocks::vssd::ImageFile;
+use larder_lab::Error;
+use larder_ssd::vssd::{Recovered, VssdId};
+
+use crate::args::ImageArgs;
+
+/// The array in an image, and what was found in it.
+pub(super) fn open(arguments: &ImageArgs) -> Result<(VssdArray, Recovered), Error> {
+    let path = &arguments.image;
+    let file = ImageFile::open(path).map_err(|error| named(path, &error))?;
+    VssdArray::open_image(file).map_err(|error| named(path, &error))
+}
+
+/// An error of the image, with what can be done about it where the error does not say.
+pub(super) fn named(path: &Path, error: &larder_device::Error) -> Error {
+    let fix = if !path.exists() { "; make one by `larder vssd format`" } else { "" };
+    let named = error.to_string();
+    let in_front = if named.contains(&path.display().to_string()) {
+        String::new()
+    } else {
+        format!("{}: ", path.display())
+    };
+    Error::run(format!("--image: {in_front}{named}{fix}"))
+}
+
+/// What the array refuses.
+pub(super) fn refused(what: &str, error: &larder_device::Error) -> Error {
+    match error.kind() {
+        // Questions that cannot be answered, not failures.
+        ErrorKind::Setup | ErrorKind::OutOfRange => Error::usage(format!("{what}: {error}")),
+        _ => Error::run(format!("{what}: {error}")),
+    }
+}
+
+/// The vSSD of this number.
+pub(super) fn known(array: &VssdArray, vssd: u32) -> Result<VssdId, Error> {
+    let ids: Vec<u32> = array.list().iter().map(|info| info.id.0).collect();
+    if ids.contains(&vssd) {
+        return Ok(VssdId(vssd));
+    }
+    let there = match ids[..] {
+        [] => "there is none; make one by `larder vssd create`".to_owned(),
+        _ => format!("there are {}", ids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
+    };
+    Err(Error::usage(format!("vSSD {vssd}: no such vSSD; {there}")))
+}

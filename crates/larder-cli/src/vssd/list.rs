@@ -1,0 +1,97 @@
+//! `larder vssd list`.
+
+use larder_lab::Error;
+use larder_ssd::vssd::Isolation;
+use serde::Serialize;
+
+use super::image::{open, refused};
+use super::output::{deliver, human, json_target};
+use super::tenants::Tenant;
+use crate::args::LookArgs;
+use crate::ending::Ending;
+
+#[derive(Debug, Serialize)]
+struct List {
+    vssds: Vec<Tenant>,
+    free: Vec<Free>,
+}
+
+#[derive(Debug, Serialize)]
+struct Free {
+    unit: &'static str,
+    units: u32,
+    /// Bytes of each.
+    unit_bytes: u64,
+    /// MB/s of each.
+    unit_mb_s: u32,
+}
+
+pub(super) fn run(arguments: &LookArgs) -> Result<Ending, Error> {
+    let json = json_target(&arguments.output)?;
+    let (array, _) = open(&arguments.image)?;
+    let kinds = [
+        ("channel", Isolation::Channel),
+        ("die", Isolation::Die),
+        ("quarter of a die", Isolation::None),
+    ];
+    let free = array.look(|array| {
+        let rates = array.throughputs();
+        let of = |(unit, isolation)| Free {
+            unit,
+            units: array.free_units(isolation),
+            unit_bytes: array.unit_bytes(isolation),
+            unit_mb_s: match isolation {
+                Isolation::Channel => rates.channel_mb_s,
+                Isolation::Die => rates.die_mb_s,
+                Isolation::Software { .. } | Isolation::None => rates.soft_plane_mb_s,
+            },
+        };
+        kinds.map(of)
+    });
+    let free = free.map_err(|error| refused("list", &error))?.into();
+    let list = List { vssds: Tenant::all(&array)?, free };
+    deliver(json, &render(&list), &list)?;
+    Ok(Ending::Complete)
+}
+
+fn render(list: &List) -> String {
+    let mut text = format!(
+        "{:>4}  {:10}{:12}{:>6}  {:18}{:>7}{:>7}{:>12}{:>13}{:>13}  STATE\n",
+        "VSSD",
+        "ISOLATION",
+        "RUNG",
+        "UNITS",
+        "UNIT",
+        "BLOCKS",
+        "USED",
+        "BLOCK",
+        "CAPACITY",
+        "WRITTEN"
+    );
+    if list.vssds.is_empty() {
+        text = "there is no vSSD; make one by `larder vssd create`\n".to_owned();
+    }
+    for tenant in &list.vssds {
+        let isolation = match tenant.weight {
+            Some(weight) => format!("{} {weight}", tenant.isolation),
+            None => tenant.isolation.clone(),
+        };
+        text += &format!(
+            "{:>4}  {isolation:10}{:12}{:>6}  {:18}{:>7}{:>7}{:>12}{:>13}{:>13}  {}\n",
+            tenant.vssd,
+            tenant.rung,
+            tenant.units,
+            tenant.unit,
+            tenant.blocks,
+            tenant.allocated,
+            human(tenant.block_bytes),
+            human(tenant.capacity_bytes),
+            human(tenant.written_bytes),
+            if tenant.read_only { "read-only" } else { "good" }
+        );
+    }
+    for Free { unit, units, unit_bytes, unit_mb_s } in &list.free {
+        text += &format!("free: {units} × {unit} of {} and {unit_mb_s} MB/s\n", human(*unit_bytes));
+    }
+    text
+}

@@ -1,0 +1,29 @@
+//! `larder vssd`.
+
+mod exercise;
+mod fsck;
+mod image;
+mod list;
+mod make;
+mod output;
+mod swap;
+mod tenants;
+mod wear;
+
+use larder_lab::Error;
+
+use crate::args::VssdCommand;
+use crate::ending::Ending;
+
+pub(crate) fn run(command: &VssdCommand) -> Result<Ending, Error> {
+    match command {
+        VssdCommand::Format(arguments) => make::format(arguments),
+        VssdCommand::Create(arguments) => make::create(arguments),
+        VssdCommand::Delete(arguments) => make::delete(arguments),
+        VssdCommand::List(arguments) => list::run(arguments),
+        VssdCommand::Wear(arguments) => wear::run(arguments),
+        VssdCommand::Swap(arguments) => swap::run(arguments),
+        VssdCommand::Exercise(arguments) => exercise::run(arguments),
+        VssdCommand::Fsck(arguments) => fsck::run(arguments),
+    }
+}

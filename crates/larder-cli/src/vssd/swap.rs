@@ -1,0 +1,226 @@
+//! `larder vssd swap`: which channels should exchange their tenants, and the exchange.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use larder_device::blocks::VssdArray;
+use larder_lab::Error;
+use larder_ssd::nand::{ChannelIndex, DieArray};
+use larder_ssd::vssd::levelling::{PairRule, SwapRule, Trigger};
+use larder_ssd::vssd::{Swap, channel_pairs};
+use serde::Serialize;
+
+use super::image::{open, refused};
+use super::output::{count, deliver, json_target};
+use crate::args::SwapArgs;
+use crate::bars;
+use crate::ending::Ending;
+
+#[derive(Debug, Serialize)]
+struct Swapped {
+    drive: u32,
+    /// An exchange was under way when the command began.
+    resumed: bool,
+    /// What the pair rule chooses, the worn one first.
+    chosen: Option<[u32; 2]>,
+    /// Blocks that a channel erases until it has a turn.
+    gamma: Option<u64>,
+    /// The turn has come.
+    due: bool,
+    /// Parts of blocks that moved now.
+    moved_parts: u64,
+    moved_pages: u64,
+    /// Nothing is being exchanged any more.
+    done: bool,
+}
+
+pub(super) fn run(arguments: &SwapArgs) -> Result<Ending, Error> {
+    let json = json_target(&arguments.output)?;
+    let (array, _) = open(&arguments.image)?;
+    let Some(advice) = advice(&array, arguments.drive)? else {
+        let fix = "`larder vssd wear` says which there are";
+        return Err(Error::usage(format!("--drive {}: no such drive; {fix}", arguments.drive)));
+    };
+    let Advice { chosen, gamma, due, parts, dies, under_way } = advice;
+    let mut swapped = Swapped {
+        drive: arguments.drive,
+        resumed: under_way,
+        chosen,
+        gamma,
+        due,
+        moved_parts: 0,
+        moved_pages: 0,
+        done: !under_way,
+    };
+    let wanted = match arguments.channels[..] {
+        [a, b] => Some([a, b]),
+        _ => chosen,
+    };
+    let mut text = swapped.advise(wanted);
+    if !arguments.yes {
+        deliver(json, &text, &swapped)?;
+        return Ok(Ending::Complete);
+    }
+    if arguments.back && !under_way {
+        return Err(Error::usage("--back: no exchange is under way"));
+    }
+    begin(&array, arguments, wanted, dies, under_way)?;
+    if !under_way && wanted.is_none() {
+        deliver(json, &text, &swapped)?;
+        return Ok(Ending::Complete);
+    }
+    let ending = exchange(&array, parts, &mut swapped)?;
+    array.sync().map_err(|error| refused("image", &error))?;
+    text += &format!(
+        "{} parts of blocks moved, {} pages\n",
+        swapped.moved_parts,
+        count(swapped.moved_pages)
+    );
+    text += match (swapped.done, ending.is_some()) {
+        (true, _) => "done: nothing is being exchanged\n",
+        (false, true) => {
+            "not done: `larder vssd swap --yes` goes on, with --back it is taken back\n"
+        }
+        (false, false) => "not done: the dies are full; free a block and go on\n",
+    };
+    deliver(json, &text, &swapped)?;
+    Ok(if ending.is_some() { Ending::Interrupted } else { Ending::Complete })
+}
+
+struct Advice {
+    chosen: Option<[u32; 2]>,
+    gamma: Option<u64>,
+    due: bool,
+    /// Parts that an exchange may have to move, at most.
+    parts: u64,
+    dies: DieArray,
+    under_way: bool,
+}
+
+/// What the pair rule says of the channels of `drive`, as the lab uses it; `None` if there is no such drive.
+fn advice(array: &VssdArray, drive: u32) -> Result<Option<Advice>, Error> {
+    let advice = array.look(|array| {
+        let raw = array.drive(drive)?;
+        let geometry = raw.geometry();
+        let units = array.channel_units(drive);
+        let blocks =
+            u64::from(geometry.blocks_per_die) * u64::from(geometry.array.dies_per_channel);
+        let most = units.iter().map(|unit| unit.erases).max().unwrap_or(0);
+        let rated = raw.rated_erases().map(|rated| u64::from(rated) * blocks);
+        let trigger =
+            rated.and_then(|rated| Trigger::channels(geometry.array.channels, rated, blocks).ok());
+        let gamma = trigger.and_then(|trigger| trigger.threshold(most));
+        // Where drives last for ever, or not even for some migrations, a turn is as far away as it was long.
+        let busiest = units.iter().map(|unit| unit.since_turn).max().unwrap_or(0);
+        let rule = PairRule { migration_erases: blocks };
+        let chosen = rule.choose(&units, gamma.unwrap_or(busiest).max(busiest));
+        let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        Some(Advice {
+            chosen: chosen.map(|(a, b)| [number(a), number(b)]),
+            gamma,
+            due: gamma.is_some_and(|gamma| busiest >= gamma),
+            parts: 2 * blocks,
+            dies: geometry.array,
+            under_way: array.swap_under_way().is_some(),
+        })
+    });
+    advice.map_err(|error| refused("swap", &error))
+}
+
+impl Swapped {
+    fn advise(&self, wanted: Option<[u32; 2]>) -> String {
+        let mut text = String::new();
+        if self.resumed {
+            text += "an exchange is under way; --yes goes on with it, --back --yes takes it back\n";
+        }
+        text += &match self.chosen {
+            Some([a, b]) => format!("the pair rule exchanges channels {a} and {b}\n"),
+            None => {
+                "the pair rule exchanges nothing: no pair gains more than it costs\n".to_owned()
+            }
+        };
+        text += &match (self.gamma, self.due) {
+            (Some(gamma), true) => {
+                format!("its turn has come: {} erases since the last\n", count(gamma))
+            }
+            (Some(gamma), false) => {
+                format!("its turn comes when a channel has erased {} blocks\n", count(gamma))
+            }
+            (None, _) => {
+                "there are no turns: the endurance says nothing, or is too short for any\n"
+                    .to_owned()
+            }
+        };
+        if let (Some(wanted), false) = (wanted.filter(|_| wanted != self.chosen), self.resumed) {
+            text += &format!("channels {} and {} were asked for\n", wanted[0], wanted[1]);
+        }
+        text
+    }
+}
+
+fn begin(
+    array: &VssdArray,
+    arguments: &SwapArgs,
+    wanted: Option<[u32; 2]>,
+    dies: DieArray,
+    under_way: bool,
+) -> Result<(), Error> {
+    if arguments.back {
+        return array.swap_abandon().map_err(|error| refused("--back", &error));
+    }
+    if under_way {
+        return match arguments.channels[..] {
+            [] => Ok(()),
+            _ => Err(Error::run(
+                "--channels: an exchange is under way; end it first, or take it back",
+            )),
+        };
+    }
+    let Some([a, b]) = wanted else { return Ok(()) };
+    let pairs = channel_pairs(dies, ChannelIndex(a), ChannelIndex(b), None);
+    let pairs = pairs.map_err(|error| Error::usage(format!("--channels {a},{b}: {error}")))?;
+    let begun = array.swap_begin(arguments.drive, &pairs);
+    begun.map_err(|error| refused(&format!("--channels {a},{b}"), &error))
+}
+
+/// Moves until nothing is left, no die has room, or somebody interrupts; then that is said.
+fn exchange(array: &VssdArray, parts: u64, swapped: &mut Swapped) -> Result<Option<()>, Error> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let handler = {
+        let stop = Arc::clone(&stop);
+        move || {
+            if stop.swap(true, Ordering::Relaxed) {
+                std::process::exit(130);
+            }
+        }
+    };
+    ctrlc::set_handler(handler).map_err(|error| Error::run(format!("Ctrl-C handler: {error}")))?;
+    let moved = AtomicU64::new(0);
+    #[allow(clippy::cast_precision_loss)]
+    let share = || {
+        let moved = moved.load(Ordering::Relaxed);
+        (moved as f64 / parts.max(1) as f64, format!("{moved} parts of blocks"))
+    };
+    let mut work = || {
+        while !stop.load(Ordering::Relaxed) {
+            match array.swap_step().map_err(|error| refused("swap", &error))? {
+                Swap::Moved { pages, .. } => {
+                    swapped.moved_parts += 1;
+                    swapped.moved_pages += u64::from(pages);
+                    moved.store(swapped.moved_parts, Ordering::Relaxed);
+                }
+                Swap::Done => {
+                    swapped.done = true;
+                    return Ok(None);
+                }
+                Swap::Waiting => {
+                    swapped.done = false;
+                    return Ok(None);
+                }
+            }
+            swapped.done = false;
+        }
+        Ok(Some(()))
+    };
+    bars::watch_share("exchange", &share, &mut work)
+}

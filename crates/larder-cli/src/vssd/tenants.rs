@@ -1,0 +1,103 @@
+//! What there is to say of a vSSD.
+
+use larder_device::BlockStore;
+use larder_device::blocks::VssdArray;
+use larder_lab::Error;
+use larder_ssd::vssd::{Isolation, VssdId, VssdInfo};
+use serde::Serialize;
+
+use super::image::refused;
+use super::output::human;
+
+/// A vSSD, for people and machines.
+#[derive(Debug, Serialize)]
+pub(super) struct Tenant {
+    pub(super) vssd: u32,
+    /// What it shares with others: "channels", "dies", "software" or "none".
+    pub(super) isolation: String,
+    /// What kind of store it is.
+    pub(super) rung: &'static str,
+    pub(super) weight: Option<u32>,
+    pub(super) units: u32,
+    pub(super) unit: &'static str,
+    pub(super) dies: Vec<Die>,
+    pub(super) blocks: u32,
+    pub(super) allocated: u32,
+    pub(super) block_bytes: u64,
+    /// That it can hold.
+    pub(super) capacity_bytes: u64,
+    /// That its blocks hold.
+    pub(super) written_bytes: u64,
+    /// Throughput that it asked for, in MB/s.
+    pub(super) mb_s: u32,
+    pub(super) read_only: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Die {
+    pub(super) drive: u32,
+    pub(super) channel: u32,
+    pub(super) die: u32,
+}
+
+impl Tenant {
+    pub(super) fn of(array: &VssdArray, id: VssdId) -> Result<Self, Error> {
+        let of_vssd = |error| refused("vSSD", &error);
+        let store = array.store(id).map_err(of_vssd)?;
+        let written_bytes = store.list().iter().map(|state| state.written_bytes).sum();
+        let seen = array.look(|array| {
+            let dies_array = array.drive(0).map(|drive| drive.geometry().array);
+            array.info(id).map(|info| (info, dies_array))
+        });
+        let (info, dies_array) = seen
+            .map_err(of_vssd)?
+            .map_err(|error| Error::run(format!("vSSD {}: {error}", id.0)))?;
+        let VssdInfo { request, units, blocks, allocated, read_only, .. } = info;
+        let block_bytes = store.info().block_bytes;
+        let die = |&(drive, die): &(u32, larder_ssd::nand::DieIndex)| Die {
+            drive,
+            channel: dies_array.map_or(0, |dies| dies.channel_of(die).0),
+            die: die.0,
+        };
+        Ok(Self {
+            vssd: id.0,
+            isolation: store.info().isolation.to_string(),
+            rung: store.info().rung,
+            weight: match request.isolation {
+                Isolation::Software { weight } => Some(weight),
+                _ => None,
+            },
+            units,
+            unit: match request.isolation {
+                Isolation::Channel => "channel",
+                Isolation::Die => "die",
+                Isolation::Software { .. } | Isolation::None => "quarter of a die",
+            },
+            dies: info.dies.iter().map(die).collect(),
+            blocks,
+            allocated,
+            block_bytes,
+            capacity_bytes: u64::from(blocks) * block_bytes,
+            written_bytes,
+            mb_s: request.mb_s,
+            read_only,
+        })
+    }
+
+    pub(super) fn all(array: &VssdArray) -> Result<Vec<Self>, Error> {
+        array.list().iter().map(|info| Self::of(array, info.id)).collect()
+    }
+
+    /// In a line, without its number.
+    pub(super) fn describe(&self) -> String {
+        format!(
+            "{} of {} × {}, {} blocks of {}, isolation {}",
+            human(self.capacity_bytes),
+            self.units,
+            self.unit,
+            self.blocks,
+            human(self.block_bytes),
+            self.isolation
+        )
+    }
+}

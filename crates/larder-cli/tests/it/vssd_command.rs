@@ -1,0 +1,100 @@
+//! `larder vssd`: tenants in a model image, from its first day to a drive that changes places.
+
+use std::fs;
+
+use crate::place::Place;
+
+/// Refused by an array, whose image is another after each opening: a drive counts its starts.
+#[track_caller]
+fn refused(place: &Place, arguments: &str, status: i32, parts: &[&str]) {
+    place.run(arguments).check_error(status, parts);
+}
+
+const FORMAT: &str = "vssd format --image m.img --channels 4 --dies 2 --blocks 16 --endurance 200";
+
+fn place() -> Place {
+    let place = Place::new();
+    place.succeed(FORMAT);
+    place
+}
+
+#[test]
+fn tenants_write_wear_and_change_places() {
+    let place = place();
+    let made = place.json("vssd create --image m.img --isolation channel --capacity 1M");
+    assert_eq!((made["vssd"].as_u64(), made["units"].as_u64()), (Some(0), Some(1)));
+    assert_eq!(
+        (made["isolation"].as_str(), made["rung"].as_str()),
+        (Some("channels"), Some("raw model"))
+    );
+    place.succeed("vssd create --image m.img --isolation die --capacity 1M");
+    place.succeed("vssd create --image m.img --isolation software --weight 3 --capacity 1M");
+    let list = place.json("vssd list --image m.img");
+    assert_eq!(list["vssds"].as_array().unwrap().len(), 3);
+    assert_eq!(list["vssds"][2]["weight"], 3);
+
+    let done = place.json("vssd exercise --image m.img 0 --bytes 64M");
+    assert_eq!(done["appended_bytes"], 64 << 20);
+    assert_eq!(done["compared_bytes"], done["appended_bytes"]);
+    let wear = place.json("vssd wear --image m.img");
+    let channels = wear["drives"][0]["channels"].as_array().unwrap();
+    let erases: Vec<u64> =
+        channels.iter().map(|channel| channel["erases"].as_u64().unwrap()).collect();
+    assert!(erases.iter().filter(|&&erases| erases > 0).count() == 1, "{erases:?}");
+    let hot = erases.iter().position(|&erases| erases > 0).unwrap() as u64;
+    let picture = place.succeed("vssd wear --image m.img").stdout;
+    assert!(picture.contains('█') && picture.contains("imbalance 4.00"), "{picture}");
+
+    let advice = place.json("vssd swap --image m.img");
+    assert_eq!(advice["chosen"][0].as_u64(), Some(hot), "the worn one first: {advice}");
+    assert_eq!(advice["moved_parts"], 0);
+    let swapped = place.json("vssd swap --image m.img --yes");
+    assert_eq!(swapped["done"], true);
+    assert!(swapped["moved_parts"].as_u64().unwrap() > 0, "{swapped}");
+    let list = place.json("vssd list --image m.img");
+    let channel = list["vssds"][0]["dies"][0]["channel"].as_u64().unwrap();
+    assert_ne!(channel, hot, "its tenant sits elsewhere");
+    let checked = place.json("vssd fsck --image m.img");
+    assert!(
+        checked["pages"].as_u64().unwrap() > 0 && checked["wrong"].as_array().unwrap().is_empty()
+    );
+    place.json("vssd exercise --image m.img 0 --bytes 4M");
+
+    refused(&place, "vssd delete --image m.img 0", 1, &["vSSD 0", "blocks", "--destroy-data"]);
+    place.succeed("vssd delete --image m.img 0 --destroy-data");
+    refused(&place, "vssd delete --image m.img 0", 2, &["vSSD 0", "there are 1, 2"]);
+}
+
+#[test]
+fn what_cannot_be_names_field_value_and_fix() {
+    let place = place();
+    place.refuse("vssd list --image not-there.img", 1, &["not-there.img", "larder vssd format"]);
+    place.refuse(FORMAT, 1, &["m.img", "it is there"]);
+    let create = "vssd create --image m.img --isolation";
+    refused(&place, &format!("{create} channel --capacity 900G"), 1, &["--capacity", "are free"]);
+    place.refuse(&format!("{create} software --weight 0"), 2, &["--weight 0", "1"]);
+    place.refuse(&format!("{create} die --weight 2"), 2, &["--weight 2", "software"]);
+    place.refuse(&format!("{create} die --capacity 0"), 2, &["--capacity 0", "1 byte"]);
+    refused(&place, "vssd swap --image m.img --drive 7", 2, &["--drive 7", "no such drive"]);
+    refused(&place, "vssd swap --image m.img --back --yes", 2, &["--back", "no exchange"]);
+    refused(&place, "vssd exercise --image m.img 3", 2, &["vSSD 3", "larder vssd create"]);
+}
+
+/// An image that was cut, or is none, is refused, and stays as it is.
+#[test]
+fn damaged_images_are_refused() {
+    let place = place();
+    place.succeed("vssd create --image m.img --isolation channel --capacity 1M");
+    let whole = fs::read(place.path().join("m.img")).unwrap();
+    place.write("cut.img", &whole[..whole.len() / 3]);
+    place.refuse("vssd list --image cut.img", 1, &["cut.img"]);
+    place.write("none.img", vec![7; 1 << 16]);
+    place.refuse("vssd list --image none.img", 1, &["none.img"]);
+    place.write("empty.img", "");
+    place.refuse("vssd list --image empty.img", 1, &["empty.img"]);
+    // One of two headers will do.
+    let mut flipped = whole;
+    flipped[20] ^= 0x40;
+    place.write("flipped.img", &flipped);
+    place.succeed("vssd list --image flipped.img");
+}
