@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &LookArgs) -> Result<Ending, Error> {
 
 fn render(list: &List) -> String {
     let mut text = format!(
-        "{:>4}  {:10}{:12}{:>6}  {:18}{:>7}{:>7}{:>12}{:>13}{:>13}  STATE\n",
+        "{:>4}  {:12}{:12}{:>6}  {:18}{:>7}{:>7}{:>12}{:>13}{:>13}  STATE\n",
         "VSSD",
         "ISOLATION",
         "RUNG",
@@ -77,7 +77,7 @@ fn render(list: &List) -> String {
             None => tenant.isolation.clone(),
         };
         text += &format!(
-            "{:>4}  {isolation:10}{:12}{:>6}  {:18}{:>7}{:>7}{:>12}{:>13}{:>13}  {}\n",
+            "{:>4}  {isolation:12}{:12}{:>6}  {:18}{:>7}{:>7}{:>12}{:>13}{:>13}  {}\n",
             tenant.vssd,
             tenant.rung,
             tenant.units,

@@ -1,4 +1,4 @@
-//! A cache whose device is blocks on the drive: which seeds have one, and what begins and ends with its process.
+//! A cache whose device is blocks on the drive: what begins and ends with its process.
 
 use std::sync::Arc;
 
@@ -10,8 +10,6 @@ use super::process::{Division, Life, Way, open};
 use super::scheduler::Scheduler;
 use super::theme::Theme;
 
-/// One seed in so many has blocks below, of those that may.
-const ONE_IN: u32 = 5;
 /// Keeps this draw apart from those of the plan.
 const APART: u64 = 0xb10c_5eed;
 /// Pages of the journal's log: few, so that it begins anew all the time.
@@ -20,11 +18,10 @@ const LOG_PAGES: u32 = 12;
 const BLOCK_BYTES: u64 = 32 << 10;
 
 impl Plan {
-    /// Has some seeds keep their cache on blocks, or all of them: those whose troubles such a device has the means
-    /// to notice. Drives that lie, and bits that turn, are for caches, whose records say whose they are.
-    pub(super) fn put_on_blocks(&mut self, seed: u64, always: bool) {
+    /// Keeps its cache on blocks, with troubles that such a device has the means to notice. Drives that lie, and bits
+    /// that turn, are for caches, whose records say whose they are.
+    pub(super) fn put_on_blocks(&mut self, seed: u64) {
         let mut rng = fastrand::Rng::with_seed(seed ^ APART);
-        let drawn = rng.u32(..ONE_IN) == 0;
         let unfit = matches!(
             self.trouble,
             Trouble::HiddenTornWrites
@@ -34,9 +31,6 @@ impl Plan {
         );
         // These look for the cache's own bytes on the drive.
         let elsewhere = matches!(self.theme, Theme::Rot | Theme::FailedWrites);
-        if !always && (!drawn || unfit || elsewhere || !self.on_flash) {
-            return;
-        }
         if unfit || elsewhere {
             self.trouble = Trouble::None;
             self.theme = Theme::None;

@@ -112,7 +112,9 @@ impl Scheduler {
         let mut rng = fastrand::Rng::with_seed(seed);
         let theme = (about == About::Power).then_some(Theme::Power);
         let mut plan = Plan::of(&mut rng, theme);
-        plan.put_on_blocks(seed, about == About::Blocks);
+        if about == About::Blocks {
+            plan.put_on_blocks(seed);
+        }
         let now = Duration::from_secs(FIRST_SECOND);
         let device = super::incarnation::fresh_device(&plan, &mut rng);
         let keys = plan.keys as usize;
