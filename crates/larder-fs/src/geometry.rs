@@ -34,6 +34,12 @@ pub(crate) struct Geometry {
     pub(crate) separate: bool,
 }
 
+/// Dead pages of a block, on average, when the file system is full.
+const DEAD_PAGES: u64 = 8;
+
+/// Blocks with checkpoints that are not full: the newest, the one before, and one of which an append failed.
+const CHECKPOINTS_OPEN: u64 = 3;
+
 impl Geometry {
     /// What fits a store.
     ///
@@ -56,13 +62,15 @@ impl Geometry {
             let block = info.block_bytes;
             return refuse(format!("blocks of {block} bytes are no whole pages of {page}"));
         }
-        if info.open_blocks_max.is_some_and(|most| most < 4) {
-            return refuse("fewer than 4 blocks may be open".to_owned());
-        }
         let separate = info.open_blocks_max.is_none_or(|most| most >= 6);
         let block_pages = u32::try_from(block_pages).unwrap_or(u32::MAX);
         let page_bytes = size(u64::from(page));
         let it = Self { page_bytes, block_pages, blocks: info.blocks, separate };
+        // All blocks of a batch are allocated before the first is written.
+        let open = it.batch_blocks() + STREAMS as u64 + CHECKPOINTS_OPEN;
+        if let Some(most) = info.open_blocks_max.map(u64::from).filter(|&most| most < open) {
+            return refuse(format!("{most} blocks may be open, and {open} are at a time"));
+        }
         if info.blocks < BLOCKS_MIN || it.capacity_pages(16) < 64 {
             return refuse(format!("{} blocks are too few", info.blocks));
         }
@@ -131,7 +139,11 @@ impl Geometry {
     /// Pages of data and nodes that the file system can have, with so many nodes.
     pub(crate) fn capacity_pages(&self, nodes: u64) -> u64 {
         let open = STREAMS as u64 + self.checkpoint_blocks(nodes) + 1;
-        let reserve = self.free_blocks_min(nodes) + open + 2 + self.blocks / 32;
+        // Each time that the cleaner empties a block, pages that list others are written too, a few for each stream. So
+        // some more pages of each block are dead, or it would turn round without end.
+        let dead = (self.blocks * DEAD_PAGES / u64::from(self.block_pages))
+            .clamp(self.blocks / 32, self.blocks / 4);
+        let reserve = self.free_blocks_min(nodes) + open + 2 + dead;
         self.blocks.saturating_sub(reserve) * self.packed_pages()
     }
 }

@@ -99,7 +99,7 @@ impl Trial {
 fn life(info: StoreInfo, pages: u64, seed: u64) {
     let mut trial = Trial::new(info, seed);
     let empty = trial.free();
-    for _ in 0..3 {
+    for round in 1..=3 {
         trial.fill(pages);
         trial.fs.sync().unwrap();
         trial.overwrite(600);
@@ -114,7 +114,8 @@ fn life(info: StoreInfo, pages: u64, seed: u64) {
             trial.fs.unlink(ROOT, &name).unwrap();
         }
         assert!(trial.free() > empty / 4);
-        let names = 100_000 + trial.rng.usize(..1000);
+        // Of each round, and replace nothing.
+        let names = 100_000 * round;
         for (index, (_, name, _)) in trial.files.iter_mut().enumerate() {
             let new = format!("kept {}", names + index).into_bytes();
             trial.fs.rename((ROOT, name), (ROOT, &new), larder_fs::Renaming::Replace).unwrap();
@@ -129,15 +130,35 @@ fn life(info: StoreInfo, pages: u64, seed: u64) {
     trial.open_again();
 }
 
+/// Stores of few and many pages a block, with one stream and several, and limits of open ones.
+const STORES: [((u64, u64, u16, Option<u32>), u64); 6] = [
+    ((64, 16, 4, None), 20),
+    ((64, 16, 1, None), 2),
+    ((80, 32, 4, Some(14)), 60),
+    ((80, 32, 1, Some(14)), 2),
+    ((48, 128, 4, None), 700),
+    ((48, 128, 2, Some(12)), 1),
+];
+
 #[test]
 fn nothing_is_stuck_when_it_is_full() {
-    for seed in 0..3 {
-        life(info(64, 16, 4, None), 20, seed);
-        life(info(64, 16, 1, None), 2, seed);
-        life(info(80, 32, 4, Some(6)), 60, seed);
-        life(info(80, 32, 4, Some(4)), 2, seed);
-        life(info(48, 128, 4, None), 700, seed);
-        life(info(48, 128, 2, Some(5)), 1, seed);
+    for seed in 0..2 {
+        for ((blocks, block_pages, streams, open), pages) in STORES {
+            println!("seed {seed}: {blocks} blocks of {block_pages} pages, files of up to {pages}");
+            life(info(blocks, block_pages, streams, open), pages, seed);
+        }
+    }
+}
+
+/// A store of which fewer blocks may be open than a batch takes is refused: it would be stuck one day.
+#[test]
+fn too_few_open_blocks_are_refused() {
+    for (most, good) in [(4, false), (13, false), (14, true), (100, true)] {
+        let store = Arc::new(MemoryBlocks::with_info(info(80, 32, 4, Some(most))).unwrap());
+        let made = FileSystem::format(store, false, Options::default());
+        let text = made.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        assert_eq!(made.is_ok(), good, "{most} {text}");
+        assert!(good || text.contains("14 are at a time"), "{text}");
     }
 }
 

@@ -22,6 +22,8 @@ fn short(name: &str) -> &'static [&'static str] {
         "performance" | "tenant-latency" | "dram-throughput" => &["requests=80000", "flash_mib=52"],
         "carbon" | "wear-analysis" | "wear-adversary" | "die-wear" => &[],
         "wear-mixes" => &["mixes=4"],
+        "hardware-vs-software" | "isolation-latency" | "websearch-mapreduce" => &["seconds=0.5"],
+        "migration" => &["planes=4", "rate_mb_s=40"],
         "tenants" => &["requests=40000", "flash_mib=16"],
         _ => &["requests=40000", "flash_mib=8"],
     }

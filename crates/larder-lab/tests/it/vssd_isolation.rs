@@ -12,11 +12,9 @@ fn measure(name: &str, assignments: &[&str], seed: u64) -> Metrics {
 
 #[test]
 fn own_channels_shorten_the_tail_most() {
-    for (seed, assignments) in [
-        (1, ["seconds=1", "searches=8000"]),
-        (2, ["channels=16", "seconds=0.5"]),
-        (3, ["seconds=1", "searches=4000"]),
-    ] {
+    for (seed, assignments) in
+        [(1, ["seconds=0.5", "searches=8000"]), (2, ["seconds=0.5", "channels=16"])]
+    {
         let metrics = measure("isolation-latency", &assignments, seed);
         for pair in ["rw", "search"] {
             let p99 = |kind: &str| metrics[&format!("p99_us.{pair}.in_order.{kind}")];

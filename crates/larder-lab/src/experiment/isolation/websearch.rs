@@ -83,8 +83,8 @@ fn judge(summary: &Summary) -> Judgement {
     Checks::default()
         .exact(most && longest, "nothing of their own: most bandwidth, longest tail")
         .exact(tail >= 2.0, format!("own channels: the tail is {tail:.1} times shorter"))
-        .exact(lost <= 0.6, format!("the job loses {:.0} % of its bandwidth", lost * 100.0))
-        .exact(limited >= lost, format!("with limits it loses {:.0} %", limited * 100.0))
+        .exact((0.0..=0.6).contains(&lost), format!("the job loses {:.0} % of its bandwidth", lost * 100.0))
+        .exact((lost..=1.0).contains(&limited), format!("with limits it loses {:.0} %", limited * 100.0))
         .shape(tail > 1.0, "own channels shorten the tail")
         .note(format!(
             "a fair share of time costs the job {:.0} %, and the tail is {:.1} times that with own channels; with \
