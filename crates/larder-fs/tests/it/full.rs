@@ -130,8 +130,11 @@ fn life(info: StoreInfo, pages: u64, seed: u64) {
     trial.open_again();
 }
 
+/// Blocks, pages of each, streams, and how many may be open.
+type Shape = (u64, u64, u16, Option<u32>);
+
 /// Stores of few and many pages a block, with one stream and several, and limits of open ones.
-const STORES: [((u64, u64, u16, Option<u32>), u64); 6] = [
+const STORES: [(Shape, u64); 6] = [
     ((64, 16, 4, None), 20),
     ((64, 16, 1, None), 2),
     ((80, 32, 4, Some(14)), 60),
