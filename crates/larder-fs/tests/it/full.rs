@@ -143,9 +143,12 @@ const STORES: [(Shape, u64); 6] = [
     ((48, 128, 2, Some(12)), 1),
 ];
 
+/// More seeds: `LARDER_FS_SEEDS=10`.
 #[test]
 fn nothing_is_stuck_when_it_is_full() {
-    for seed in 0..2 {
+    let told = std::env::var("LARDER_FS_SEEDS").ok();
+    let seeds = told.map_or(1, |told| told.parse().expect("a number of seeds"));
+    for seed in 0..seeds {
         for ((blocks, block_pages, streams, open), pages) in STORES {
             println!("seed {seed}: {blocks} blocks of {block_pages} pages, files of up to {pages}");
             life(info(blocks, block_pages, streams, open), pages, seed);
