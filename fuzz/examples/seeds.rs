@@ -10,42 +10,44 @@ use std::io::{Result, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::write::GzEncoder;
-use larder_fuzz::drive;
-use larder_fuzz::seal::{SNAPSHOT_HEADER_BYTES, SUPERBLOCK_USED_BYTES};
+use larder_fuzz::seal::SNAPSHOT_HEADER_BYTES;
+use larder_fuzz::{array, drive};
 use liblzma::write::XzEncoder;
+
+/// Of the caches that the seeds are cut out of.
+const REGION_BYTES: usize = 8192;
+/// Label and superblock.
+const SUPERBLOCK_BYTES: usize = 512;
 
 fn main() -> Result<()> {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
     flash(&seeds)?;
+    arrays(&seeds)?;
     requests(&seeds)?;
     traces(&seeds.join("trace_readers"))
 }
 
 fn flash(seeds: &Path) -> Result<()> {
     let image = drive::after_clean_shutdown();
-    let loc_offset = drive::number(&image, 56);
-    let soc_offset = drive::number(&image, 64);
-    let regions = half(&image, 80);
-    let region_bytes = half(&image, 84);
     let snapshot_end =
         drive::SNAPSHOT_AT + SNAPSHOT_HEADER_BYTES + drive::number(&image, drive::SNAPSHOT_AT + 16);
     let snapshot = &image[drive::SNAPSHOT_AT..snapshot_end];
-    save(seeds, "metadata", "superblock", &image[..SUPERBLOCK_USED_BYTES])?;
+    save(seeds, "metadata", "superblock", &image[..SUPERBLOCK_BYTES])?;
     save(seeds, "metadata", "snapshot", snapshot)?;
     save(seeds, "restart", "whole", &snapshot[SNAPSHOT_HEADER_BYTES..])?;
 
-    let buckets = image[soc_offset..].chunks_exact(4096).enumerate();
+    let buckets = image.chunks_exact(4096).enumerate();
     for (number, bucket) in buckets.filter(|(_, bucket)| bucket.starts_with(b"LBKT")).take(3) {
         let used = usize::from(u16::from_le_bytes([bucket[12], bucket[13]]));
         save(seeds, "soc_bucket", &format!("bucket-{number}"), &bucket[..32 + used])?;
     }
-    let regions = image[loc_offset..].chunks_exact(region_bytes).take(regions).enumerate();
+    let regions = image[drive::regions_at(&image)..].chunks_exact(REGION_BYTES).enumerate();
     for (number, region) in regions.filter(|(_, region)| region.starts_with(b"LREC")).take(2) {
         let key_bytes = usize::from(u16::from_le_bytes([region[6], region[7]]));
         let record = &region[..32 + key_bytes + half(region, 12)];
         save(seeds, "loc_record", &format!("record-{number}"), record)?;
-        let entries = half(region, region_bytes - 20);
-        let footer = &region[region_bytes - 32 - 16 * entries..];
+        let entries = half(region, REGION_BYTES - 24);
+        let footer = &region[REGION_BYTES - 36 - 16 * entries..];
         save(seeds, "loc_footer", &format!("footer-{number}"), footer)?;
     }
     // Two records, one of them with flags; the door writes magic, identity and checksum.
@@ -61,6 +63,28 @@ fn flash(seeds: &Path) -> Result<()> {
     save(seeds, "loc_footer", "empty", &[0; 32])?;
     save(seeds, "soc_log_page", "empty", &[0; 32])?;
     save(seeds, "soc_bucket", "empty", &[0; 32])
+}
+
+/// Catalogues that are whole; for what is too long to be an input, changes of little.
+fn arrays(seeds: &Path) -> Result<()> {
+    let (mut array, [used, _]) = array::used();
+    save(seeds, "vssd_catalogue", "exchange", &used)?;
+    array.swap_abandon().expect("the images do not fail");
+    save(seeds, "vssd_catalogue", "back", &array.images_mut().0[0])?;
+    let patch = |how: u8, place: u32, bytes: &[u8]| {
+        let length = u8::try_from(bytes.len() - 1).expect("at most 16");
+        [&[how][..], &place.to_le_bytes(), &[length], bytes].concat()
+    };
+    // Of both copies: drives of the header, the state of a block, a catalogue, a tail.
+    for (name, part, place) in
+        [("header", 0, 32), ("block", 2, 52), ("catalogue", 1, 52), ("tail", 3, 4)]
+    {
+        save(seeds, "model_image", name, &patch(part << 1 | 1, place, &[3]))?;
+    }
+    save(seeds, "model_image", "nothing", &[0])?;
+    save(seeds, "filesystem", "nothing", &[0])?;
+    save(seeds, "filesystem", "flipped", &patch(0, 5 * 4096 + 100, &[0xff]))?;
+    save(seeds, "filesystem", "sealed", &patch(1, 2 * 4096 + 64, &[2, 0, 0, 0]))
 }
 
 /// The first byte picks the format by its place in `TraceFormat::ALL`; 6 is detection.

@@ -12,6 +12,8 @@ pub const SNAPSHOT_HEADER_BYTES: usize = 32;
 const RECORD_HEADER_BYTES: usize = 32;
 const TRAILER_BYTES: usize = 36;
 const FOOTER_ENTRY_BYTES: usize = 16;
+const CATALOGUE_HEADER_BYTES: usize = 48;
+const JOURNAL_RECORD_BYTES: usize = 32;
 /// The identity of the cache that the fuzzer plays, where it plays one.
 pub const IDENTITY: [u8; 6] = [0; 6];
 
@@ -66,6 +68,42 @@ pub fn snapshot(bytes: &[u8], epoch: u64, identity: [u8; 6]) -> Vec<u8> {
     bytes
 }
 
+/// The catalogue of an array with this identity, and the records of its journal.
+pub fn catalogue(bytes: &[u8], identity: [u8; 16]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    if bytes.len() < CATALOGUE_HEADER_BYTES {
+        return bytes;
+    }
+    put(&mut bytes, 0, b"LARDERVS\x01\0\0\0");
+    put(&mut bytes, 16, &identity);
+    let own = crc32c::crc32c(&bytes[16..40]);
+    let length = u64::from(word(&bytes, 40)) | u64::from(word(&bytes, 44)) << 32;
+    let end = CATALOGUE_HEADER_BYTES.saturating_add(usize::try_from(length).unwrap_or(usize::MAX));
+    let Some(checked) = bytes.get(16..end) else { return bytes };
+    let checksum = crc32c::crc32c(checked);
+    put(&mut bytes, 12, &checksum.to_le_bytes());
+    for (sequence, record) in (0u64..).zip(bytes[end..].chunks_exact_mut(JOURNAL_RECORD_BYTES)) {
+        put(record, 8, &sequence.to_le_bytes());
+        let checksum = crc32c::crc32c_append(own, &record[4..]);
+        put(record, 0, &checksum.to_le_bytes());
+    }
+    bytes
+}
+
+/// The header of a model image, either of both.
+pub fn image_header(bytes: &mut [u8]) {
+    put(bytes, 0, b"LARDERVI\x01\0\0\0");
+    let checksum = crc32c::crc32c(&bytes[16..]);
+    put(bytes, 12, &checksum.to_le_bytes());
+}
+
+/// Record number `number` of a kind that a model image with this identity has many of.
+pub fn image_record(bytes: &mut [u8], identity: [u8; 16], number: u64) {
+    let own = crc32c::crc32c_append(crc32c::crc32c(&identity), &number.to_le_bytes());
+    let checksum = crc32c::crc32c_append(own, &bytes[4..]);
+    put(bytes, 0, &checksum.to_le_bytes());
+}
+
 /// Of the identity and what follows it.
 fn checksum(bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&IDENTITY), bytes)
@@ -87,7 +125,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive;
+    use crate::{array, drive};
 
     /// What a cache wrote is sealed as it is: marks, versions and checksums are at their places.
     #[test]
@@ -107,5 +145,17 @@ mod tests {
             let trailer = region.len() - TRAILER_BYTES;
             assert_eq!(sealed[trailer..trailer + 8], region[trailer..trailer + 8]);
         }
+    }
+    #[test]
+    fn what_an_array_wrote_is_sealed_already() {
+        let (array, images) = array::used();
+        assert!(images[0].len() > 200 + 2 * JOURNAL_RECORD_BYTES, "a catalogue and a journal");
+        assert_eq!(catalogue(&images[0], array.identity()), images[0]);
+        let image = array::used_image();
+        let sections = array::sections(&image);
+        for [one, other] in sections.copies {
+            assert_eq!(image[one.clone()], image[other], "both copies are alike");
+        }
+        assert_eq!(array::sealed(image.clone(), &sections), image);
     }
 }

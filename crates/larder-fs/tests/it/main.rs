@@ -12,3 +12,4 @@ mod image;
 mod model;
 mod power;
 mod shadow;
+mod visit;
