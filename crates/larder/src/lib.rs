@@ -109,5 +109,10 @@ pub use typed::{Codec, Typed, TypedError};
 pub use typed::{Postcard, PostcardError};
 pub use value::{Value, ValueMeta};
 
+/// The page's example is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/vssds.md")]
+struct VssdsPage;
+
 #[doc(hidden)]
 pub mod fuzzing;

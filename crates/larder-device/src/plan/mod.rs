@@ -208,6 +208,19 @@ impl PlacementPlan {
         Self { streams: self.streams.iter().filter(own).cloned().collect(), ..*self }
     }
 
+    /// This plan and that of other tenants, who have a device of their own.
+    #[must_use]
+    pub fn beside(mut self, other: Self) -> Self {
+        self.streams.extend(other.streams);
+        let path = match (self.path, other.path) {
+            ("", path) | (path, "") => path,
+            (one, other) if one == other => one,
+            _ => "of each device",
+        };
+        let (handles, groups) = (self.handles.max(other.handles), self.groups.max(other.groups));
+        Self { streams: self.streams, handles, groups, path }
+    }
+
     /// The streams that had to share or to fall back.
     pub fn compromised_streams(&self) -> u64 {
         let compromised = |why| !matches!(why, Why::Alone | Why::Metadata);

@@ -34,13 +34,26 @@ pub fn plan(tenants: &[(&str, Config, u64)], device: &DeviceInfo) -> Result<Plac
     let mut streams = Vec::new();
     for (tenant, config, bytes) in tenants {
         let info = DeviceInfo { capacity_bytes: *bytes, ..device.clone() };
-        let layout = config.check().and_then(|()| Layout::plan(config, &info));
-        let layout = layout.map_err(|error| error.of(&format!("tenant {tenant:?}")))?;
+        let own = checked_streams(tenant, config, &info);
+        let own = own.map_err(|error| error.of(&format!("tenant {tenant:?}")))?.into_iter();
         let share = part_of(*bytes, device.capacity_bytes);
-        let own = streams_of(config, &layout, tenant).into_iter();
         streams.extend(own.map(|one| Stream { write_share: one.write_share * share, ..one }));
     }
     Ok(solve(&streams, &device.placement))
+}
+
+/// The plan of a tenant that has `device` for itself.
+pub(crate) fn of_one(
+    tenant: &str,
+    config: &Config,
+    device: &DeviceInfo,
+) -> Result<PlacementPlan, Error> {
+    Ok(solve(&checked_streams(tenant, config, device)?, &device.placement))
+}
+
+fn checked_streams(tenant: &str, config: &Config, on: &DeviceInfo) -> Result<Vec<Stream>, Error> {
+    config.check()?;
+    Ok(streams_of(config, &Layout::plan(config, on)?, tenant))
 }
 
 #[allow(clippy::cast_precision_loss)] // an estimate

@@ -22,7 +22,7 @@ pub(super) struct Shares<'a> {
 
 impl Shares<'_> {
     /// What a tenant's cache is told. The budget of DRAM is a first one where there is one for all memory.
-    fn config_of(&self, tenant: &Tenant, shard: Option<ShardNumber>) -> Config {
+    pub(super) fn config_of(&self, tenant: &Tenant, shard: Option<ShardNumber>) -> Config {
         let all = self.config.memory_bytes.unwrap_or(self.config.dram_bytes);
         let part = |bytes: u64| bytes / self.devices;
         let config = Config {

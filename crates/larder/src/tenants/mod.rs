@@ -1,6 +1,7 @@
 //! Several tenants on one device or on several, each with flash, DRAM, keys, statistics and options of its own.
 //!
-//! A tenant is a whole cache on a part of the device; over several devices (`sharded.rs`) it is one on a part of each.
+//! A tenant is a whole cache on a part of the device; over several devices (`sharded.rs`) it is one on a part of each;
+//! or each has a device, as virtual SSDs are (`own_devices.rs`).
 //! Nothing is shared but the drive: one tenant's writes evict nothing of another's, and the same key is another item in
 //! each. The placement handles of a device are given out to all of them by one [`plan`](crate::plan).
 
@@ -9,6 +10,7 @@ mod caches;
 mod config;
 mod division;
 mod one_device;
+mod own_devices;
 mod sharded;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,8 +28,8 @@ use crate::stats::Stats;
 use budget::Budget;
 pub use config::{Tenant, TenantsConfig};
 
-/// Several tenants on one device ([`Tenants::open`]), or in DRAM only; or on several devices
-/// ([`Tenants::open_sharded`]).
+/// Several tenants on one device ([`Tenants::open`]), or in DRAM only; on a device each ([`Tenants::open_on`]); or on
+/// several devices ([`Tenants::open_sharded`]).
 ///
 /// `R` is what a tenant has: a [`Larder`], or [`Shards`](crate::Shards) where there are several devices. The calls of
 /// keys are a tenant's ([`Tenants::tenant`]); here are those of everything.

@@ -67,7 +67,8 @@ impl Tenants {
         Ok(Self::of(&config, caches, budget, (claim, drives, vec![plan]), clock))
     }
 
-    /// Which stream of which tenant writes with which placement handle, and why. Empty without flash.
+    /// Which stream of which tenant writes with which placement handle, and why. Empty without flash. Where each has a
+    /// device, handles are of that.
     ///
     /// ```
     /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};

@@ -32,6 +32,7 @@ mod looks;
 mod memory;
 mod on_blocks;
 mod openings;
+mod own_devices;
 mod pages;
 mod parity;
 mod pieces;

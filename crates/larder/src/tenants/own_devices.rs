@@ -1,0 +1,111 @@
+//! Tenants on a device each: drives of their own, or virtual SSDs of one array.
+
+use std::sync::Arc;
+
+use larder_device::{Claim, Clock, Device};
+
+use super::budget::Budget;
+use super::caches::Shares;
+use super::config::{Tenant, TenantsConfig};
+use super::{Drive, Tenants};
+use crate::cache::Larder;
+use crate::error::Error;
+use crate::events;
+use crate::plan::{self, PlacementPlan};
+
+impl Tenants {
+    /// Opens each tenant on a device that is all its own, whole: there is no table in front, and the device is that of
+    /// a cache alone, which [`Larder::open`] opens as well. What becomes of one device is nothing to the tenants on
+    /// others. DRAM is divided as [`Tenants::open`] divides it.
+    ///
+    /// `config.tenants` is empty, for each comes with its device. Of a tenant [`Tenant::flash_percent`] is not used, of
+    /// `config` neither [`TenantsConfig::drop_others`] nor [`TenantsConfig::on_change`];
+    /// [`TenantsConfig::start_empty`] holds for all, beside what each one's [`Tenant::config`] says.
+    /// [`TenantsConfig::endurance`] is that of each device.
+    ///
+    /// # Errors
+    /// As [`Larder::open`], with the name of the tenant; [`ErrorKind::Config`](crate::ErrorKind::Config) also for
+    /// tenants in `config`, [`ErrorKind::InUse`](crate::ErrorKind::InUse) also if two of them have bytes in common.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use larder::{Device, RealClock, Tenant, Tenants, TenantsConfig, block_on};
+    /// use larder_device::MemoryDevice;
+    ///
+    /// let device = || -> Arc<dyn Device> { Arc::new(MemoryDevice::holding(vec![0; 64 << 20])) };
+    /// let config = TenantsConfig { dram_bytes: 8 << 20, ..TenantsConfig::default() };
+    /// let tenants = vec![(Tenant::new("photos", 60.0), device()), (Tenant::new("pages", 40.0), device())];
+    /// let tenants = block_on(Tenants::open_on(config, tenants, Arc::new(RealClock)))?;
+    /// block_on(tenants.tenant("photos")?.set(b"bread", b"jpeg", None))?;
+    /// assert!(block_on(tenants.tenant("pages")?.get(b"bread"))?.is_none());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn open_on(
+        config: TenantsConfig,
+        tenants: Vec<(Tenant, Arc<dyn Device>)>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        Self::open_each(config, tenants, clock).await.inspect_err(events::opening_refused)
+    }
+
+    async fn open_each(
+        config: TenantsConfig,
+        tenants: Vec<(Tenant, Arc<dyn Device>)>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        if !config.tenants.is_empty() {
+            return Err(Error::config(format!(
+                "tenants: {} of them have no device: leave the list empty, and bring each with its device",
+                config.tenants.len()
+            )));
+        }
+        let (tenants, devices) = owners_of_all(tenants, config.start_empty);
+        let config = TenantsConfig { tenants, ..config };
+        config.check()?;
+        let shares = Shares { config: &config, devices: 1 };
+        let (mut caches, mut claims) = (Vec::new(), Vec::new());
+        let mut plan = PlacementPlan::default();
+        for (tenant, device) in config.tenants.iter().zip(&devices) {
+            let opened = open_one(&shares, tenant, device, &clock).await;
+            let (cache, claim, own) =
+                opened.map_err(|error| error.of(&format!("tenant {:?}", tenant.name)))?;
+            caches.push(Arc::new(cache));
+            claims.push(claim);
+            plan = plan.beside(own);
+        }
+        let budget = Budget::divide(&config, caches.iter().map(|cache| vec![cache]))?;
+        let drives = devices.into_iter().map(|device| Drive::new(device, &config, &*clock));
+        let drives: Vec<Drive> = drives.collect();
+        Ok(Self::of(&config, caches, budget, (claims, drives, vec![plan]), clock))
+    }
+}
+
+/// The tenants, each with all of its device.
+fn owners_of_all(
+    tenants: Vec<(Tenant, Arc<dyn Device>)>,
+    start_empty: bool,
+) -> (Vec<Tenant>, Vec<Arc<dyn Device>>) {
+    #[allow(clippy::cast_precision_loss)] // few
+    let flash_percent = 100.0 / tenants.len().max(1) as f64;
+    let own = |(mut tenant, device): (Tenant, Arc<dyn Device>)| {
+        tenant.config.start_empty |= start_empty;
+        (Tenant { flash_percent, ..tenant }, device)
+    };
+    tenants.into_iter().map(own).unzip()
+}
+
+async fn open_one(
+    shares: &Shares<'_>,
+    tenant: &Tenant,
+    device: &Arc<dyn Device>,
+    clock: &Arc<dyn Clock>,
+) -> Result<(Larder, Arc<Claim>, PlacementPlan), Error> {
+    let claim = Arc::new(Claim::take(device)?);
+    let config = shares.config_of(tenant, None);
+    let info = device.info();
+    let plan = plan::of_one(&tenant.name, &config, info)?;
+    let on = Some((Arc::clone(device), Arc::clone(&claim)));
+    let placed = Some((plan.clone(), tenant.name.clone()));
+    let cache = Larder::open_placed(config, on, Arc::clone(clock), placed).await?;
+    Ok((cache, claim, plan))
+}
