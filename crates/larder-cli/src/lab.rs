@@ -69,11 +69,7 @@ fn run_experiments(arguments: &LabRunArgs) -> Result<(), Error> {
     for (experiment, settings) in chosen.into_iter().zip(&settings) {
         let result = run_one(experiment, settings, seeds, &monitor)?;
         let text = render(&result);
-        if json.is_stdout() {
-            eprint!("{text}");
-        } else {
-            print(&text)?;
-        }
+        json.tell(&text)?;
         results.push(result);
     }
     match results.as_slice() {

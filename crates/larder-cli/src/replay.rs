@@ -10,7 +10,8 @@ use larder_workload::trace::TraceOptions;
 use crate::args::{DeviceArg, FormatArgs, IsolationArg, PlacementArg, ReplayArgs};
 use crate::drive::{Drive, DriveFacts, Told, is_placing};
 use crate::ending::Ending;
-use crate::json::{JsonTarget, print};
+use crate::interrupt::on_interrupt;
+use crate::json::JsonTarget;
 use crate::{bars, table};
 
 /// Below this many drive writes before the measurement, DLWA has hardly settled.
@@ -40,11 +41,7 @@ pub(crate) fn run(arguments: &ReplayArgs) -> Result<Ending, Error> {
     if arguments.show_handles {
         rendered += &handles(&outcome);
     }
-    if json.is_stdout() {
-        eprint!("{rendered}");
-    } else {
-        print(&rendered)?;
-    }
+    json.tell(&rendered)?;
     json.write(&Told::of(&outcome, drive.as_ref()))?;
     if let Some(dir) = &arguments.report {
         eprintln!("report: {}", report::write(dir, &outcome)?.display());
@@ -139,16 +136,14 @@ pub(crate) fn trace_options(arguments: &FormatArgs) -> Result<TraceOptions, Erro
     Ok(TraceOptions { format: arguments.format, object_bytes })
 }
 
-/// The first Ctrl-C asks the runs to end; the second ends the process.
+/// Ctrl-C asks the runs to end.
 pub(crate) fn stop_on_interrupt(monitor: &Arc<Monitor>) -> Result<(), Error> {
     let monitor = Arc::clone(monitor);
-    let handler = move || {
-        if monitor.is_stopped() {
-            std::process::exit(130);
-        }
+    on_interrupt(move || {
+        let before = monitor.is_stopped();
         monitor.stop();
-    };
-    ctrlc::set_handler(handler).map_err(|error| Error::run(format!("Ctrl-C handler: {error}")))
+        before
+    })
 }
 
 /// The placement plan of each run.

@@ -30,8 +30,6 @@ pub(crate) struct Geometry {
     pub(crate) page_bytes: usize,
     pub(crate) block_pages: u32,
     pub(crate) blocks: u64,
-    /// Whether streams have blocks of their own; else all share one, for the store lets few be open.
-    pub(crate) separate: bool,
 }
 
 /// Dead pages of a block, on average, when the file system is full.
@@ -62,10 +60,9 @@ impl Geometry {
             let block = info.block_bytes;
             return refuse(format!("blocks of {block} bytes are no whole pages of {page}"));
         }
-        let separate = info.open_blocks_max.is_none_or(|most| most >= 6);
         let block_pages = u32::try_from(block_pages).unwrap_or(u32::MAX);
         let page_bytes = size(u64::from(page));
-        let it = Self { page_bytes, block_pages, blocks: info.blocks, separate };
+        let it = Self { page_bytes, block_pages, blocks: info.blocks };
         // All blocks of a batch are allocated before the first is written.
         let open = it.batch_blocks() + STREAMS as u64 + CHECKPOINTS_OPEN;
         if let Some(most) = info.open_blocks_max.map(u64::from).filter(|&most| most < open) {

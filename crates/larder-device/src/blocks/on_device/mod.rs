@@ -371,7 +371,7 @@ impl Core {
                 self.lock().table.free.push_back(region);
                 self.ledger.allocated(block, false);
                 let error = error("allocation", block);
-                completer.complete(Err(IoFailure { error, buffer: IoBuffer::empty() }));
+                completer.complete(Err(IoFailure::without_buffer(error)));
             }
             Pending::Append { block, piece } => {
                 self.ledger.append_failed(block);
@@ -385,7 +385,7 @@ impl Core {
             Pending::Free { block, completer } => {
                 self.ledger.freed(block, false);
                 let error = error("freeing", block);
-                completer.complete(Err(IoFailure { error, buffer: IoBuffer::empty() }));
+                completer.complete(Err(IoFailure::without_buffer(error)));
             }
         }
     }

@@ -89,7 +89,7 @@ impl VssdBlocks {
         };
         self.ledger.allocated(block, made.is_ok());
         let ended = made.map(|()| IoBuffer::empty());
-        IoFuture::ready(ended.map_err(|error| IoFailure { error, buffer: IoBuffer::empty() }))
+        IoFuture::ready(ended.map_err(IoFailure::without_buffer))
     }
 
     fn append(&self, block: BlockId, at: u64, buffer: IoBuffer) -> IoFuture {
@@ -103,11 +103,7 @@ impl VssdBlocks {
             }
             Some(known) if !known.closed => {}
             _ => {
-                let context = format!(
-                    "append at {at} of block {block}: one before it failed, or it was freed"
-                );
-                let error = Error::new(ErrorKind::NotOpen, context);
-                return IoFuture::ready(Err(IoFailure { error, buffer }));
+                return IoFuture::ready(Err(IoFailure { error: takes_no_more(block, at), buffer }));
             }
         }
         let mut ended = Ended::new();
@@ -162,8 +158,14 @@ impl VssdBlocks {
         drop(state);
         tell(ended);
         let freed = freed.map(|()| IoBuffer::empty());
-        IoFuture::ready(freed.map_err(|error| IoFailure { error, buffer: IoBuffer::empty() }))
+        IoFuture::ready(freed.map_err(IoFailure::without_buffer))
     }
+}
+
+#[cold]
+fn takes_no_more(block: BlockId, at: u64) -> Error {
+    let context = format!("append at {at} of block {block}: one before it failed, or it was freed");
+    Error::new(ErrorKind::NotOpen, context)
 }
 
 /// Appends of `block` that wait for one that does not come.
@@ -173,12 +175,7 @@ fn fail_early(state: &mut State, block: BlockId, ended: &mut Ended) {
         state.early.range((block, 0)..=(block, u64::MAX)).map(|(key, _)| *key).collect();
     for key in waiting {
         let Some((buffer, completer)) = state.early.remove(&key) else { continue };
-        let context = format!(
-            "append at {} of block {}: one before it failed, or it was freed",
-            key.1,
-            block.number()
-        );
-        let error = Error::new(ErrorKind::NotOpen, context);
+        let error = takes_no_more(BlockId::new(block.number()), key.1);
         ended.push((completer, Err(IoFailure { error, buffer })));
     }
 }
@@ -217,8 +214,7 @@ impl BlockStore for VssdBlocks {
             BlockIo::Free { block } => self.free(block),
             BlockIo::Flush => {
                 let flushed = self.array.sync().map(|()| IoBuffer::empty());
-                let failed = |error| IoFailure { error, buffer: IoBuffer::empty() };
-                IoFuture::ready(flushed.map_err(failed))
+                IoFuture::ready(flushed.map_err(IoFailure::without_buffer))
             }
         }
     }
