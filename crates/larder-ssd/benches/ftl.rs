@@ -3,15 +3,17 @@
 //! `cargo bench -p larder-ssd`. Rounds of the patterns are interleaved; medians and spread are
 //! printed.
 
-use std::time::Instant;
+mod report;
 
 use larder_ssd::managed::{Geometry, ManagedConfig, ManagedSsd, Stats, VictimPolicy};
+use report::{machine, print_rates, rate};
 
 const LOGICAL_PAGES: u64 = 1 << 20;
 const PAGES_PER_UNIT: u64 = 256;
 const OP_PERCENT: f64 = 28.0;
 const SEED: u64 = 1;
 const ROUNDS: usize = 5;
+const UNIT: &str = "host pages";
 
 fn main() {
     println!("machine: {}", machine());
@@ -33,8 +35,8 @@ fn main() {
             variant.round(&mut rng);
         }
     }
-    report("sequential, 64 pages a write", &mut wide_rates, "WA 1.000");
-    report("sequential, 1 page a write", &mut narrow_rates, "WA 1.000");
+    print_rates("sequential, 64 pages a write", UNIT, &mut wide_rates, "WA 1.000");
+    print_rates("sequential, 1 page a write", UNIT, &mut narrow_rates, "WA 1.000");
     for variant in &mut random {
         variant.report();
     }
@@ -79,7 +81,7 @@ impl Random {
         let per_page =
             self.ssd.map_memory_bytes() as f64 / self.ssd.config().geometry.physical_pages() as f64;
         let note = format!("WA {wa:.3}, {per_page:.2} bytes of maps a physical page");
-        report(self.name, &mut self.rates, &note);
+        print_rates(self.name, UNIT, &mut self.rates, &note);
     }
 }
 
@@ -114,28 +116,4 @@ fn write_scattered(ssd: &mut ManagedSsd, rng: &mut fastrand::Rng, pages: u64) {
         let lpns: [u32; 64] = std::array::from_fn(|_| rng.u64(..LOGICAL_PAGES) as u32);
         ssd.write_scattered(&lpns, 0).expect("in range");
     }
-}
-
-#[allow(clippy::cast_precision_loss)]
-fn rate(pages: u64, work: impl FnOnce()) -> f64 {
-    let start = Instant::now();
-    work();
-    pages as f64 / start.elapsed().as_secs_f64() / 1e6
-}
-
-fn report(name: &str, rates: &mut [f64], note: &str) {
-    rates.sort_by(f64::total_cmp);
-    println!(
-        "{name:32} {:7.1} M host pages/s (min {:.1}, max {:.1})  {note}",
-        rates[rates.len() / 2],
-        rates[0],
-        rates[rates.len() - 1]
-    );
-}
-
-fn machine() -> String {
-    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    format!("{}, {cores} cores", model.map_or("unknown CPU", |(_, name)| name))
 }

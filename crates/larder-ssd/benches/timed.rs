@@ -3,10 +3,11 @@
 //! `cargo bench -p larder-ssd --bench timed`. Rounds of the loads are interleaved; medians and spread
 //! are printed.
 
-use std::time::Instant;
+mod report;
 
 use larder_ssd::managed::{Geometry, ManagedConfig};
 use larder_ssd::timed::{TimedSsd, enterprise_tlc};
+use report::{machine, print_rates, rate};
 
 const UNITS: u32 = 48;
 const STRIPES_PER_DIE: u32 = 8;
@@ -15,23 +16,19 @@ const ROUNDS: usize = 5;
 const SEED: u64 = 1;
 
 fn main() {
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!("parameters: enterprise TLC drive of 64 dies, {UNITS} units, 4 KiB I/Os, seed {SEED}");
-    println!("machine: {cores} cores; {ROUNDS} rounds of {IOS} I/Os");
+    println!("machine: {}; {ROUNDS} rounds of {IOS} I/Os", machine());
     let mut drive = drive();
     let mut rng = fastrand::Rng::with_seed(SEED);
     let mut now = 0;
     let mut rates = [const { Vec::new() }; 2];
     for _ in 0..ROUNDS {
         for (rates, reads) in rates.iter_mut().zip([true, false]) {
-            let start = Instant::now();
-            now = load(&mut drive, &mut rng, now, reads);
-            #[allow(clippy::cast_precision_loss)]
-            rates.push(IOS as f64 / start.elapsed().as_secs_f64() / 1e6);
+            rates.push(rate(IOS, || now = load(&mut drive, &mut rng, now, reads)));
         }
     }
-    report("random reads", &mut rates[0]);
-    report("half reads, half random writes", &mut rates[1]);
+    print_rates("random reads", "I/Os", &mut rates[0], "");
+    print_rates("half reads, half random writes", "I/Os", &mut rates[1], "");
 }
 
 fn drive() -> TimedSsd {
@@ -54,14 +51,4 @@ fn load(drive: &mut TimedSsd, rng: &mut fastrand::Rng, mut now: u64, reads: bool
         now = done.expect("in range");
     }
     now
-}
-
-fn report(name: &str, rates: &mut [f64]) {
-    rates.sort_by(f64::total_cmp);
-    println!(
-        "{name:32} {:5.2} M I/Os per second (min {:.2}, max {:.2})",
-        rates[rates.len() / 2],
-        rates[0],
-        rates[rates.len() - 1]
-    );
 }

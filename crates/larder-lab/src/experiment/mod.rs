@@ -87,6 +87,7 @@ pub fn all() -> &'static [&'static Experiment] {
         &isolation::ISOLATION_LATENCY,
         &isolation::WEBSEARCH_MAPREDUCE,
         &isolation::MIGRATION,
+        &isolation::PLACEMENT_AND_ISOLATION,
         &bare::FULL_SCALE,
         &real_drive::REAL_DRIVE,
     ];

@@ -423,4 +423,17 @@ pub(crate) const GOODS: &[(&str, Numbers)] = &[
             ("gib", 0.13),
         ],
     ),
+    (
+        "placement-and-isolation",
+        &[
+            ("dlwa.on.shared", 1.0),
+            ("dlwa.on.own", 1.0),
+            ("dlwa.off.shared", 1.8),
+            ("dlwa.off.own", 2.9),
+            ("p99_us.in_order.on.shared", 5700.0),
+            ("p99_us.in_order.on.own", 146.0),
+            ("p99_us.in_order.off.shared", 6600.0),
+            ("p99_us.in_order.off.own", 146.0),
+        ],
+    ),
 ];

@@ -405,3 +405,11 @@ fn die_wear() {
     expect(name, &[("die_swaps.all.even", 2.0)], InShape);
     expect(name, &[("imbalance.all.mixed", 2.5)], Diverges);
 }
+
+#[test]
+fn placement_and_isolation() {
+    let name = "placement-and-isolation";
+    expect(name, &[("dlwa.on.own", 1.06)], InShape);
+    expect(name, &[("p99_us.in_order.on.own", 3000.0)], InShape);
+    expect(name, &[("p99_us.in_order.off.shared", 140.0)], Diverges);
+}

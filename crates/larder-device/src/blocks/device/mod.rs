@@ -13,6 +13,7 @@ mod area;
 mod batch;
 mod counts;
 mod map;
+mod queue;
 mod recover;
 mod shape;
 mod slots;
@@ -22,7 +23,7 @@ mod writer;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::info::Stream;
+use super::info::{StoreInfo, Stream};
 use super::ledger::BlockState;
 use super::store::BlockStore;
 use crate::buffer::IoBuffer;
@@ -61,6 +62,7 @@ const TRANSFER_BYTES: u32 = 1 << 20;
 ///     tail_bytes: 512 << 10,
 ///     spare_percent: 25,
 ///     slots_together: 1,
+///     handles: 1,
 /// };
 /// let device = block_on(DeviceOnBlocks::format(store, &options))?;
 /// let write = |offset, buffer| Io::write(offset, buffer, PlacementHandle::DEFAULT);
@@ -119,7 +121,7 @@ impl DeviceOnBlocks {
             sequence: 1,
             slots: vec![None; shape.slots as usize],
         };
-        let mut writer = Writer::new(fresh.sequence);
+        let mut writer = Writer::new(&shape, fresh.sequence);
         let device = Self::with(store, shape, fresh);
         writer.begin(&device.area).await?;
         device.area.rest(writer);
@@ -139,7 +141,7 @@ impl DeviceOnBlocks {
     ) -> Result<Self, Error> {
         let shape = Shape::fitting(options, store.info())?;
         let recovered = recover::recover(&store, &shape).await?;
-        let writer = Writer::new(recovered.sequence);
+        let writer = Writer::new(&shape, recovered.sequence);
         let device = Self::with(store, shape, recovered);
         device.area.rest(writer);
         Ok(device)
@@ -149,7 +151,7 @@ impl DeviceOnBlocks {
         let Recovered { uuid, map, slots, .. } = recovered;
         let below = store.info();
         let placement = PlacementInfo {
-            handles: below.streams.max(1),
+            handles: below.streams.max(shape.options.handles),
             reclaim_unit_bytes: Some(below.block_bytes),
             path: "streams of blocks",
             ..PlacementInfo::none()
@@ -210,9 +212,9 @@ impl DeviceOnBlocks {
 
     fn write_part(&self, place: Place, buffer: IoBuffer, handle: PlacementHandle) -> IoFuture {
         match place {
-            Place::Page(first) => self.area.write(first, buffer),
+            Place::Page(first) => self.area.write(first, buffer, handle.index()),
             Place::Slot { slot, at } => {
-                self.slots.write((slot, at), buffer, Stream::new(handle.index()))
+                self.slots.write((slot, at), buffer, stream(self.store.info(), handle.index()))
             }
         }
     }
@@ -266,6 +268,11 @@ impl DeviceOnBlocks {
         let under_way: Vec<IoFuture> = parts.iter().map(start).collect();
         all_of(under_way, buffer)
     }
+}
+
+/// The stream of the store that goes with a handle; a store may have fewer.
+fn stream(store: &StoreInfo, handle: u16) -> Stream {
+    if handle < store.streams { Stream::new(handle) } else { Stream::DEFAULT }
 }
 
 fn pages_of(bytes: usize) -> u32 {

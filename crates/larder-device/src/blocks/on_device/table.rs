@@ -184,3 +184,53 @@ impl Table {
         records.collect::<Vec<_>>().chunks(RECORDS_MAX).map(<[Record]>::to_vec).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::io::IoFuture;
+
+    fn begin(mapped: &mut Mapped, at: u64) {
+        let (_, completer) = IoFuture::pending();
+        mapped.begin(Piece { at, end: at + 4096, ended: None, completer });
+    }
+
+    fn places(pieces: &[Piece]) -> Vec<u64> {
+        pieces.iter().map(|piece| piece.at).collect()
+    }
+
+    fn failure() -> Result<IoBuffer, (Error, IoBuffer)> {
+        Err((Error::new(ErrorKind::Io, "a test"), IoBuffer::empty()))
+    }
+
+    /// Two threads may be admitted in order and come here the other way round: a record of the second would say that
+    /// bytes of the first are there.
+    #[test]
+    fn no_append_lands_before_one_in_front_of_it_that_has_not_even_begun() {
+        let mut mapped = Mapped::new(0, 0, 0, 4096);
+        begin(&mut mapped, 8192);
+        let due = mapped.ended(8192, Ok(IoBuffer::empty()));
+        assert_eq!((places(&due.landed), places(&due.failed)), (vec![], vec![]));
+        begin(&mut mapped, 12288);
+        begin(&mut mapped, 4096);
+        let due = mapped.ended(4096, Ok(IoBuffer::empty()));
+        assert_eq!(places(&due.landed), [4096, 8192]);
+        let due = mapped.ended(12288, Ok(IoBuffer::empty()));
+        assert_eq!(places(&due.landed), [12288]);
+    }
+
+    #[test]
+    fn what_failed_takes_those_behind_it_along_and_none_in_front() {
+        let mut mapped = Mapped::new(0, 0, 0, 0);
+        begin(&mut mapped, 4096);
+        let due = mapped.ended(4096, failure());
+        assert_eq!(places(&due.failed), [], "who is in front decides first");
+        begin(&mut mapped, 0);
+        begin(&mut mapped, 8192);
+        let due = mapped.ended(0, Ok(IoBuffer::empty()));
+        assert_eq!((places(&due.landed), places(&due.failed)), (vec![0], vec![4096]));
+        let due = mapped.ended(8192, Ok(IoBuffer::empty()));
+        assert_eq!((places(&due.landed), places(&due.failed)), (vec![], vec![8192]));
+    }
+}

@@ -116,6 +116,32 @@ fn an_old_half_is_not_believed_when_the_newer_one_is_damaged() {
     assert!(refused.contains("a newer half is known to be there"), "{refused}");
 }
 
+/// A head says that the snapshot behind it is whole: an old one must not say it of the pages that come to lie there.
+#[test]
+fn a_half_has_no_head_while_it_is_overwritten() {
+    let below = MemoryDevice::holding(vec![0; DEVICE_BYTES]);
+    let device = Arc::new(FaultDevice::new(below, &FaultPlan::new(1)));
+    let options = BlocksOptions { journal_log_pages: Some(1), ..options() };
+    let store = block_on(BlocksOnDevice::format(device.clone(), &options)).unwrap();
+    let block = store.alloc(Stream::DEFAULT, 7).wait().unwrap();
+    // The first half has room for two records, the second, behind a snapshot, for one: the next goes back.
+    store.append(block, 0, pages(1, 1)).wait().unwrap();
+    store.append(block, 4096, pages(2, 1)).wait().unwrap();
+    let first_page = BODY as u64..BODY as u64 + 4096;
+    let interrupted = FaultRule::new(Fault::FailedButDone).on_writes().within(first_page);
+    device.set_plan(&FaultPlan::new(1).with(interrupted));
+    store.append(block, 8192, pages(3, 1)).wait().unwrap_err();
+    drop(store);
+    let mut bytes = device.inner().bytes();
+    assert_eq!(bytes[BODY + 32], 3, "the third filling's snapshot is there");
+    assert!(bytes[HEADS[0]..][..4096] == [0; 4096], "and the first one's head is not");
+    let state = open(bytes.clone()).unwrap().list()[0];
+    assert_eq!((state.block, state.written_bytes), (block, 8192), "the other half serves");
+    bytes[HEADS[1] + 70] ^= 1;
+    let refused = open(bytes).err().expect("no half is whole").to_string();
+    assert!(refused.contains("both halves are damaged"), "{refused}");
+}
+
 #[test]
 fn a_page_that_was_damaged_later_is_told_from_one_that_was_cut_short() {
     let (_, bytes) = used();

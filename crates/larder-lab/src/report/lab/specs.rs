@@ -95,6 +95,8 @@ const VSSD_KINDS: Places = Places::Listed(&[
     ("none", "nothing own"),
 ]);
 
+const CHANNELS: Places = Places::Listed(&[("shared", "shared"), ("own", "of their own")]);
+
 const DIE_LOADS: Places = Places::Listed(&[
     ("mixed", "mixed"),
     ("channels", "by channel"),
@@ -520,6 +522,30 @@ const SPECS: &[(&str, &[Spec<'static>])] = &[
                 y: "bandwidth (1 = nothing of its own)",
                 series: &[("kept.in_order.*", "dies in order")],
                 places: VSSD_KINDS,
+                base: 0.0,
+            },
+        ],
+    ),
+    (
+        "placement-and-isolation",
+        &[
+            Spec {
+                title: "A reader's tail beside a cache that writes, dies in order",
+                x: "channels",
+                y: "p99 of reads (us)",
+                series: &[
+                    ("p99_us.in_order.off.*", "placement off"),
+                    ("p99_us.in_order.on.*", "placement on"),
+                ],
+                places: CHANNELS,
+                base: 0.0,
+            },
+            Spec {
+                title: "DLWA",
+                x: "channels",
+                y: DLWA,
+                series: &[("dlwa.off.*", "placement off"), ("dlwa.on.*", "placement on")],
+                places: CHANNELS,
                 base: 0.0,
             },
         ],

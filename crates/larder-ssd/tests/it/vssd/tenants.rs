@@ -221,12 +221,24 @@ fn a_thousand_tenants_are_made_listed_and_found_again() {
     }
     assert_eq!(array.alloc(request(SOFT, 1)).unwrap_err().kind(), ErrorKind::NoResources);
     let all: Vec<_> = array.list().collect();
-    let (drives, images) = array.into_parts();
-    let (array, found) = Vssds::open(drives, images).unwrap();
-    assert_eq!((found.vssds, found.blocks, found.parts, found.erased), (1024, 1024, 1024, 0));
-    assert_eq!(array.list().collect::<Vec<_>>(), all);
+    assert_eq!(all.iter().map(|info| info.id.0).collect::<Vec<_>>(), (0..1024).collect::<Vec<_>>());
     let places: BTreeSet<_> = all.iter().flat_map(|info| info.dies.clone()).collect();
     assert_eq!(places.len(), 1024, "a die each");
+    let (mut drives, images) = array.into_parts();
+    drives.iter_mut().for_each(RawSsd::power_loss);
+    let (array, found) = Vssds::open(drives, images).unwrap();
+    assert_eq!((found.vssds, found.blocks, found.parts, found.erased), (1024, 1024, 1024, 0));
+    array.audit().unwrap();
+    assert_eq!(array.list().collect::<Vec<_>>(), all);
+    for (info, tag) in all.iter().zip(0..) {
+        let [block] = array.blocks(info.id).unwrap()[..] else { panic!("a block each") };
+        assert_eq!((block.tag, block.written_pages), (tag, 2));
+    }
+    // As the format draws it: header and front, erases of each die, and a tenant of one die, whose five
+    // slots have a generation each and whose block has a tag.
+    let catalogue_bytes = 48 + 68 + 1024 * 8 + 8 + 1024 * (32 + 16 + 5 * 4 + 8);
+    let (_, MemoryImages(images)) = array.into_parts();
+    assert_eq!(images.map(|image| image.len()), [catalogue_bytes; 2], "no record is left behind");
 }
 
 /// 1 TB of blocks of 2 MiB, in tenants that have a die each: the most entries that there can be.
