@@ -23,7 +23,7 @@ mod writer;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::info::{StoreInfo, Stream};
+use super::info::Stream;
 use super::ledger::BlockState;
 use super::store::BlockStore;
 use crate::buffer::IoBuffer;
@@ -214,7 +214,7 @@ impl DeviceOnBlocks {
         match place {
             Place::Page(first) => self.area.write(first, buffer, handle.index()),
             Place::Slot { slot, at } => {
-                self.slots.write((slot, at), buffer, stream(self.store.info(), handle.index()))
+                self.slots.write((slot, at), buffer, self.store.info().stream_of(handle.index()))
             }
         }
     }
@@ -268,11 +268,6 @@ impl DeviceOnBlocks {
         let under_way: Vec<IoFuture> = parts.iter().map(start).collect();
         all_of(under_way, buffer)
     }
-}
-
-/// The stream of the store that goes with a handle; a store may have fewer.
-fn stream(store: &StoreInfo, handle: u16) -> Stream {
-    if handle < store.streams { Stream::new(handle) } else { Stream::DEFAULT }
 }
 
 fn pages_of(bytes: usize) -> u32 {

@@ -230,7 +230,8 @@ fn check_options(
         store,
         &format!(
             "it was made with capacity_bytes {capacity_bytes}, front_bytes {front_bytes}, tail_bytes {tail_bytes}, \
-             spare_percent {spare_percent}, slots_together {slots_together}, handles {handles}; open it with these, or format it"
+             spare_percent {spare_percent}, slots_together {slots_together}, handles {handles}; open it with these, \
+             or format it"
         ),
     ))
 }

@@ -2,11 +2,11 @@
 //!
 //! Each placement handle has a block that is being filled, its *frontier*. With several handles, copies have one too.
 //!
-//! A block in reserve is taken for cleaning alone: what is live in the block that is cleaned goes there, as far as the
-//! frontier of copies has no room for it; then that block is freed, and is the reserve. The shape has enough blocks that
-//! the one with the fewest live pages leaves room there for a batch, so cleaning never stands still (`shape.rs` counts).
-//! Until then nothing but copies is in the reserve: if cleaning fails, or a crash ends it, they are given up, and the
-//! reserve is one again.
+//! A block in reserve is taken for cleaning alone: what is live in the block that is cleaned goes there, as far as
+//! there is no room at the frontier of copies; then that block is freed, and is the reserve. The shape has enough
+//! blocks that the one with the fewest live pages leaves room there for a batch, so cleaning never stands still (`shape.rs`
+//! counts). Until then nothing but copies is in the reserve: if cleaning fails, or a crash ends it, they are given up,
+//! and the reserve is one again.
 
 use std::collections::BTreeSet;
 
@@ -266,7 +266,7 @@ impl Writer {
 
     async fn open_block(&mut self, area: &Area, frontier: usize) -> Result<(), Error> {
         let handle = u16::try_from(frontier).expect("handles are few");
-        let stream = super::stream(area.store.info(), handle);
+        let stream = area.store.info().stream_of(handle);
         let block = area.store.alloc(stream, Purpose::Pages.tag()).await?;
         let frame = area.lock().map.add(block);
         self.frontiers[frontier] = Some(Open { frame, next_page: 0 });
