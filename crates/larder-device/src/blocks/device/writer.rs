@@ -4,9 +4,9 @@
 //!
 //! A block in reserve is taken for cleaning alone: what is live in the block that is cleaned goes there, as far as
 //! there is no room at the frontier of copies; then that block is freed, and is the reserve. The shape has enough
-//! blocks that the one with the fewest live pages leaves room there for a batch, so cleaning never stands still (`shape.rs`
-//! counts). Until then nothing but copies is in the reserve: if cleaning fails, or a crash ends it, they are given up,
-//! and the reserve is one again.
+//! blocks that the one with the fewest live pages leaves room there for a batch, so cleaning never stands still
+//! (`shape.rs` counts). Until then nothing but copies is in the reserve: if cleaning fails, or a crash ends it, they
+//! are given up, and the reserve is one again.
 
 use std::collections::BTreeSet;
 
