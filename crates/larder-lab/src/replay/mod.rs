@@ -13,6 +13,7 @@ pub mod shared;
 mod stage;
 pub mod timed;
 mod timeline;
+pub mod vssd;
 
 use std::time::{Duration, Instant};
 

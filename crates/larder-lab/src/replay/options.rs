@@ -118,6 +118,8 @@ pub struct EngineOptions {
     pub ru_aware_eviction: bool,
     /// Whether buckets that are rewritten often have a handle of their own.
     pub dynamic_placement: bool,
+    /// Whether deaths are logged, so that a process that is killed leaves nothing stale.
+    pub tombstones: bool,
 }
 
 impl ReplayOptions {

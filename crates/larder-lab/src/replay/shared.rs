@@ -58,6 +58,20 @@ impl Tenant {
 /// Somebody else who writes to the drive, called once a turn with the host bytes of the drive.
 pub type Neighbour<'a> = dyn FnMut(u64) -> Result<(), Error> + 'a;
 
+/// A drive that counts what it does, in the terms of a managed one.
+pub trait CountedDrive {
+    /// What it did since it was made.
+    fn stats(&self) -> managed::Stats;
+
+    /// Bytes that were written to it.
+    fn host_bytes(&self) -> u64 {
+        self.stats().host_bytes()
+    }
+
+    /// Bytes that can be addressed.
+    fn capacity_bytes(&self) -> u64;
+}
+
 /// What a run on a shared drive found.
 #[derive(Debug, Clone)]
 pub struct SharedRun {
@@ -132,7 +146,7 @@ pub const HANDLES: u16 = stage::HANDLES;
 /// # Errors
 /// As a replay; [`Error::Run`] if it was interrupted.
 pub fn play(
-    drive: &ModelDevice,
+    drive: &dyn CountedDrive,
     tenants: &[Tenant],
     placement: bool,
     neighbour: &mut Neighbour<'_>,
@@ -153,25 +167,25 @@ pub fn play(
     age(&mut players, monitor)?;
     let turns = players.iter().map(Player::turns).min().unwrap_or(0);
     let warm_turn = turns / 2;
-    let mut warm = drive_stats(drive);
+    let mut warm = drive.stats();
     let mut halfway = warm.clone();
     for turn in 0..turns {
         if turn == warm_turn {
-            warm = drive_stats(drive);
+            warm = drive.stats();
         }
         if turn == warm_turn + (turns - warm_turn) / 2 {
-            halfway = drive_stats(drive);
+            halfway = drive.stats();
         }
         for player in &mut players {
             player.take_turn()?;
         }
-        neighbour(drive.with_ssd(|ssd| ssd.stats().host_bytes()))?;
+        neighbour(drive.host_bytes())?;
         if turn.is_multiple_of(BREATH) {
             stop_if_asked(monitor)?;
         }
     }
-    let stats = [warm, halfway, drive_stats(drive)];
-    let work = DriveWork::between(&stats, drive.info().capacity_bytes);
+    let stats = [warm, halfway, drive.stats()];
+    let work = DriveWork::between(&stats, drive.capacity_bytes());
     let ended = players.into_iter().map(|player| player.end(placement, &work));
     Ok(SharedRun { tenants: ended.collect::<Result<_, _>>()?, drive: work })
 }
@@ -189,8 +203,32 @@ pub(super) fn stop_if_asked(monitor: &Monitor) -> Result<(), Error> {
     if monitor.is_stopped() { Err(Error::run("interrupted")) } else { Ok(()) }
 }
 
-fn drive_stats(drive: &ModelDevice) -> managed::Stats {
-    drive.with_ssd(|ssd| ssd.stats().clone())
+impl<T: CountedDrive> CountedDrive for Arc<T> {
+    fn stats(&self) -> managed::Stats {
+        T::stats(self)
+    }
+
+    fn host_bytes(&self) -> u64 {
+        T::host_bytes(self)
+    }
+
+    fn capacity_bytes(&self) -> u64 {
+        T::capacity_bytes(self)
+    }
+}
+
+impl CountedDrive for ModelDevice {
+    fn stats(&self) -> managed::Stats {
+        self.with_ssd(|ssd| ssd.stats().clone())
+    }
+
+    fn host_bytes(&self) -> u64 {
+        self.with_ssd(|ssd| ssd.stats().host_bytes())
+    }
+
+    fn capacity_bytes(&self) -> u64 {
+        self.info().capacity_bytes
+    }
 }
 
 impl DriveWork {

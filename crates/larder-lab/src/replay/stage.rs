@@ -181,7 +181,8 @@ pub(super) fn no_such_drive(error: &dyn std::fmt::Display) -> Error {
     Error::usage(format!("--flash, --op, --ru describe no drive that could work: {error}"))
 }
 
-fn config(options: &ReplayOptions, engines: EngineOptions, placement: bool) -> Config {
+/// The configuration of the cache.
+pub(super) fn config(options: &ReplayOptions, engines: EngineOptions, placement: bool) -> Config {
     Config {
         dram_bytes: options.dram_bytes,
         dram_policy: options.dram_policy,
@@ -208,7 +209,7 @@ fn config(options: &ReplayOptions, engines: EngineOptions, placement: bool) -> C
         // The same run each time.
         demotions: Demotions::Callers,
         // A replay is over when it ends, and what a log of tombstones writes is not in the papers.
-        crash_safety: CrashSafety::Off,
+        crash_safety: if engines.tombstones { CrashSafety::Process } else { CrashSafety::Off },
         seed: options.seed,
         // What collides does so in each run.
         hash_seed: Some(options.seed),

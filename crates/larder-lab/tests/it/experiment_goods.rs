@@ -436,4 +436,18 @@ pub(crate) const GOODS: &[(&str, Numbers)] = &[
             ("p99_us.in_order.off.own", 146.0),
         ],
     ),
+    (
+        "vssd-accounting",
+        &[
+            ("unaccounted", 0.0),
+            ("pages.programmed", 1_000_000.0),
+            ("pages.moved", 30_000.0),
+            ("dlwa.raw.loc", 1.0),
+            ("dlwa.raw.loc_safe", 1.6),
+            ("dlwa.raw.both", 3.0),
+            ("dlwa.off.both", 2.8),
+            ("dlwa.on.both", 1.0),
+            ("map_mb_per_tb", 7.7),
+        ],
+    ),
 ];

@@ -413,3 +413,13 @@ fn placement_and_isolation() {
     expect(name, &[("p99_us.in_order.on.own", 3000.0)], InShape);
     expect(name, &[("p99_us.in_order.off.shared", 140.0)], Diverges);
 }
+
+#[test]
+fn vssd_accounting() {
+    let name = "vssd-accounting";
+    expect(name, &[("unaccounted", 1.0)], InShape);
+    expect(name, &[("pages.moved", 0.0)], InShape);
+    expect(name, &[("dlwa.raw.loc", 1.06)], InShape);
+    expect(name, &[("map_mb_per_tb", 8.1)], InShape);
+    expect(name, &[("dlwa.raw.loc", 3.0)], Diverges);
+}

@@ -551,6 +551,25 @@ const SPECS: &[(&str, &[Spec<'static>])] = &[
         ],
     ),
     (
+        "vssd-accounting",
+        &[Spec {
+            title: "DLWA of a cache, on a managed drive and on blocks",
+            x: "cache",
+            y: DLWA,
+            series: &[
+                ("dlwa.off.*", "placement off"),
+                ("dlwa.on.*", "placement on"),
+                ("dlwa.raw.*", "blocks"),
+            ],
+            places: Places::Listed(&[
+                ("loc", "large objects"),
+                ("loc_safe", "and a log of deaths"),
+                ("both", "and buckets"),
+            ]),
+            base: 0.0,
+        }],
+    ),
+    (
         "websearch-mapreduce",
         &[Spec {
             title: "A search engine's tail",
