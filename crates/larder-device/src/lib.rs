@@ -25,6 +25,7 @@
 //! | [`striped`] | several devices as one |
 //! | [`sockets`] | stream sockets of one thread on a ring of io_uring (Linux) |
 //! | [`mod@slice`] | a part of a device as a device: one tenant of a drive |
+//! | [`zones`] | zoned devices: what they have beside a device |
 //! | [`timeout`] | a device around any other whose requests end in time, well or not |
 //! | [`fault`] | a device around any other that misbehaves to plan |
 
@@ -56,10 +57,11 @@ mod spares;
 mod steps;
 pub mod striped;
 pub mod timeout;
+pub mod zones;
 
 pub use blocks::{
     BlockId, BlockState, BlockStore, BlocksOnDevice, DeviceOnBlocks, DeviceOnBlocksOptions,
-    MemoryBlocks, StoreInfo, Stream,
+    MemoryBlocks, StoreInfo, Stream, ZonedBlocks,
 };
 pub use buffer::{BufferPool, IoBuffer};
 pub use claim::{Claim, Extent};
@@ -81,3 +83,6 @@ pub use plug::plugged;
 pub use slice::SliceDevice;
 pub use striped::StripedDevice;
 pub use timeout::TimeoutDevice;
+#[cfg(target_os = "linux")]
+pub use zones::ZonedFile;
+pub use zones::{Zone, ZoneLimits, ZoneState, ZonedDevice};

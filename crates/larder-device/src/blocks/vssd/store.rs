@@ -132,7 +132,7 @@ impl VssdBlocks {
                 Ok(buffer)
             }
             Err(error) => {
-                self.ledger.append_failed(block);
+                self.ledger.closed(block);
                 let error = error.within(&format!("append at {at} of block {block}"));
                 Err(IoFailure { error, buffer })
             }
