@@ -50,4 +50,4 @@ pub use memory::MemoryBlocks;
 pub use on_device::{BlocksOnDevice, BlocksOptions};
 pub use request::{BlockIo, CheckedBlockIo};
 pub use store::{AllocFuture, BlockStore};
-pub use vssd::{VssdArray, VssdBlocks};
+pub use vssd::{TimedBlocks, VssdArray, VssdBlocks};
