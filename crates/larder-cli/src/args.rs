@@ -27,6 +27,8 @@ pub(crate) use plan::PlanArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use serve::{CheckArgs, ListenArg, PasswordArgs, ServeArgs, hash, listen, sockets};
 
+#[cfg(target_os = "linux")]
+pub(crate) use vssd::MountArgs;
 pub(crate) use vssd::{
     CreateArgs, DeleteArgs, ExerciseArgs, FormatArgs as VssdFormatArgs, ImageArgs, KindArg,
     LookArgs, OutputArgs as VssdOutputArgs, SwapArgs, VssdCommand,

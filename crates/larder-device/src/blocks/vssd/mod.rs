@@ -27,6 +27,7 @@
 
 mod array;
 mod errors;
+mod holder;
 mod image;
 mod keeper;
 mod pages;
