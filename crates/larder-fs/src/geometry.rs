@@ -17,6 +17,9 @@ const PAGE_BYTES_MIN: u32 = 4096;
 const PAGE_BYTES_MAX: u32 = 64 << 10;
 /// Blocks that a store must have at least.
 const BLOCKS_MIN: u64 = 24;
+/// Pages that files must have at least, and nodes beside them.
+const PAGES_MIN: u64 = 64;
+const NODES_MIN: u64 = 16;
 /// Bytes that a node takes in a checkpoint, if it is an orphan too.
 const NODE_BYTES: u64 = 32;
 const BLOCK_BYTES: u64 = 32;
@@ -68,10 +71,16 @@ impl Geometry {
         if let Some(most) = info.open_blocks_max.map(u64::from).filter(|&most| most < open) {
             return refuse(format!("{most} blocks may be open, and {open} are at a time"));
         }
-        if info.blocks < BLOCKS_MIN || it.capacity_pages(16) < 64 {
-            return refuse(format!("{} blocks are too few", info.blocks));
+        if !it.is_enough() {
+            let enough = (BLOCKS_MIN..).find(|&blocks| Self { blocks, ..it }.is_enough());
+            let enough = enough.unwrap_or(u64::MAX);
+            return refuse(format!("{} blocks are too few; give it {enough}", info.blocks));
         }
         Ok(it)
+    }
+
+    fn is_enough(&self) -> bool {
+        self.blocks >= BLOCKS_MIN && self.capacity_pages(NODES_MIN) >= PAGES_MIN
     }
 
     /// Entries of a run: a page lists so many pages behind it.

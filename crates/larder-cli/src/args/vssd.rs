@@ -23,6 +23,7 @@ use super::{positive_size, size};
   larder vssd wear --image m.img                       who sits where, and how worn it is
   larder vssd swap --image m.img                       what the pair rule would exchange
   larder vssd swap --image m.img --yes                 does it, block by block; Ctrl-C and go on later
+  larder vssd mount --image m.img 0 /mnt               files on vSSD 0, until `umount /mnt` or Ctrl-C
   larder vssd fsck --image m.img
   larder vssd delete --image m.img 0 --destroy-data")]
 pub(crate) enum VssdCommand {
@@ -33,6 +34,9 @@ pub(crate) enum VssdCommand {
     Wear(LookArgs),
     Swap(SwapArgs),
     Exercise(ExerciseArgs),
+    #[cfg(target_os = "linux")]
+    Mount(MountArgs),
+    /// Check an image: every page of every vSSD, and the file systems on them.
     Fsck(LookArgs),
 }
 
@@ -185,6 +189,44 @@ pub(crate) struct ExerciseArgs {
     /// Seed of the bytes
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Mount the file system of a vSSD, until somebody unmounts it, or by SIGINT or SIGTERM.
+///
+/// A vSSD without blocks gets a new file system first. At the end everything is durable; killed, it is as after a
+/// loss of power: what was synced is there.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Args)]
+pub(crate) struct MountArgs {
+    #[command(flatten)]
+    pub(crate) image: ImageArgs,
+
+    /// Number of the vSSD
+    #[arg(value_name = "VSSD")]
+    pub(crate) vssd: u32,
+
+    /// Where to mount it
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+
+    /// Make a new file system, whatever the vSSD holds
+    #[arg(long, conflicts_with_all = ["read_only", "check"])]
+    pub(crate) format: bool,
+
+    /// Check the whole file system first, and mount it if nothing is wrong
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// Refuse changes
+    #[arg(long)]
+    pub(crate) read_only: bool,
+
+    /// Other users than the one who mounts may use it; devices and set-user-ID bits there count
+    #[arg(long)]
+    pub(crate) for_all: bool,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,

@@ -52,5 +52,5 @@ pub use memory::MemoryBlocks;
 pub use on_device::{BlocksOnDevice, BlocksOptions};
 pub use request::{BlockIo, CheckedBlockIo};
 pub use store::{AllocFuture, BlockStore};
-pub use vssd::{VssdArray, VssdBlocks};
+pub use vssd::{TimedBlocks, VssdArray, VssdBlocks};
 pub use zoned::ZonedBlocks;

@@ -90,6 +90,7 @@ pub fn all() -> &'static [&'static Experiment] {
         &isolation::WEBSEARCH_MAPREDUCE,
         &isolation::MIGRATION,
         &isolation::PLACEMENT_AND_ISOLATION,
+        &isolation::YCSB,
         &accounting::VSSD_ACCOUNTING,
         &bare::FULL_SCALE,
         &real_drive::REAL_DRIVE,

@@ -22,7 +22,7 @@ use larder_workload::RequestSource;
 
 use crate::Error;
 use client::{Client, ClientCounts};
-pub use options::{EngineOptions, PlacementRuns, ReplayOptions, Storage, Workload};
+pub use options::{EngineOptions, PlacementRuns, ReplayOptions, Storage, VssdPlace, Workload};
 pub use outcome::{Outcome, Run, SocLog, StreamPlan};
 pub use progress::{Monitor, RunProgress};
 use stage::Stage;
@@ -73,7 +73,7 @@ fn run(options: &ReplayOptions, placement: bool, monitor: &Monitor) -> Result<Ru
     #[allow(clippy::cast_precision_loss)]
     Ok(Run {
         drive_writes_before: timeline.warm(options.warmup_percent).device.host_written_bytes as f64
-            / (options.flash_bytes.max(1)) as f64,
+            / stage.capacity_bytes().max(1) as f64,
         requests_per_second: run.requests as f64 / seconds,
         interrupted,
         units: stage.picture(),

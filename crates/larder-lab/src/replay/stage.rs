@@ -13,6 +13,7 @@ use larder_ssd::managed::{GcDestination, Geometry, ManagedConfig, UnitState};
 
 use super::options::{EngineOptions, ReplayOptions, Storage};
 use super::outcome::UnitPicture;
+use super::vssd::VssdDrive;
 use crate::Error;
 
 /// Reclaim unit handles of the simulated drive, as FDP drives in the field have them.
@@ -28,12 +29,14 @@ pub(super) struct Stage {
     pub(super) notice: Option<String>,
     /// Removed at the end.
     _file: Option<TemporaryFile>,
+    /// Its blocks are freed at the end.
+    _vssd: Option<VssdDrive>,
 }
 
 impl Stage {
     pub(super) fn set_up(options: &ReplayOptions, placement: bool) -> Result<Self, Error> {
         let mut model = None;
-        let mut file = None;
+        let (mut file, mut vssd, mut engines) = (None, None, EngineOptions::default());
         let (mut placement_path, mut notice) = (None, None);
         let device: Option<Arc<dyn Device>> = match &options.storage {
             _ if options.flash_bytes == 0 => None,
@@ -53,9 +56,16 @@ impl Stage {
                 (placement_path, notice) = (Some(opened.status.to_string()), opened.notice);
                 Some(opened.device)
             }
+            Storage::Vssd(place) => {
+                let drive = VssdDrive::open(options, engines, place)?;
+                engines = drive.engines(engines);
+                let device = drive.device();
+                vssd = Some(drive);
+                Some(device)
+            }
         };
-        let stage = Self::open(options, EngineOptions::default(), placement, device)?;
-        Ok(Self { model, placement_path, notice, _file: file, ..stage })
+        let stage = Self::open(options, engines, placement, device)?;
+        Ok(Self { model, placement_path, notice, _file: file, _vssd: vssd, ..stage })
     }
 
     /// A cache on a device that somebody else made, and may share with others.
@@ -90,11 +100,17 @@ impl Stage {
             placement_path: None,
             notice: None,
             _file: None,
+            _vssd: None,
         })
     }
 
     pub(super) fn device_stats(&self) -> DeviceStats {
         self.device.as_ref().map(|device| device.stats()).unwrap_or_default()
+    }
+
+    /// Bytes of the device; 0 without one.
+    pub(super) fn capacity_bytes(&self) -> u64 {
+        self.device.as_ref().map_or(0, |device| device.info().capacity_bytes)
     }
 
     /// The simulated drive's units, by what they hold. Empty for other devices.

@@ -5,15 +5,15 @@
 
 use std::sync::Arc;
 
-use larder_device::blocks::vssd::MemoryKeeper;
+use larder_device::blocks::vssd::{ImageFile, MemoryKeeper};
 use larder_device::blocks::{OnBlocksCounts, VssdArray, VssdBlocks};
 use larder_device::{BlockStore, Device, DeviceOnBlocks, block_on};
 use larder_ssd::managed::{self, PAGE_BYTES};
 use larder_ssd::nand::{DieArray, NandGeometry};
 use larder_ssd::raw::{RawConfig, RawSsd};
-use larder_ssd::vssd::{Isolation, MemoryImages, Request, Throughputs};
+use larder_ssd::vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId};
 
-use super::options::{EngineOptions, ReplayOptions};
+use super::options::{EngineOptions, ReplayOptions, VssdPlace};
 use super::shared::CountedDrive;
 use super::stage;
 use crate::Error;
@@ -29,6 +29,7 @@ const PAGE: u32 = 4096;
 /// A cache's device on a vSSD of its own.
 pub struct VssdDrive {
     device: Arc<DeviceOnBlocks>,
+    store: Arc<VssdBlocks>,
     region_bytes: u32,
 }
 
@@ -40,6 +41,44 @@ impl std::fmt::Debug for VssdDrive {
 }
 
 impl VssdDrive {
+    /// The vSSD that `place` names.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is no such vSSD, or no cache fits on it; [`Error::Run`] if it has blocks, or its image
+    /// cannot be opened.
+    pub fn open(
+        options: &ReplayOptions,
+        engines: EngineOptions,
+        place: &VssdPlace,
+    ) -> Result<Self, Error> {
+        let (path, number) = match place {
+            VssdPlace::Memory(isolation) => return Self::in_memory(options, engines, *isolation),
+            VssdPlace::Image(path, number) => (path, *number),
+        };
+        options.check()?;
+        let fail = |error: larder_device::Error| {
+            Error::run(format!("--image {}: {error}", path.display()))
+        };
+        let (array, _) =
+            VssdArray::open_image(ImageFile::open(path).map_err(fail)?).map_err(fail)?;
+        let known: Vec<u32> = array.list().iter().map(|info| info.id.0).collect();
+        if !known.contains(&number) {
+            return Err(Error::usage(format!(
+                "--vssd {number}: {} has {known:?}; make one by `larder vssd create`",
+                path.display()
+            )));
+        }
+        let store = Arc::new(array.store(VssdId(number)).map_err(fail)?);
+        let blocks = store.list().len();
+        if blocks > 0 {
+            return Err(Error::run(format!(
+                "--vssd {number}: it has {blocks} blocks, and a replay would free them: take an empty one, or end it by \
+                 `larder vssd delete --destroy-data` and make it anew"
+            )));
+        }
+        Self::on(store, options, engines)
+    }
+
     /// A fresh vSSD in memory, with as much flash as the drive of `options`, divided for a cache as they say.
     ///
     /// # Errors
@@ -74,7 +113,7 @@ impl VssdDrive {
         let division = division.map_err(|error| Error::usage(error.to_string()))?;
         let device = block_on(DeviceOnBlocks::format(Arc::clone(&store) as _, &division));
         let device = Arc::new(device.map_err(|error| Error::run(error.to_string()))?);
-        Ok(Self { device, region_bytes })
+        Ok(Self { device, store, region_bytes })
     }
 
     /// The device for whoever uses it.
@@ -90,6 +129,17 @@ impl VssdDrive {
     /// What the device has written beyond what it was asked to.
     pub fn counts(&self) -> OnBlocksCounts {
         self.device.counts()
+    }
+}
+
+/// What a cache wrote is no use without it. How worn the dies are stays.
+impl Drop for VssdDrive {
+    fn drop(&mut self) {
+        for state in self.store.list() {
+            // Nobody is left to be told; an image whose blocks stay is refused by the next replay.
+            let _ = self.store.free(state.block).wait();
+        }
+        let _ = self.store.flush().wait();
     }
 }
 

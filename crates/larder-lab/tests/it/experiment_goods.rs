@@ -450,4 +450,14 @@ pub(crate) const GOODS: &[(&str, Numbers)] = &[
             ("map_mb_per_tb", 7.7),
         ],
     ),
+    (
+        "ycsb",
+        &[
+            ("throughput_gain.2.die", 1.3),
+            ("throughput_gain.2.software", 1.6),
+            ("p99_gain.2.die", 1.7),
+            ("p99_gain.2.software", 2.6),
+            ("glue_lines", 400.0),
+        ],
+    ),
 ];

@@ -423,3 +423,11 @@ fn vssd_accounting() {
     expect(name, &[("map_mb_per_tb", 8.1)], InShape);
     expect(name, &[("dlwa.raw.loc", 3.0)], Diverges);
 }
+
+#[test]
+fn ycsb() {
+    let name = "ycsb";
+    expect(name, &[("throughput_gain.2.software", 2.5)], InShape);
+    expect(name, &[("p99_gain.2.software", 5.0)], InShape);
+    expect(name, &[("throughput_gain.2.die", 0.8)], Diverges);
+}

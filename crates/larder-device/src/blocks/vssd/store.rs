@@ -188,7 +188,8 @@ fn logical(block: BlockId) -> LogicalBlock {
     LogicalBlock::from_number(block.number())
 }
 
-fn rung(isolation: Isolation) -> IsolationRung {
+/// What a vSSD of such `isolation` shares.
+pub(super) fn rung(isolation: Isolation) -> IsolationRung {
     match isolation {
         Isolation::Channel => IsolationRung::Channels,
         Isolation::Die => IsolationRung::Dies,

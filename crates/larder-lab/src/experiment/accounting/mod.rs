@@ -41,13 +41,19 @@ const SCALE: Parameter = Parameter {
     help: "part of a terabyte whose map is measured, as its divisor, 1 to 400",
 };
 
+const VSSD: Parameter = Parameter {
+    name: "vssd",
+    default: "channel",
+    help: "what the vSSD of the cache shares: channel, die, software or none",
+};
+
 pub(super) static VSSD_ACCOUNTING: Experiment = Experiment {
     name: "vssd-accounting",
     title: "what is programmed for a cache on blocks of a virtual SSD, and what their map takes",
     reproduces: "FlashBlox (FAST'17), sections 3 and 4: write amplification, processor time and memory of a vSSD",
     criterion: "pages programmed are those appended and those moved, exactly; a cache of large objects on blocks has \
                 DLWA 1 to 1.05, its random area included; the map takes at most 8 MB for each TB of 2 MiB blocks",
-    parameters: &[rig::REQUESTS_OF_WRITERS, FLASH, APPENDS, MAP_GIB, SCALE],
+    parameters: &[rig::REQUESTS_OF_WRITERS, FLASH, VSSD, APPENDS, MAP_GIB, SCALE],
     metrics: &[
         (
             "dlwa.*",
@@ -117,6 +123,16 @@ const CACHES: [(&str, f64, bool); 3] =
 
 fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
     let mut metrics = Metrics::new();
+    let isolation = match settings.text(VSSD.name) {
+        "channel" => Isolation::Channel,
+        "die" => Isolation::Die,
+        "software" => Isolation::Software { weight: 1 },
+        "none" => Isolation::None,
+        other => {
+            let complaint = "must be channel, die, software or none";
+            return Err(settings.refuse(VSSD.name, other, complaint));
+        }
+    };
     note_pages(&mut metrics, settings, seed)?;
     let whole = rig::options("meta-kv-write-only", settings, seed)?;
     for (cache, soc_percent, tombstones) in CACHES {
@@ -126,7 +142,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
             let run = rig::alone_with(&options, engines, placement, monitor)?;
             note_run(&mut metrics, drive, cache, &run);
         }
-        on_blocks(&mut metrics, cache, &options, engines, monitor)?;
+        on_blocks(&mut metrics, cache, &options, engines, (isolation, monitor))?;
     }
     #[allow(clippy::cast_precision_loss)]
     let managed_mib = whole.flash_bytes as f64 / f64::from(1 << 20);
@@ -147,9 +163,9 @@ fn on_blocks(
     cache: &str,
     options: &ReplayOptions,
     engines: EngineOptions,
-    monitor: &Monitor,
+    (isolation, monitor): (Isolation, &Monitor),
 ) -> Result<(), Error> {
-    let drive = VssdDrive::in_memory(options, engines, Isolation::Channel)?;
+    let drive = VssdDrive::in_memory(options, engines, isolation)?;
     let engines = drive.engines(engines);
     let tenant = Tenant { engines, ..Tenant::new(options.clone(), drive.device()) };
     let run = shared::play(&drive, &[tenant], false, &mut |_| Ok(()), monitor)?;

@@ -95,6 +95,9 @@ const VSSD_KINDS: Places = Places::Listed(&[
     ("none", "nothing own"),
 ]);
 
+const LESS_OWN: Places =
+    Places::Listed(&[("die", "dies"), ("software", "time by weight"), ("none", "nothing own")]);
+
 const CHANNELS: Places = Places::Listed(&[("shared", "shared"), ("own", "of their own")]);
 
 const DIE_LOADS: Places = Places::Listed(&[
@@ -501,6 +504,7 @@ const SPECS: &[(&str, &[Spec<'static>])] = &[
                 series: &[
                     ("p99_us.rw.in_order.*", "64 KiB writes beside it"),
                     ("p99_us.search.in_order.*", "a job beside a search engine"),
+                    ("p99_us.like.in_order.*", "two logs that are cleaned"),
                 ],
                 places: VSSD_KINDS,
                 base: 0.0,
@@ -546,6 +550,30 @@ const SPECS: &[(&str, &[Spec<'static>])] = &[
                 y: DLWA,
                 series: &[("dlwa.off.*", "placement off"), ("dlwa.on.*", "placement on")],
                 places: CHANNELS,
+                base: 0.0,
+            },
+        ],
+    ),
+    (
+        "ycsb",
+        &[
+            Spec {
+                title: "What own channels give LevelDB in throughput",
+                x: "against",
+                y: "throughput (1 = the same)",
+                series: &[
+                    ("throughput_gain.2.*", "2 instances"),
+                    ("throughput_gain.4.*", "4 instances"),
+                ],
+                places: LESS_OWN,
+                base: 0.0,
+            },
+            Spec {
+                title: "And in the tail",
+                x: "against",
+                y: "p99 (1 = the same)",
+                series: &[("p99_gain.2.*", "2 instances"), ("p99_gain.4.*", "4 instances")],
+                places: LESS_OWN,
                 base: 0.0,
             },
         ],
