@@ -31,7 +31,7 @@ pub(crate) use serve::{CheckArgs, ListenArg, PasswordArgs, ServeArgs, hash, list
 pub(crate) use vssd::MountArgs;
 pub(crate) use vssd::{
     CreateArgs, DeleteArgs, ExerciseArgs, FormatArgs as VssdFormatArgs, ImageArgs, KindArg,
-    LookArgs, OutputArgs as VssdOutputArgs, SwapArgs, VssdCommand,
+    ListArgs as VssdListArgs, LookArgs, OutputArgs as VssdOutputArgs, SwapArgs, VssdCommand,
 };
 
 /// A flash cache that shelves data by lifetime, and the tools to see what that saves.

@@ -14,6 +14,7 @@
 //! | [`claim`] | who has which bytes of which device |
 //! | [`clock`] | real and virtual time |
 //! | [`error`] | what can go wrong below the cache |
+//! | `ladder` (Linux) | what a path offers to tenants who must not disturb each other |
 //! | [`label`] | what Larder's formats begin with on a device |
 //! | [`opening`] | from what a user names to a device, and how placement reaches it |
 //! | [`mod@file`] | a plain file or a block device as device: io_uring or a thread pool |
@@ -40,6 +41,8 @@ pub mod file;
 mod fixed_index;
 pub mod io;
 pub mod label;
+#[cfg(target_os = "linux")]
+pub mod ladder;
 pub mod memory;
 pub mod model;
 pub mod nvme;

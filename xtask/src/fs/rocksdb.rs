@@ -7,7 +7,7 @@ use super::problem::Problem;
 use super::rig::Rig;
 
 const PACKAGE: &str = "rocksdb-tools";
-const KEYS: u64 = 300_000;
+const KEYS: u64 = 150_000;
 
 pub(super) fn run(rig: &mut Rig) -> Result<String, Problem> {
     for benchmark in ["fillseq", "fillrandom", "overwrite", "readrandom"] {

@@ -19,6 +19,7 @@ use super::{positive_size, size};
   larder vssd create --image m.img --isolation channel --capacity 100M
   larder vssd create --image m.img --isolation software --weight 3 --mb-s 20
   larder vssd list --image m.img
+  larder vssd list --device /dev/nvme0 /dev/sdb        how far real drives keep tenants apart
   larder vssd exercise --image m.img 0 --bytes 2G      writes and frees blocks of vSSD 0
   larder vssd wear --image m.img                       who sits where, and how worn it is
   larder vssd swap --image m.img                       what the pair rule would exchange
@@ -29,7 +30,7 @@ use super::{positive_size, size};
 pub(crate) enum VssdCommand {
     Format(FormatArgs),
     Create(CreateArgs),
-    List(LookArgs),
+    List(ListArgs),
     Delete(DeleteArgs),
     Wear(LookArgs),
     Swap(SwapArgs),
@@ -112,6 +113,30 @@ pub(crate) struct CreateArgs {
     /// Bytes that it asks for [default: what the throughput takes, at least a unit]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) capacity: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// List the vSSDs of an image, or what real drives offer in their place.
+///
+/// With --device it says for each path how tenants can be kept apart there, best first: channels of a model image,
+/// zones, reclaim groups of FDP, namespaces, or ranges of addresses; and what nobody says. Nothing is written.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// The model image
+    #[arg(long, value_name = "FILE")]
+    #[cfg_attr(
+        target_os = "linux",
+        arg(required_unless_present = "device", conflicts_with = "device")
+    )]
+    #[cfg_attr(not(target_os = "linux"), arg(required = true))]
+    pub(crate) image: Option<PathBuf>,
+
+    /// Images, files, block devices, or controllers of NVMe drives
+    #[cfg(target_os = "linux")]
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    pub(crate) device: Vec<PathBuf>,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,

@@ -8,6 +8,8 @@ mod list;
 mod make;
 #[cfg(target_os = "linux")]
 mod mount;
+#[cfg(target_os = "linux")]
+mod offers;
 mod output;
 mod swap;
 mod tenants;

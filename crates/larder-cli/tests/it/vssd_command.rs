@@ -80,6 +80,27 @@ fn what_cannot_be_names_field_value_and_fix() {
     refused(&place, "vssd exercise --image m.img 3", 2, &["vSSD 3", "larder vssd create"]);
 }
 
+/// What paths offer, best first; nothing is written there.
+#[cfg(target_os = "linux")]
+#[test]
+fn devices_say_how_far_they_keep_tenants_apart() {
+    let place = place();
+    place.write("plain", vec![0; 1 << 16]);
+    let before = place.files();
+    let offers = place.json("vssd list --device m.img plain");
+    let rung = |at: usize| {
+        let rung = &offers["devices"][at]["rungs"][0];
+        (rung["rung"].as_str().unwrap(), rung["isolation"].as_str().unwrap())
+    };
+    assert_eq!(rung(0), ("raw model", "channels"));
+    assert_eq!(rung(1), ("plain drive", "partition"));
+    assert!(before == place.files(), "a look changes nothing");
+    let text = place.succeed("vssd list --device plain").stdout;
+    assert!(text.contains("plain drive") && text.contains("are shared"), "{text}");
+    place.refuse("vssd list --device not-there", 1, &["--device", "not-there"]);
+    place.refuse("vssd list --device .", 1, &["--device", "name one"]);
+}
+
 /// An image that was cut, or is none, is refused, and stays as it is.
 #[test]
 fn damaged_images_are_refused() {

@@ -26,6 +26,11 @@ const MAGIC: [u8; 8] = *b"LARDERVI";
 const VERSION: u16 = 1;
 const USED_BYTES: usize = 92;
 
+/// Whether a file that begins with these bytes, at least 8192 of them, was made as an image, be it whole or not.
+pub fn is_image(first: &[u8]) -> bool {
+    [0, HEADER_BYTES].iter().any(|&at| first.get(at..).is_some_and(|it| it.starts_with(&MAGIC)))
+}
+
 /// Of what drives an image is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageConfig {
