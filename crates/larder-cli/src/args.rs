@@ -52,7 +52,7 @@ pub(crate) enum Command {
     Password(PasswordArgs),
     #[cfg(target_os = "linux")]
     Bench(Box<BenchArgs>),
-    Replay(ReplayArgs),
+    Replay(Box<ReplayArgs>),
     Plan(Box<PlanArgs>),
     #[command(subcommand)]
     Workload(WorkloadCommand),

@@ -212,7 +212,7 @@ impl TimedBlocks {
             },
         );
         asked.unwrap_or_else(|error| {
-            self.ledger.append_failed(block);
+            self.ledger.closed(block);
             failed(of_model("append", &error), buffer.take().unwrap_or_else(IoBuffer::empty))
         })
     }

@@ -25,7 +25,7 @@ fn open(device: &Arc<EmulatedZones>) -> Result<ZonedBlocks, Error> {
 /// Returns how often power was lost.
 fn lives(seed: u64) -> u64 {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let active = (seed % 3 == 0).then_some(5);
+    let active = seed.is_multiple_of(3).then_some(5);
     let device = Arc::new(EmulatedZones::new(Shape { active, ..SHAPE }, seed));
     device.hold(true);
     let format = ZonedBlocks::format(Arc::clone(&device) as Arc<dyn ZonedDevice>);
