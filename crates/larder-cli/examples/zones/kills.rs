@@ -28,6 +28,10 @@ fn pages(tag: u64, first: u64, count: usize) -> IoBuffer {
     buffer
 }
 
+fn pages_between(from: u64, to: u64) -> usize {
+    usize::try_from((to - from) / PAGE as u64).expect("a block is addressed")
+}
+
 /// Tells, in a line each, what is begun and what has ended: `alloc BLOCK TAG`, `append BLOCK END`, `freeing BLOCK`,
 /// `freed BLOCK`.
 pub(super) fn work(path: &Path, seed: u64) -> Result<(), Failure> {
@@ -43,7 +47,7 @@ pub(super) fn work(path: &Path, seed: u64) -> Result<(), Failure> {
             continue;
         }
         let state = blocks[rng.usize(..blocks.len())];
-        let room = (store.info().block_bytes - state.written_bytes) as usize / PAGE;
+        let room = pages_between(state.written_bytes, store.info().block_bytes);
         if room == 0 || state.closed || rng.u32(..40) == 0 {
             writeln!(told, "freeing {}", state.block)?;
             block_on(store.free(state.block)).map_err(|failure| failure.error)?;
@@ -54,7 +58,7 @@ pub(super) fn work(path: &Path, seed: u64) -> Result<(), Failure> {
         let mut appends = Vec::new();
         let mut end = state.written_bytes;
         for _ in 0..rng.usize(1..4) {
-            let room = (store.info().block_bytes - end) as usize / PAGE;
+            let room = pages_between(end, store.info().block_bytes);
             let count = rng.usize(1..40).min(room);
             if count == 0 {
                 break;

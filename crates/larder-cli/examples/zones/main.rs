@@ -4,10 +4,10 @@
 //! cargo run --release -p larder-cli --example zones -- cache /dev/nvme0n1 --help
 //! ```
 //!
-//! **What the device holds is lost**, unless it is a store of this program. `cache` fills a cache of large objects whose
-//! regions are zones, compares what it finds of the time before, and ends at once, like a process that is killed. `kills`
-//! starts `work` again and again, kills it at any moment, and compares what the zones then hold with what it had
-//! acknowledged.
+//! **What the device holds is lost**, unless it is a store of this program. `cache` fills a cache of large objects
+//! whose regions are zones, compares what it finds of the time before, and ends at once, like a process that is
+//! killed. `kills` starts `work` again and again, kills it at any moment, and compares what the zones then hold with
+//! what it had acknowledged.
 
 #[cfg(target_os = "linux")]
 mod on_linux;

@@ -1,7 +1,8 @@
 //! Zoned devices: zones that are written in order and reset as a whole.
 //!
-//! NVMe has them as zoned namespaces (NVM Express Zoned Namespace Command Set, 1.1), disks as SMR; Linux shows both as
-//! zoned block devices (`linux/blkzoned.h`). Writes and reads are those of a [`Device`]; what zones need beside is here.
+//! NVMe has them as zoned namespaces (NVM Express Zoned Namespace Command Set, 1.1), disks as SMR; Linux shows both
+//! as zoned block devices (`linux/blkzoned.h`). Writes and reads are those of a [`Device`]; what zones need beside is
+//! here.
 //!
 //! | module | what it is |
 //! |---|---|

@@ -1,9 +1,9 @@
 //! The log of a store on zones: which numbers were given, and which blocks were closed before they were full.
 //!
-//! It has two zones. One begins with a snapshot, and a page follows for each thing that happens, until there are enough:
-//! then the other is emptied and begins with a snapshot under the next generation, and the first is emptied. A page is
-//! written when the one before it is durable. What a failed write has left is never written behind: the other zone is
-//! next.
+//! It has two zones. One begins with a snapshot, and a page follows for each thing that happens, until there are
+//! enough: then the other is emptied and begins with a snapshot under the next generation, and the first is emptied.
+//! A page is written when the one before it is durable. What a failed write has left is never written behind: the
+//! other zone is next.
 
 use std::sync::Arc;
 
