@@ -6,23 +6,50 @@
 //! on a device takes a [`Claim`] of it first, which holds as long as it is there.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::device::Device;
 use crate::error::{Error, ErrorKind};
 
+/// What tells a device from all others that this process ever has, also from one that comes to lie in memory where it
+/// was: a request that was given up may outlive its device, and with it a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceIdentity(u64);
+
+impl DeviceIdentity {
+    /// One that no device has.
+    pub fn draw() -> Self {
+        static DRAWN: AtomicU64 = AtomicU64::new(0);
+        Self(DRAWN.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// Where bytes of a device lie in the end: two extents that overlap have bytes in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extent {
-    /// Address of the device that stores them, which stays as long as a cache uses it.
-    device: usize,
+    device: Storing,
     range: Range<u64>,
 }
 
+/// The device that stores bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Storing {
+    Identity(DeviceIdentity),
+    /// An address, for a device whose requests have ended when it goes.
+    At(usize),
+}
+
 impl Extent {
-    /// The addresses `range` of `device`, which stores them itself.
+    /// The addresses `range` of the device that drew `identity`, which stores them itself.
+    pub fn on(identity: DeviceIdentity, range: Range<u64>) -> Self {
+        Self { device: Storing::Identity(identity), range }
+    }
+
+    /// The addresses `range` of `device`, which stores them itself, and none of whose requests outlives it: it is known
+    /// by where it is. One whose requests may has an identity ([`Extent::on`]).
     pub fn of<D: Device + ?Sized>(device: &D, range: Range<u64>) -> Self {
-        Self { device: std::ptr::from_ref(device).cast::<()>().addr(), range }
+        Self { device: Storing::At(std::ptr::from_ref(device).cast::<()>().addr()), range }
     }
 
     fn overlaps(&self, other: &Self) -> bool {

@@ -192,7 +192,8 @@ pub trait Device: Send + Sync {
 
     /// Where the bytes of `range`, which is not empty, are in the end. A device over others passes on
     /// what they say of their parts of it: so [`Claim`](crate::Claim) knows two that have bytes in
-    /// common.
+    /// common. One that stores them, and whose requests may outlive it, names them by a
+    /// [`DeviceIdentity`](crate::DeviceIdentity) of its own.
     fn stored_at(&self, range: Range<u64>) -> Vec<Extent> {
         vec![Extent::of(self, range)]
     }

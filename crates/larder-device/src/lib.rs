@@ -67,7 +67,7 @@ pub use blocks::{
     MemoryBlocks, StoreInfo, Stream, ZonedBlocks,
 };
 pub use buffer::{BufferPool, IoBuffer};
-pub use claim::{Claim, Extent};
+pub use claim::{Claim, DeviceIdentity, Extent};
 pub use clock::{Clock, LoopClock, RealClock, Sleep, VirtualClock};
 pub use device::{BLOCK_BYTES_MIN, Device, DeviceInfo, DeviceStats, VolatileCache};
 pub use error::{Error, ErrorKind};

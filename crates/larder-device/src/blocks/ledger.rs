@@ -186,6 +186,18 @@ impl Ledger {
         }
     }
 
+    /// An allocation was refused by a store that gives its blocks numbers itself, before it gave this one: the next
+    /// block has it.
+    pub fn alloc_refused(&self, block: BlockId) {
+        let mut state = self.lock();
+        let refused = state.blocks.remove(&block.number());
+        let phase = refused.map(|entry| entry.phase);
+        assert_eq!(phase, Some(Phase::Allocating), "block {block} was not allocated");
+        if state.next == block.number() + 1 {
+            state.next = block.number();
+        }
+    }
+
     /// An append of the bytes from `at` to `end` is where it belongs. It has landed when all before it are too.
     pub fn landed(&self, block: BlockId, at: u64, end: u64) {
         let state = &mut *self.lock();

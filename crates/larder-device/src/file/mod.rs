@@ -26,12 +26,14 @@ pub(crate) mod transfer;
 pub(crate) mod uring;
 pub(crate) mod waiting;
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 pub use options::{DirectIo, FileOptions, IoEngine};
 
+use crate::claim::{DeviceIdentity, Extent};
 use crate::device::{Device, DeviceInfo, DeviceStats, VolatileCache};
 use crate::error::{Error, ErrorKind};
 use crate::io::{CheckedIo, IoFuture};
@@ -63,6 +65,7 @@ use transfer::Pieces;
 /// ```
 pub struct FileDevice {
     info: DeviceInfo,
+    identity: DeviceIdentity,
     engine: Box<dyn Engine>,
     /// For what need only outlive the process. `None`: it goes the way of all.
     page_cache: Option<PageCache>,
@@ -147,7 +150,18 @@ impl FileDevice {
         let ledger = Ledger::new(name, info.placement.handles).in_blocks(block_bytes);
         let ledger = Arc::new(ledger.shown_at(shown_at));
         let (direct, preallocated) = (prepared.direct, prepared.preallocated);
-        Ok(Self { info, engine, page_cache, kind, fallback, direct, preallocated, ledger })
+        let identity = DeviceIdentity::draw();
+        Ok(Self {
+            info,
+            identity,
+            engine,
+            page_cache,
+            kind,
+            fallback,
+            direct,
+            preallocated,
+            ledger,
+        })
     }
 
     /// The engine that serves: [`IoEngine::IoUring`] or [`IoEngine::Threads`].
@@ -223,6 +237,10 @@ impl Device for FileDevice {
     /// The kernel's boot identifier: what it has taken survives every process.
     fn boot(&self) -> Option<u64> {
         sys::boot()
+    }
+
+    fn stored_at(&self, range: Range<u64>) -> Vec<Extent> {
+        vec![Extent::on(self.identity, range)]
     }
 }
 

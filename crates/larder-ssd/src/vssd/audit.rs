@@ -48,7 +48,7 @@ impl<I: Images> Vssds<I> {
         self.check_unowned(&owners)
     }
 
-    fn is_at_its_end(&self, drive: u32, die: DieIndex) -> bool {
+    pub(super) fn is_at_its_end(&self, drive: u32, die: DieIndex) -> bool {
         self.drives[drive as usize].die(die).is_none_or(|view| view.read_only)
     }
 

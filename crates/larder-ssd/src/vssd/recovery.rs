@@ -16,9 +16,7 @@ use std::collections::BTreeMap;
 use super::array::{NotOpened, Part, Vssds, erase, shape_of};
 use super::images::{Images, Journal};
 use super::state::{State, Vssd};
-use crate::error::Error;
-#[cfg(doc)]
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::nand::{BlockIndex, Health};
 use crate::raw::{BlockTag, FoundBlock, RawSsd};
 
@@ -60,7 +58,8 @@ impl<I: Images> Vssds<I> {
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for drives that are not alike; [`ErrorKind::Catalogue`] if no image can be
-    /// believed, or the images are of other drives or two arrays: nothing was written, nor erased;
+    /// believed, or the images are of other drives, of two arrays or do not agree with what the drives hold: nothing
+    /// was written, nor erased;
     /// [`ErrorKind::PowerLoss`] if it failed again: open it once more.
     pub fn open(drives: Vec<RawSsd>, images: I) -> Result<(Self, Recovered), NotOpened<I>> {
         let shape = match shape_of(&drives) {
@@ -79,7 +78,7 @@ impl<I: Images> Vssds<I> {
     }
 
     fn recover(&mut self) -> Result<Recovered, Error> {
-        let scan = self.scan();
+        let scan = self.scan()?;
         self.write_catalogue()?;
         for &(drive, block) in &scan.stale {
             erase(&mut self.drives[drive], block)?;
@@ -95,7 +94,7 @@ impl<I: Images> Vssds<I> {
     }
 
     /// Fills in the map from the tags of all drives.
-    fn scan(&mut self) -> Scan {
+    fn scan(&mut self) -> Result<Scan, Error> {
         let seats = seats(&self.state);
         let mut scan = Scan::default();
         for drive in 0..self.drives.len() {
@@ -119,9 +118,28 @@ impl<I: Images> Vssds<I> {
                 loser.into_iter().for_each(|loser| scan.leave(drive, loser));
             }
             scan.parts += best.len() as u64;
-            best.into_values().for_each(|(part, found)| self.set_part(part, Some(found.block)));
+            for (part, found) in best.into_values() {
+                self.check_place(part, found.block)?;
+                self.set_part(part, Some(found.block));
+            }
         }
-        scan
+        Ok(scan)
+    }
+
+    /// Refuses a catalogue by which `block`, which holds `part`, is on a die of somebody else.
+    fn check_place(&self, part: Part, block: BlockIndex) -> Result<(), Error> {
+        let (seat, _) = self.part(part);
+        let (home, other) = self.dies_of(&seat);
+        let die = self.state.shape.geometry.die_of(block);
+        if die == home || die == other || self.is_at_its_end(seat.drive, home) {
+            return Ok(());
+        }
+        let message = format!(
+            "block {} of drive {} holds data of vSSD {}, which has nothing on die {}: the images are of another time, \
+             or damaged; nothing was written",
+            block.0, seat.drive, part.vssd, die.0
+        );
+        Err(Error::new(ErrorKind::Catalogue, message))
     }
 
     /// Which part of a block that lives `found` is, or a copy of.

@@ -20,6 +20,7 @@ mod slots;
 mod tag;
 mod writer;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -27,6 +28,7 @@ use super::info::Stream;
 use super::ledger::BlockState;
 use super::store::BlockStore;
 use crate::buffer::IoBuffer;
+use crate::claim::{DeviceIdentity, Extent};
 use crate::device::{Device, DeviceInfo, DeviceStats, VolatileCache};
 use crate::error::Error;
 use crate::io::{CheckedIo, Io, IoFailure, IoFuture, IoResult};
@@ -80,6 +82,7 @@ const TRANSFER_BYTES: u32 = 1 << 20;
 pub struct DeviceOnBlocks {
     store: Arc<dyn BlockStore>,
     info: DeviceInfo,
+    identity: DeviceIdentity,
     shape: Shape,
     area: Arc<Area>,
     slots: Arc<Slots>,
@@ -177,7 +180,8 @@ impl DeviceOnBlocks {
             zeroed: AtomicU64::new(0),
         };
         let (area, slots) = (Arc::new(area), Arc::new(slots));
-        Self { store, info, shape, area, slots, counters, host }
+        let identity = DeviceIdentity::draw();
+        Self { store, info, identity, shape, area, slots, counters, host }
     }
 
     /// What it has written beyond what it was asked to.
@@ -347,5 +351,9 @@ impl Device for DeviceOnBlocks {
 
     fn boot(&self) -> Option<u64> {
         self.store.boot()
+    }
+
+    fn stored_at(&self, range: Range<u64>) -> Vec<Extent> {
+        vec![Extent::on(self.identity, range)]
     }
 }

@@ -87,7 +87,14 @@ impl VssdBlocks {
             }
             Err(error) => Err(error),
         };
-        self.ledger.allocated(block, made.is_ok());
+        let next = state.array().ok().and_then(|array| array.next_block(self.id));
+        match &made {
+            // Or no allocation after this one would be of the number that the array gives.
+            Err(_) if next.is_some_and(|next| next.number() == block.number()) => {
+                self.ledger.alloc_refused(block);
+            }
+            made => self.ledger.allocated(block, made.is_ok()),
+        }
         let ended = made.map(|()| IoBuffer::empty());
         IoFuture::ready(ended.map_err(IoFailure::without_buffer))
     }

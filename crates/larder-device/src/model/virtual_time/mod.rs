@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::claim::Extent;
+use crate::claim::{DeviceIdentity, Extent};
 use crate::clock::{Clock, VirtualClock};
 use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::Error;
@@ -125,6 +125,7 @@ pub trait TimingModel: Send {
 /// ```
 pub struct VirtualTimeDevice<M> {
     info: DeviceInfo,
+    identity: DeviceIdentity,
     clock: Arc<VirtualClock>,
     state: Mutex<State<M>>,
 }
@@ -149,7 +150,8 @@ impl<M: TimingModel> VirtualTimeDevice<M> {
         let contents = Contents::checked(payload, info.capacity_bytes)?;
         let (counts, latest, under_way) = Default::default();
         let state = State { model, contents, counts, latest, under_way };
-        Ok(Self { info, clock, state: Mutex::new(state) })
+        let identity = DeviceIdentity::draw();
+        Ok(Self { info, identity, clock, state: Mutex::new(state) })
     }
 
     /// Looks at the model. No request proceeds while `look` runs.
@@ -250,7 +252,7 @@ impl<M: TimingModel> Device for VirtualTimeDevice<M> {
     }
 
     fn stored_at(&self, range: Range<u64>) -> Vec<Extent> {
-        vec![Extent::of(self, range)]
+        vec![Extent::on(self.identity, range)]
     }
 }
 

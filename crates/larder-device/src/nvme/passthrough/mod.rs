@@ -9,6 +9,7 @@ mod wire;
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use super::commands::{CommandError, Commands};
 use super::ioctl::DriveFile;
 use super::node::Node;
 use super::survey::{Silence, Survey, read_controller};
+use crate::claim::{DeviceIdentity, Extent};
 use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
 use crate::file::engine::Engine;
@@ -45,6 +47,7 @@ pub(crate) const PATH: &str = "NVMe passthrough";
 /// A deallocated range reads as whatever the drive likes. A list of buffers takes a command for each of them.
 pub struct PassthroughDevice {
     info: DeviceInfo,
+    identity: DeviceIdentity,
     engine: Uring<NvmeWire>,
     ledger: Arc<Ledger>,
     deallocated_at_once_max: u64,
@@ -120,6 +123,7 @@ impl PassthroughDevice {
         let deallocated_at_once_max = node.max_deallocation_bytes >> block_shift << block_shift;
         Ok(Self {
             info,
+            identity: DeviceIdentity::draw(),
             engine,
             ledger,
             deallocated_at_once_max,
@@ -163,6 +167,10 @@ impl Device for PassthroughDevice {
     /// As for a file: a drive that loses power while the computer does not is not noticed.
     fn boot(&self) -> Option<u64> {
         sys::boot()
+    }
+
+    fn stored_at(&self, range: Range<u64>) -> Vec<Extent> {
+        vec![Extent::on(self.identity, range)]
     }
 }
 

@@ -6,11 +6,12 @@ mod handles;
 mod oracle;
 mod refusals;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use larder_device::blocks::{BlocksOptions, DeviceOnBlocks, DeviceOnBlocksOptions};
 use larder_device::{
-    BlockStore, BlocksOnDevice, Device, Error, Io, IoBuffer, IoFuture, MemoryDevice,
+    BlockStore, BlocksOnDevice, Claim, Device, Error, Io, IoBuffer, IoFuture, MemoryDevice,
     PlacementHandle, block_on,
 };
 
@@ -57,6 +58,21 @@ pub(crate) fn blocks_on_memory() -> (Arc<MemoryDevice>, Arc<dyn BlockStore>) {
     let below = Arc::new(MemoryDevice::holding(vec![0; bytes_below(&info)]));
     let store = block_on(BlocksOnDevice::format(below.clone(), &blocks_options())).unwrap();
     (below, Arc::new(store))
+}
+
+/// A claim outlives its device while a request that was given up has not ended.
+#[test]
+fn a_device_is_told_from_those_that_were_where_it_is() {
+    let (_, store) = blocks_on_memory();
+    drop(format(Arc::clone(&store)));
+    let (mut claims, mut places) = (Vec::new(), BTreeSet::new());
+    for _ in 0..8 {
+        let device = Arc::new(open(Arc::clone(&store)).unwrap());
+        places.insert(Arc::as_ptr(&device).addr());
+        claims.push(Claim::take(&device).unwrap());
+        assert!(Claim::take(&device).is_err(), "it is this one all the same");
+    }
+    assert!(places.len() < 8, "some lay where others had");
 }
 
 pub(crate) fn write(device: &dyn Device, offset: u64, bytes: &[u8]) -> IoFuture {

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use larder_ssd::ErrorKind;
-use larder_ssd::nand::{DieArray, DieIndex, NandGeometry};
+use larder_ssd::nand::{ChannelIndex, DieArray, DieIndex, NandGeometry};
 use larder_ssd::raw::{RawConfig, RawSsd};
 use larder_ssd::vssd::{
-    Isolation, MemoryImages, Pages, Request, Throughputs, VssdId, VssdInfo, Vssds,
+    Isolation, MemoryImages, Pages, Request, Swap, Throughputs, VssdId, VssdInfo, Vssds,
+    channel_pairs,
 };
 use proptest::prelude::*;
 
@@ -205,6 +206,28 @@ fn images_of_others_are_refused() {
     assert!(refused.to_string().contains("at least 1 MB/s"), "{refused}");
     let refused = Vssds::create(vec![], PowerImages::default(), IDENTITY, RATES).unwrap_err();
     assert!(refused.to_string().contains("no drives"), "{refused}");
+}
+
+/// By a catalogue from before an exchange a tenant would have what lies on its neighbour's dies.
+#[test]
+fn images_of_another_time_are_refused() {
+    let mut array = rig::array(1);
+    let tenant = made(&mut array, Isolation::Channel, 1);
+    let block = array.alloc_block(tenant.id, 7).unwrap();
+    array.append(tenant.id, block, 0, Pages::Words(&[1; 12])).unwrap();
+    let before = array.images_mut().clone();
+    let pairs = channel_pairs(GEOMETRY.array, ChannelIndex(0), ChannelIndex(1), None).unwrap();
+    array.swap_begin(0, &pairs).unwrap();
+    while !matches!(array.swap_step().unwrap(), Swap::Done) {}
+    let expected = array.blocks(tenant.id).unwrap();
+    let (drives, images) = array.into_parts();
+    let refused = Vssds::open(drives, before).unwrap_err();
+    assert_eq!(refused.error().kind(), ErrorKind::Catalogue);
+    assert!(refused.to_string().contains("of another time"), "{refused}");
+    let (drives, _) = refused.into_parts();
+    let (array, found) = Vssds::open(drives, images).unwrap();
+    array.audit().unwrap();
+    assert_eq!((array.blocks(tenant.id).unwrap(), found.erased), (expected, 0));
 }
 
 /// 1,024 tenants with a die each: 8 drives of 16 channels of 8 dies.

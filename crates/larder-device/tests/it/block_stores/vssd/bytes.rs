@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use larder_device::blocks::vssd::{Keeper, MemoryKeeper, Tail};
 use larder_device::blocks::{BlockIo, VssdBlocks};
 use larder_device::{BlockId, BlockStore, Error, ErrorKind, IoBuffer, Stream};
-use larder_ssd::nand::{BlockIndex, ChannelIndex};
+use larder_ssd::nand::{BlockIndex, ChannelIndex, DieIndex};
 use larder_ssd::raw::RawSsd;
 use larder_ssd::vssd::{Isolation, Swap, channel_pairs};
 
@@ -247,4 +247,22 @@ fn what_was_acknowledged_stays_when_a_die_comes_to_its_end() {
     let read = store.read(block, 0, IoBuffer::zeroed(6 * PAGE)).wait().unwrap();
     assert!(read.as_slice() == bytes, "the tail too");
     assert_eq!(array.verify().unwrap().wrong, Vec::<String>::new());
+}
+
+/// A number that the array has not given is given to nobody, and does not stand in the way of those to come.
+#[test]
+fn a_read_only_vssd_says_so_each_time() {
+    let blocks = GEOMETRY.blocks_of(DieIndex(0));
+    let failures: Vec<(BlockIndex, u32)> = blocks.map(|block| (block, 0)).collect();
+    let rig = Rig::with(1, Box::new(MemoryKeeper::default()), &failures);
+    let id = rig.array.alloc(request(Isolation::Die, 1)).unwrap();
+    let store = rig.array.store(id).unwrap();
+    let block = store.alloc(Stream::DEFAULT, 1).wait().unwrap();
+    let stripe = IoBuffer::zeroed(4 * PAGE);
+    let failed = store.append(block, 0, stripe).wait().unwrap_err();
+    assert!(failed.to_string().contains("is read-only"), "{failed}");
+    for _ in 0..3 {
+        let refused = store.alloc(Stream::DEFAULT, 2).wait().unwrap_err();
+        assert!(refused.to_string().contains("is read-only"), "{refused}");
+    }
 }
