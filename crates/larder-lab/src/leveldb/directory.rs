@@ -17,8 +17,7 @@ use std::sync::Arc;
 use larder_device::{BlockId, BlockStore, Stream};
 use serde::{Deserialize, Serialize};
 
-use super::Result;
-use super::pages::{self, Piece, buffer_of, corrupt, of_store};
+use super::pages::{self, Piece, Result, buffer_of, corrupt, of_store};
 
 /// Tags of this Env's blocks begin with it; then comes a bit for the directory, then an epoch or a file.
 const MAGIC: u64 = 0x4c44 << 48;

@@ -9,10 +9,9 @@ use larder_device::{BlockId, IoBuffer, IoFuture, Stream};
 use rusty_leveldb::Status;
 use rusty_leveldb::env::RandomAccess;
 
-use super::Files;
-use super::Result;
 use super::directory::{Change, tag_of};
-use super::pages::{self, Piece, buffer_of, find, of_store};
+use super::files::Files;
+use super::pages::{self, Piece, Result, buffer_of, find, of_store};
 
 /// Bytes that are appended at a time, so that they go to several dies at once.
 const CHUNK_BYTES: usize = 64 << 10;

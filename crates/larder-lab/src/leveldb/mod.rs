@@ -11,28 +11,28 @@
 //! |---|---|
 //! | [`directory`] | which files there are |
 //! | [`file`] | a file that grows, and one that is read |
+//! | [`files`] | the store and its directory together |
 //! | [`pages`] | where bytes lie |
 
 mod directory;
 mod file;
+mod files;
 mod pages;
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use larder_device::{BlockId, BlockStore};
+use larder_device::BlockStore;
 use rusty_leveldb::env::{Env, FileLock, Logger, RandomAccess};
 use rusty_leveldb::{Status, StatusCode};
 
 use directory::{Change, Directory};
 use file::{Reader, Writer};
-use pages::{Piece, length, of_store};
-
-type Result<T> = std::result::Result<T, Status>;
+use files::Files;
+use pages::{Result, length};
 
 /// Time, for an environment.
 pub trait Time {
@@ -54,40 +54,13 @@ impl std::fmt::Debug for BlockEnv {
     }
 }
 
-struct Files {
-    store: Arc<dyn BlockStore>,
-    directory: Directory,
-    locked: BTreeSet<String>,
-}
-
-impl Files {
-    fn store(&self) -> Arc<dyn BlockStore> {
-        Arc::clone(&self.store)
-    }
-
-    /// Changes the directory, and frees what is gone by it.
-    fn change(&mut self, change: &Change) -> Result<()> {
-        let gone = self.directory.change(change)?;
-        let blocks: BTreeSet<u64> = gone.iter().map(|piece| piece.block).collect();
-        for block in blocks {
-            let freed = self.store.free(BlockId::new(block)).wait();
-            freed.map_err(|failure| of_store(&failure.error))?;
-        }
-        Ok(())
-    }
-
-    fn pieces(&self, name: &str) -> Result<Vec<Piece>> {
-        let pieces = self.directory.table.pieces(name);
-        pieces.cloned().ok_or_else(|| Status::new(StatusCode::NotFound, name))
-    }
-}
-
 /// Lines of code between LevelDB and blocks, without comments and empty lines.
 pub fn glue_lines() -> usize {
     let rooms = [
         include_str!("mod.rs"),
         include_str!("directory.rs"),
         include_str!("file.rs"),
+        include_str!("files.rs"),
         include_str!("pages.rs"),
     ];
     let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
@@ -105,7 +78,7 @@ impl BlockEnv {
     /// If it has blocks of something else, or none of its directories is whole; what the store reports.
     pub fn open(store: Arc<dyn BlockStore>, time: Box<dyn Time>) -> Result<Self> {
         let directory = Directory::open(Arc::clone(&store))?;
-        let files = Files { store, directory, locked: BTreeSet::new() };
+        let files = Files::new(store, directory);
         Ok(Self { files: Rc::new(RefCell::new(files)), time })
     }
 

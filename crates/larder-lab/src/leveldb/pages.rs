@@ -4,7 +4,8 @@ use larder_device::{BlockId, BlockStore, IoBuffer};
 use rusty_leveldb::{Status, StatusCode};
 use serde::{Deserialize, Serialize};
 
-use super::Result;
+/// What LevelDB is told.
+pub(super) type Result<T> = std::result::Result<T, Status>;
 
 /// Bytes of a file that lie in one block, from the start of a page on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

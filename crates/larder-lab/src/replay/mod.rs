@@ -5,6 +5,8 @@
 //! single-threaded on a drive of its own, so a run is a function of its parameters and seed.
 
 mod client;
+mod configs;
+mod counted;
 pub mod from_fresh;
 mod options;
 pub mod outcome;
@@ -22,6 +24,7 @@ use larder_workload::RequestSource;
 
 use crate::Error;
 use client::{Client, ClientCounts};
+pub use counted::CountedDrive;
 pub use options::{EngineOptions, PlacementRuns, ReplayOptions, Storage, VssdPlace, Workload};
 pub use outcome::{Outcome, Run, SocLog, StreamPlan};
 pub use progress::{Monitor, RunProgress};

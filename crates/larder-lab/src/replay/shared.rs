@@ -19,6 +19,7 @@ use larder_ssd::managed;
 use larder_workload::{Op, Request, RequestSource};
 
 use super::client::{Client, ClientCounts};
+use super::counted::CountedDrive;
 use super::options::{EngineOptions, ReplayOptions};
 use super::outcome::Run;
 use super::progress::Monitor;
@@ -57,20 +58,6 @@ impl Tenant {
 
 /// Somebody else who writes to the drive, called once a turn with the host bytes of the drive.
 pub type Neighbour<'a> = dyn FnMut(u64) -> Result<(), Error> + 'a;
-
-/// A drive that counts what it does, in the terms of a managed one.
-pub trait CountedDrive {
-    /// What it did since it was made.
-    fn stats(&self) -> managed::Stats;
-
-    /// Bytes that were written to it.
-    fn host_bytes(&self) -> u64 {
-        self.stats().host_bytes()
-    }
-
-    /// Bytes that can be addressed.
-    fn capacity_bytes(&self) -> u64;
-}
 
 /// What a run on a shared drive found.
 #[derive(Debug, Clone)]
@@ -201,34 +188,6 @@ pub(super) fn age(players: &mut [Player<'_>], monitor: &Monitor) -> Result<(), E
 
 pub(super) fn stop_if_asked(monitor: &Monitor) -> Result<(), Error> {
     if monitor.is_stopped() { Err(Error::run("interrupted")) } else { Ok(()) }
-}
-
-impl<T: CountedDrive> CountedDrive for Arc<T> {
-    fn stats(&self) -> managed::Stats {
-        T::stats(self)
-    }
-
-    fn host_bytes(&self) -> u64 {
-        T::host_bytes(self)
-    }
-
-    fn capacity_bytes(&self) -> u64 {
-        T::capacity_bytes(self)
-    }
-}
-
-impl CountedDrive for ModelDevice {
-    fn stats(&self) -> managed::Stats {
-        self.with_ssd(|ssd| ssd.stats().clone())
-    }
-
-    fn host_bytes(&self) -> u64 {
-        self.with_ssd(|ssd| ssd.stats().host_bytes())
-    }
-
-    fn capacity_bytes(&self) -> u64 {
-        self.info().capacity_bytes
-    }
 }
 
 impl DriveWork {

@@ -13,9 +13,9 @@ use larder_ssd::nand::{DieArray, NandGeometry};
 use larder_ssd::raw::{RawConfig, RawSsd};
 use larder_ssd::vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId};
 
+use super::configs::{config, drive_config, no_such_drive};
+use super::counted::CountedDrive;
 use super::options::{EngineOptions, ReplayOptions, VssdPlace};
-use super::shared::CountedDrive;
-use super::stage;
 use crate::Error;
 
 /// Dies of the vSSD, each on a channel of its own. There are as many again, for others.
@@ -72,8 +72,8 @@ impl VssdDrive {
         let blocks = store.list().len();
         if blocks > 0 {
             return Err(Error::run(format!(
-                "--vssd {number}: it has {blocks} blocks, and a replay would free them: take an empty one, or end it by \
-                 `larder vssd delete --destroy-data` and make it anew"
+                "--vssd {number}: it has {blocks} blocks, and a replay would free them: take an empty one, or end it \
+                 by `larder vssd delete --destroy-data` and make it anew"
             )));
         }
         Self::on(store, options, engines)
@@ -89,13 +89,13 @@ impl VssdDrive {
         isolation: Isolation,
     ) -> Result<Self, Error> {
         options.check()?;
-        let geometry = stage::drive_config(options, false, 1)?.geometry;
+        let geometry = drive_config(options, false, 1)?.geometry;
         let media_bytes = geometry.physical_pages() * PAGE_BYTES;
         let array = array(media_bytes, geometry.unit_bytes(), isolation)
-            .map_err(|error| stage::no_such_drive(&error))?;
+            .map_err(|error| no_such_drive(&error))?;
         let request = Request { isolation, mb_s: DIES, bytes: 1 };
         let made = array.alloc(request).and_then(|id| array.store(id));
-        let store = Arc::new(made.map_err(|error| stage::no_such_drive(&error))?);
+        let store = Arc::new(made.map_err(|error| no_such_drive(&error))?);
         Self::on(store, options, engines)
     }
 
@@ -109,7 +109,7 @@ impl VssdDrive {
             .map_err(|_| Error::usage("blocks of 4 GiB or more are no regions of a cache"))?;
         let region_bytes = engines.region_bytes.unwrap_or(block_bytes);
         let engines = EngineOptions { region_bytes: Some(region_bytes), ..engines };
-        let division = stage::config(options, engines, false).on_blocks(store.info());
+        let division = config(options, engines, false).on_blocks(store.info());
         let division = division.map_err(|error| Error::usage(error.to_string()))?;
         let device = block_on(DeviceOnBlocks::format(Arc::clone(&store) as _, &division));
         let device = Arc::new(device.map_err(|error| Error::run(error.to_string()))?);
