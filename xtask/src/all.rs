@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::step::{self, Verdict};
 use crate::{
-    fuzz, guest, interleave, kills, mutants, packages, page, peers, report_check, sanitize,
+    fs, fuzz, guest, interleave, kills, mutants, packages, page, peers, report_check, sanitize,
     served_kills, soak, tidy, toolchain,
 };
 
@@ -14,7 +14,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and how it is run.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 22] = [
+const STEPS: [Step; 23] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -50,6 +50,7 @@ const STEPS: [Step; 22] = [
     ("kills", kills::usual),
     ("served-kills", served_kills::usual),
     ("mutants", || mutants::run(&mutants::Options::usual())),
+    ("fs", fs::usual),
     ("guest", guest::usual),
     ("peers", peers::check),
     ("report", report_check::run),

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{conformance, fuzz, guest, mutants, servers, soak, tidy};
+use crate::{conformance, fs, fuzz, guest, mutants, servers, soak, tidy};
 
 /// House rules and long checks of Larder.
 #[derive(Debug, Parser)]
@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Page,
     /// Which source files a hit in DRAM and one on flash pass; needs valgrind
     Hits,
+    /// A file system on a virtual SSD, mounted, under fsx, pjdfstest, RocksDB's tools, fio, git and others; needs root
+    Fs(fs::Options),
     /// Linux under an emulator with an NVMe FDP drive; our programs and nvme-cli in it
     Guest(guest::Options),
     /// `larder serve` beside memcached and Valkey, under the same load in one run

@@ -7,6 +7,7 @@ mod args;
 mod browser;
 mod conformance;
 mod files;
+mod fs;
 mod fuzz;
 mod guest;
 mod hits;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Conformance(options) => ("conformance", conformance::run(&options)),
         Command::Page => ("page", page::run()),
         Command::Hits => ("hits", hits::run()),
+        Command::Fs(options) => ("fs", fs::run(&options)),
         Command::Guest(options) => ("guest", guest::run(&options)),
         Command::Servers(options) => ("servers", servers::run(&options)),
         Command::Peers(words) => ("peers", peers::run(&words.words)),

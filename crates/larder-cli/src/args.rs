@@ -27,9 +27,11 @@ pub(crate) use plan::PlanArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use serve::{CheckArgs, ListenArg, PasswordArgs, ServeArgs, hash, listen, sockets};
 
+#[cfg(target_os = "linux")]
+pub(crate) use vssd::MountArgs;
 pub(crate) use vssd::{
     CreateArgs, DeleteArgs, ExerciseArgs, FormatArgs as VssdFormatArgs, ImageArgs, KindArg,
-    LookArgs, OutputArgs as VssdOutputArgs, SwapArgs, VssdCommand,
+    ListArgs as VssdListArgs, LookArgs, OutputArgs as VssdOutputArgs, SwapArgs, VssdCommand,
 };
 
 /// A flash cache that shelves data by lifetime, and the tools to see what that saves.
@@ -50,7 +52,7 @@ pub(crate) enum Command {
     Password(PasswordArgs),
     #[cfg(target_os = "linux")]
     Bench(Box<BenchArgs>),
-    Replay(ReplayArgs),
+    Replay(Box<ReplayArgs>),
     Plan(Box<PlanArgs>),
     #[command(subcommand)]
     Workload(WorkloadCommand),
@@ -177,6 +179,16 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "model|file:PATH|TARGET", default_value = "model", value_parser = device)]
     pub(crate) device: DeviceArg,
 
+    /// Put the cache on the blocks of a virtual SSD: a fresh one in memory, with as much flash as the
+    /// drive would have, by what it shares; or, by its number, one of --image that has no blocks
+    #[arg(long, value_name = "channel|die|software|none|NUMBER", value_parser = vssd_place, conflicts_with = "device")]
+    pub(crate) vssd: Option<VssdArg>,
+
+    /// Model image of --vssd NUMBER; `larder vssd format` makes one. What the replay wrote is freed at
+    /// its end, how worn the dies are stays
+    #[arg(long, value_name = "FILE")]
+    pub(crate) image: Option<PathBuf>,
+
     /// What is wanted of the placement of a real device: required fails without, preferred says so
     /// and goes on [default: preferred]
     #[arg(long, value_name = "required|preferred|off")]
@@ -229,6 +241,10 @@ pub(crate) struct LabRunArgs {
     /// Set a parameter of the experiment; `larder lab list` names them
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) settings: Vec<String>,
+
+    /// What the virtual SSD shares that the experiment's cache stands on: the same as --set vssd=KIND
+    #[arg(long, value_name = "channel|die|software|none")]
+    pub(crate) vssd: Option<KindArg>,
 
     /// Seeds to run: minimum, mean and maximum over them are reported
     #[arg(long, value_name = "N", default_value_t = 3)]
@@ -330,6 +346,23 @@ pub(crate) enum DeviceArg {
     Model,
     File(PathBuf),
     Device(Target),
+}
+
+/// A virtual SSD: a new one of a kind, or a number in an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VssdArg {
+    Kind(KindArg),
+    Number(u32),
+}
+
+fn vssd_place(text: &str) -> Result<VssdArg, String> {
+    if let Ok(number) = text.parse() {
+        return Ok(VssdArg::Number(number));
+    }
+    let kind = KindArg::from_str(text, false);
+    kind.map(VssdArg::Kind).map_err(|_| {
+        "use channel, die, software or none, or the number of a vSSD in --image".to_owned()
+    })
 }
 
 pub(crate) fn size(text: &str) -> Result<u64, String> {

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::args::BenchArgs;
 use crate::ending::Ending;
+use crate::interrupt::on_interrupt;
 use crate::json::{JsonTarget, print};
 use crate::replay::trace_options;
 
@@ -208,13 +209,8 @@ impl Drop for Line {
     }
 }
 
-/// The first Ctrl-C ends the round; the second ends the process.
+/// Ctrl-C ends the round.
 fn stop_on_interrupt(progress: &Arc<Progress>) -> Result<(), Error> {
     let progress = Arc::clone(progress);
-    let handler = move || {
-        if progress.stop.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    };
-    ctrlc::set_handler(handler).map_err(|error| Error::run(format!("Ctrl-C handler: {error}")))
+    on_interrupt(move || progress.stop.swap(true, Ordering::Relaxed))
 }

@@ -57,6 +57,15 @@ impl JsonTarget {
         matches!(self, Self::Stdout)
     }
 
+    /// Prints what people are told beside the JSON: on standard error, if that goes to standard output.
+    pub(crate) fn tell(&self, text: &str) -> Result<(), Error> {
+        if self.is_stdout() {
+            eprint!("{text}");
+            return Ok(());
+        }
+        print(text)
+    }
+
     pub(crate) fn write(self, value: &impl Serialize) -> Result<(), Error> {
         let text = serde_json::to_string_pretty(value)
             .map_err(|error| Error::run(format!("--json: {error}")))?;

@@ -9,6 +9,8 @@ use larder_lab::replay::Monitor;
 use larder_lab::report::lab::LabResult;
 use larder_lab::{Error, report};
 
+use clap::ValueEnum;
+
 use crate::args::{LabCommand, LabReportArgs, LabRunArgs};
 use crate::bars;
 use crate::ending::Ending;
@@ -45,6 +47,26 @@ fn list() -> Result<(), Error> {
     print(&text)
 }
 
+/// What is set, `--vssd` among it: experiments whose cache can stand on a vSSD have a parameter of this name.
+fn assignments(arguments: &LabRunArgs, chosen: &[&Experiment]) -> Result<Vec<String>, Error> {
+    let Some(kind) = arguments.vssd else { return Ok(arguments.settings.clone()) };
+    let takes = |experiment: &&Experiment| experiment.parameters.iter().any(|p| p.name == "vssd");
+    if let Some(other) = chosen.iter().find(|experiment| !takes(experiment)) {
+        let those: Vec<_> = experiment::all().iter().filter(|e| takes(e)).map(|e| e.name).collect();
+        return Err(Error::usage(format!(
+            "--vssd: {} is about what a drive that maps pages does by itself, has no cache, or has vSSDs of every kind \
+             anyway; those whose cache can stand on one are {}",
+            other.name,
+            those.join(", ")
+        )));
+    }
+    let kind = format!(
+        "vssd={}",
+        kind.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned())
+    );
+    Ok(arguments.settings.iter().cloned().chain([kind]).collect())
+}
+
 fn run_experiments(arguments: &LabRunArgs) -> Result<(), Error> {
     let chosen: Vec<&'static Experiment> = if arguments.name == "all" {
         if !arguments.settings.is_empty() {
@@ -54,9 +76,10 @@ fn run_experiments(arguments: &LabRunArgs) -> Result<(), Error> {
     } else {
         vec![experiment::find(&arguments.name)?]
     };
+    let assignments = assignments(arguments, &chosen)?;
     let settings: Vec<Settings> = chosen
         .iter()
-        .map(|e| Settings::new(e.name, e.parameters, &arguments.settings))
+        .map(|e| Settings::new(e.name, e.parameters, &assignments))
         .collect::<Result<_, _>>()?;
     if let Some(dir) = &arguments.report {
         report::check_writable(dir)?;
@@ -69,11 +92,7 @@ fn run_experiments(arguments: &LabRunArgs) -> Result<(), Error> {
     for (experiment, settings) in chosen.into_iter().zip(&settings) {
         let result = run_one(experiment, settings, seeds, &monitor)?;
         let text = render(&result);
-        if json.is_stdout() {
-            eprint!("{text}");
-        } else {
-            print(&text)?;
-        }
+        json.tell(&text)?;
         results.push(result);
     }
     match results.as_slice() {

@@ -11,6 +11,7 @@ mod bench;
 mod device;
 mod drive;
 mod ending;
+mod interrupt;
 mod json;
 mod lab;
 mod plan;

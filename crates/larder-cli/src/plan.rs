@@ -9,7 +9,7 @@ use larder_lab::{Error, report};
 use crate::args::PlanArgs;
 use crate::bars;
 use crate::ending::Ending;
-use crate::json::{JsonTarget, print};
+use crate::json::JsonTarget;
 use crate::replay::{soc_max_object, stop_on_interrupt, trace_options};
 
 pub(crate) fn run(arguments: &PlanArgs) -> Result<Ending, Error> {
@@ -29,11 +29,7 @@ pub(crate) fn run(arguments: &PlanArgs) -> Result<Ending, Error> {
         ended => ended?,
     };
     let rendered = render(&plan);
-    if json.is_stdout() {
-        eprint!("{rendered}");
-    } else {
-        print(&rendered)?;
-    }
+    json.tell(&rendered)?;
     json.write(&plan)?;
     if let Some(dir) = &arguments.report {
         eprintln!("report: {}", report::write_plan(dir, &plan)?.display());

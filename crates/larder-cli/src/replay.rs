@@ -3,14 +3,19 @@
 use std::sync::Arc;
 
 use larder_device::{Isolation, PlacementMode};
-use larder_lab::replay::{Monitor, Outcome, PlacementRuns, ReplayOptions, Storage, Workload};
+use larder_lab::replay::{
+    Monitor, Outcome, PlacementRuns, ReplayOptions, Storage, VssdPlace, Workload,
+};
 use larder_lab::{Error, report};
 use larder_workload::trace::TraceOptions;
 
-use crate::args::{DeviceArg, FormatArgs, IsolationArg, PlacementArg, ReplayArgs};
+use crate::args::{
+    DeviceArg, FormatArgs, IsolationArg, KindArg, PlacementArg, ReplayArgs, VssdArg,
+};
 use crate::drive::{Drive, DriveFacts, Told, is_placing};
 use crate::ending::Ending;
-use crate::json::{JsonTarget, print};
+use crate::interrupt::on_interrupt;
+use crate::json::JsonTarget;
 use crate::{bars, table};
 
 /// Below this many drive writes before the measurement, DLWA has hardly settled.
@@ -40,11 +45,7 @@ pub(crate) fn run(arguments: &ReplayArgs) -> Result<Ending, Error> {
     if arguments.show_handles {
         rendered += &handles(&outcome);
     }
-    if json.is_stdout() {
-        eprint!("{rendered}");
-    } else {
-        print(&rendered)?;
-    }
+    json.tell(&rendered)?;
     json.write(&Told::of(&outcome, drive.as_ref()))?;
     if let Some(dir) = &arguments.report {
         eprintln!("report: {}", report::write(dir, &outcome)?.display());
@@ -76,6 +77,10 @@ fn options(arguments: &ReplayArgs) -> Result<ReplayOptions, Error> {
             Storage::Device(target.clone(), mode(arguments.placement_mode, arguments.placement))
         }
     };
+    let storage = match vssd(arguments)? {
+        Some(place) => Storage::Vssd(place),
+        None => storage,
+    };
     if arguments.placement_mode.is_some() && !matches!(storage, Storage::Device(..)) {
         return Err(Error::usage(
             "--placement-mode: is for a real device; name one, such as --device block:/dev/nvme0n1",
@@ -84,9 +89,8 @@ fn options(arguments: &ReplayArgs) -> Result<ReplayOptions, Error> {
     let placement = match (arguments.placement, &storage) {
         (Some(PlacementArg::On), _) => PlacementRuns::On,
         (None, Storage::Device(_, mode)) if *mode != PlacementMode::Off => PlacementRuns::On,
-        (Some(PlacementArg::Off), _) | (None, Storage::File(_) | Storage::Device(..)) => {
-            PlacementRuns::Off
-        }
+        (Some(PlacementArg::Off), _)
+        | (None, Storage::File(_) | Storage::Device(..) | Storage::Vssd(_)) => PlacementRuns::Off,
         (Some(PlacementArg::Both), _) | (None, Storage::Model) => PlacementRuns::Both,
     };
     let soc_max_object_bytes = soc_max_object(arguments.soc_max_object)?;
@@ -119,6 +123,34 @@ fn options(arguments: &ReplayArgs) -> Result<ReplayOptions, Error> {
     })
 }
 
+/// The virtual SSD that the cache is to stand on.
+fn vssd(arguments: &ReplayArgs) -> Result<Option<VssdPlace>, Error> {
+    match (arguments.vssd, &arguments.image) {
+        (None, None) => Ok(None),
+        (Some(VssdArg::Kind(kind)), None) => Ok(Some(VssdPlace::Memory(isolation(kind)))),
+        (Some(VssdArg::Number(number)), Some(path)) => {
+            Ok(Some(VssdPlace::Image(path.clone(), number)))
+        }
+        (Some(VssdArg::Number(number)), None) => {
+            Err(Error::usage(format!("--vssd {number}: of which image? Name it by --image FILE")))
+        }
+        (_, Some(path)) => Err(Error::usage(format!(
+            "--image {}: which vSSD of it? Name its number by --vssd; `larder vssd list` has them",
+            path.display()
+        ))),
+    }
+}
+
+fn isolation(kind: KindArg) -> larder_ssd::vssd::Isolation {
+    use larder_ssd::vssd::Isolation;
+    match kind {
+        KindArg::Channel => Isolation::Channel,
+        KindArg::Die => Isolation::Die,
+        KindArg::Software => Isolation::Software { weight: 1 },
+        KindArg::None => Isolation::None,
+    }
+}
+
 /// What is wanted of a device's placement; nothing if no run places.
 fn mode(wanted: Option<PlacementMode>, runs: Option<PlacementArg>) -> PlacementMode {
     match runs {
@@ -139,16 +171,14 @@ pub(crate) fn trace_options(arguments: &FormatArgs) -> Result<TraceOptions, Erro
     Ok(TraceOptions { format: arguments.format, object_bytes })
 }
 
-/// The first Ctrl-C asks the runs to end; the second ends the process.
+/// Ctrl-C asks the runs to end.
 pub(crate) fn stop_on_interrupt(monitor: &Arc<Monitor>) -> Result<(), Error> {
     let monitor = Arc::clone(monitor);
-    let handler = move || {
-        if monitor.is_stopped() {
-            std::process::exit(130);
-        }
+    on_interrupt(move || {
+        let before = monitor.is_stopped();
         monitor.stop();
-    };
-    ctrlc::set_handler(handler).map_err(|error| Error::run(format!("Ctrl-C handler: {error}")))
+        before
+    })
 }
 
 /// The placement plan of each run.

@@ -14,6 +14,7 @@
 //! | [`claim`] | who has which bytes of which device |
 //! | [`clock`] | real and virtual time |
 //! | [`error`] | what can go wrong below the cache |
+//! | `ladder` (Linux) | what a path offers to tenants who must not disturb each other |
 //! | [`label`] | what Larder's formats begin with on a device |
 //! | [`opening`] | from what a user names to a device, and how placement reaches it |
 //! | [`mod@file`] | a plain file or a block device as device: io_uring or a thread pool |
@@ -25,6 +26,7 @@
 //! | [`striped`] | several devices as one |
 //! | [`sockets`] | stream sockets of one thread on a ring of io_uring (Linux) |
 //! | [`mod@slice`] | a part of a device as a device: one tenant of a drive |
+//! | [`zones`] | zoned devices: what they have beside a device |
 //! | [`timeout`] | a device around any other whose requests end in time, well or not |
 //! | [`fault`] | a device around any other that misbehaves to plan |
 
@@ -39,6 +41,8 @@ pub mod file;
 mod fixed_index;
 pub mod io;
 pub mod label;
+#[cfg(target_os = "linux")]
+pub mod ladder;
 pub mod memory;
 pub mod model;
 pub mod nvme;
@@ -56,10 +60,11 @@ mod spares;
 mod steps;
 pub mod striped;
 pub mod timeout;
+pub mod zones;
 
 pub use blocks::{
     BlockId, BlockState, BlockStore, BlocksOnDevice, DeviceOnBlocks, DeviceOnBlocksOptions,
-    MemoryBlocks, StoreInfo, Stream,
+    MemoryBlocks, StoreInfo, Stream, ZonedBlocks,
 };
 pub use buffer::{BufferPool, IoBuffer};
 pub use claim::{Claim, DeviceIdentity, Extent};
@@ -81,3 +86,6 @@ pub use plug::plugged;
 pub use slice::SliceDevice;
 pub use striped::StripedDevice;
 pub use timeout::TimeoutDevice;
+#[cfg(target_os = "linux")]
+pub use zones::ZonedFile;
+pub use zones::{Zone, ZoneLimits, ZoneState, ZonedDevice};

@@ -17,6 +17,9 @@ const PAGE_BYTES_MIN: u32 = 4096;
 const PAGE_BYTES_MAX: u32 = 64 << 10;
 /// Blocks that a store must have at least.
 const BLOCKS_MIN: u64 = 24;
+/// Pages that files must have at least, and nodes beside them.
+const PAGES_MIN: u64 = 64;
+const NODES_MIN: u64 = 16;
 /// Bytes that a node takes in a checkpoint, if it is an orphan too.
 const NODE_BYTES: u64 = 32;
 const BLOCK_BYTES: u64 = 32;
@@ -30,8 +33,6 @@ pub(crate) struct Geometry {
     pub(crate) page_bytes: usize,
     pub(crate) block_pages: u32,
     pub(crate) blocks: u64,
-    /// Whether streams have blocks of their own; else all share one, for the store lets few be open.
-    pub(crate) separate: bool,
 }
 
 /// Dead pages of a block, on average, when the file system is full.
@@ -62,19 +63,24 @@ impl Geometry {
             let block = info.block_bytes;
             return refuse(format!("blocks of {block} bytes are no whole pages of {page}"));
         }
-        let separate = info.open_blocks_max.is_none_or(|most| most >= 6);
         let block_pages = u32::try_from(block_pages).unwrap_or(u32::MAX);
         let page_bytes = size(u64::from(page));
-        let it = Self { page_bytes, block_pages, blocks: info.blocks, separate };
+        let it = Self { page_bytes, block_pages, blocks: info.blocks };
         // All blocks of a batch are allocated before the first is written.
         let open = it.batch_blocks() + STREAMS as u64 + CHECKPOINTS_OPEN;
         if let Some(most) = info.open_blocks_max.map(u64::from).filter(|&most| most < open) {
             return refuse(format!("{most} blocks may be open, and {open} are at a time"));
         }
-        if info.blocks < BLOCKS_MIN || it.capacity_pages(16) < 64 {
-            return refuse(format!("{} blocks are too few", info.blocks));
+        if !it.is_enough() {
+            let enough = (BLOCKS_MIN..).find(|&blocks| Self { blocks, ..it }.is_enough());
+            let enough = enough.unwrap_or(u64::MAX);
+            return refuse(format!("{} blocks are too few; give it {enough}", info.blocks));
         }
         Ok(it)
+    }
+
+    fn is_enough(&self) -> bool {
+        self.blocks >= BLOCKS_MIN && self.capacity_pages(NODES_MIN) >= PAGES_MIN
     }
 
     /// Entries of a run: a page lists so many pages behind it.

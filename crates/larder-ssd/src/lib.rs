@@ -9,7 +9,8 @@
 //!
 //! [`raw`] is the firmware of an open-channel drive: blocks of dies for a host that maps by itself.
 //!
-//! [`vssd`] divides open-channel drives among tenants: virtual SSDs on channels, dies or parts of dies.
+//! [`vssd`] divides such drives among tenants: virtual SSDs on channels, dies or parts of dies of their own, whose wear
+//! it levels.
 //!
 //! [`image`] keeps such drives in a file, in whatever state.
 //!
@@ -17,8 +18,6 @@
 //!
 //! [`analytic`] is what theory says about such a drive: write amplification in closed form, life,
 //! embodied and operational carbon.
-//!
-//! [`vssd`] gives tenants channels and dies of their own on it, and levels their wear.
 //!
 //! [`timed`] is a clock for either: dies, channels, a link, a write buffer.
 //!
@@ -29,6 +28,7 @@
 
 pub mod analytic;
 pub mod error;
+mod fields;
 pub mod image;
 pub mod managed;
 pub mod nand;

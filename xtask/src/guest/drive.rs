@@ -30,6 +30,15 @@ pub(super) struct Namespace {
     ruhs: Option<String>,
     partition: Option<Partition>,
     read_only: bool,
+    zoned: Option<Zoned>,
+}
+
+/// Zones of a namespace: bytes of each, and how many may be open and active.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Zoned {
+    zone_bytes: u64,
+    open: u64,
+    active: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,10 +48,16 @@ struct Partition {
 }
 
 impl Namespace {
-    /// Reads `size=64M block=4096 ruhs=0;1 partition=8M+16M readonly`; only the size is needed.
+    /// Reads `size=64M block=4096 ruhs=0;1 partition=8M+16M readonly zoned=8M+10+12`; only the size is needed.
     pub(super) fn read(words: &str) -> Result<Self, String> {
-        let mut namespace =
-            Self { size_bytes: 0, block_bytes: 512, ruhs: None, partition: None, read_only: false };
+        let mut namespace = Self {
+            size_bytes: 0,
+            block_bytes: 512,
+            ruhs: None,
+            partition: None,
+            read_only: false,
+            zoned: None,
+        };
         for word in words.split_whitespace() {
             match word.split_once('=').unwrap_or((word, "")) {
                 ("size", value) => namespace.size_bytes = size(value)?,
@@ -55,6 +70,13 @@ impl Namespace {
                     namespace.partition = Some(Partition { start_bytes, size_bytes });
                 }
                 ("readonly", "") => namespace.read_only = true,
+                ("zoned", value) => {
+                    let numbers: Result<Vec<u64>, String> = value.split('+').map(size).collect();
+                    let [zone_bytes, open, active] = numbers?[..] else {
+                        return Err("zoned: SIZE+OPEN+ACTIVE is needed".to_owned());
+                    };
+                    namespace.zoned = Some(Zoned { zone_bytes, open, active });
+                }
                 _ => return Err(format!("a namespace knows no {word}")),
             }
         }
@@ -223,6 +245,11 @@ impl Drive {
             if let Some(ruhs) = &namespace.ruhs {
                 device.push_str(",fdp.ruhs=");
                 device.push_str(ruhs);
+            }
+            if let Some(Zoned { zone_bytes, open, active }) = namespace.zoned {
+                device.push_str(&format!(
+                    ",zoned=on,zoned.zone_size={zone_bytes},zoned.max_open={open},zoned.max_active={active}"
+                ));
             }
             words.extend(["-device".to_owned(), device]);
         }

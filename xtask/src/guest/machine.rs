@@ -109,7 +109,7 @@ impl Guest {
     fn heard(&mut self, scenario: &Scenario, frames: Frames) -> Result<(), String> {
         for mark in &frames.marks[self.frames.marks.len()..] {
             for intervention in scenario.interventions.iter().filter(|i| i.mark == *mark) {
-                eprintln!("  {mark}: {}", intervention.command);
+                eprintln!("  {}, {mark}: {}", scenario.name, intervention.command);
                 let monitor = self.child.stdin.as_mut().ok_or("the emulator has no monitor")?;
                 let told = writeln!(monitor, "{}", intervention.command);
                 told.and_then(|()| monitor.flush()).map_err(|cause| format!("monitor: {cause}"))?;
@@ -118,7 +118,7 @@ impl Guest {
         if frames.running != self.frames.running
             && let Some(step) = &frames.running
         {
-            eprintln!("  {step} ...");
+            eprintln!("  {}: {step} ...", scenario.name);
         }
         self.frames = frames;
         Ok(())

@@ -18,6 +18,8 @@ mod verdicts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use clap::Args;
@@ -74,8 +76,7 @@ pub(crate) fn run(options: &Options) -> Verdict {
         Err(missing) => return Verdict::Skipped(missing),
     };
     let ran = content::build(&scenarios, &dir).and_then(|()| {
-        let outcomes: Vec<Outcome> =
-            scenarios.iter().map(|scenario| host.outcome(scenario, options.keep)).collect();
+        let outcomes = host.outcomes(&scenarios, options.keep);
         if let Some(file) = &options.json {
             let text = format!("{:#}\n", host.json(&outcomes));
             fs::write(file, text).map_err(|cause| format!("{}: {cause}", file.display()))?;
@@ -125,6 +126,27 @@ impl Host {
             kernels.insert(kernel, image);
         }
         Ok(Self { tools, kernels, dir })
+    }
+
+    /// Runs all, as many at a time as this machine has processors: a guest has one. In their order.
+    fn outcomes(&self, scenarios: &[Scenario], keep: bool) -> Vec<Outcome> {
+        let next = AtomicUsize::new(0);
+        let take = || {
+            let mut ran = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(scenario) = scenarios.get(number) else { return ran };
+                ran.push((number, self.outcome(scenario, keep)));
+            }
+        };
+        let at_once = thread::available_parallelism().map_or(1, usize::from).min(scenarios.len());
+        let mut ran: Vec<(usize, Outcome)> = thread::scope(|scope| {
+            let runners: Vec<_> = (0..at_once).map(|_| scope.spawn(take)).collect();
+            let ended = runners.into_iter().map(|it| it.join().expect("a guest's failure is told"));
+            ended.flatten().collect()
+        });
+        ran.sort_by_key(|(number, _)| *number);
+        ran.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
     /// Runs a scenario and prints what became of it.

@@ -1,6 +1,7 @@
 //! What a guest's report is judged by: the checks of its scenario, the exit status of every step that
 //! no check speaks of, and what lies around partitions.
 
+use std::io::Write;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -91,11 +92,17 @@ impl Outcome {
 
     /// A line for each check.
     pub(super) fn print(&self) {
+        // Of several guests each is told as a whole.
+        let mut out = std::io::stdout().lock();
+        self.write(&mut out).expect("standard output takes it, as println demands");
+    }
+
+    fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
         for finding in &self.findings {
             let word = if finding.holds { "ok  " } else { "FAIL" };
-            println!("{word}  {}  {}: {}", self.name, finding.check, finding.measured);
+            writeln!(out, "{word}  {}  {}: {}", self.name, finding.check, finding.measured)?;
         }
-        println!("      {}  {:.1} s", self.name, self.seconds);
+        writeln!(out, "      {}  {:.1} s", self.name, self.seconds)
     }
 
     /// For programs.

@@ -19,20 +19,25 @@ use super::{positive_size, size};
   larder vssd create --image m.img --isolation channel --capacity 100M
   larder vssd create --image m.img --isolation software --weight 3 --mb-s 20
   larder vssd list --image m.img
+  larder vssd list --device /dev/nvme0 /dev/sdb        how far real drives keep tenants apart
   larder vssd exercise --image m.img 0 --bytes 2G      writes and frees blocks of vSSD 0
   larder vssd wear --image m.img                       who sits where, and how worn it is
   larder vssd swap --image m.img                       what the pair rule would exchange
   larder vssd swap --image m.img --yes                 does it, block by block; Ctrl-C and go on later
+  larder vssd mount --image m.img 0 /mnt               files on vSSD 0, until `umount /mnt` or Ctrl-C
   larder vssd fsck --image m.img
   larder vssd delete --image m.img 0 --destroy-data")]
 pub(crate) enum VssdCommand {
     Format(FormatArgs),
     Create(CreateArgs),
-    List(LookArgs),
+    List(ListArgs),
     Delete(DeleteArgs),
     Wear(LookArgs),
     Swap(SwapArgs),
     Exercise(ExerciseArgs),
+    #[cfg(target_os = "linux")]
+    Mount(MountArgs),
+    /// Check an image: every page of every vSSD, and the file systems on them.
     Fsck(LookArgs),
 }
 
@@ -113,6 +118,30 @@ pub(crate) struct CreateArgs {
     pub(crate) output: OutputArgs,
 }
 
+/// List the vSSDs of an image, or what real drives offer in their place.
+///
+/// With --device it says for each path how tenants can be kept apart there, best first: channels of a model image,
+/// zones, reclaim groups of FDP, namespaces, or ranges of addresses; and what nobody says. Nothing is written.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// The model image
+    #[arg(long, value_name = "FILE")]
+    #[cfg_attr(
+        target_os = "linux",
+        arg(required_unless_present = "device", conflicts_with = "device")
+    )]
+    #[cfg_attr(not(target_os = "linux"), arg(required = true))]
+    pub(crate) image: Option<PathBuf>,
+
+    /// Images, files, block devices, or controllers of NVMe drives
+    #[cfg(target_os = "linux")]
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    pub(crate) device: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
 /// End a vSSD, and give its units to others.
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
@@ -185,6 +214,44 @@ pub(crate) struct ExerciseArgs {
     /// Seed of the bytes
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Mount the file system of a vSSD, until somebody unmounts it, or by SIGINT or SIGTERM.
+///
+/// A vSSD without blocks gets a new file system first. At the end everything is durable; killed, it is as after a
+/// loss of power: what was synced is there.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Args)]
+pub(crate) struct MountArgs {
+    #[command(flatten)]
+    pub(crate) image: ImageArgs,
+
+    /// Number of the vSSD
+    #[arg(value_name = "VSSD")]
+    pub(crate) vssd: u32,
+
+    /// Where to mount it
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+
+    /// Make a new file system, whatever the vSSD holds
+    #[arg(long, conflicts_with_all = ["read_only", "check"])]
+    pub(crate) format: bool,
+
+    /// Check the whole file system first, and mount it if nothing is wrong
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// Refuse changes
+    #[arg(long)]
+    pub(crate) read_only: bool,
+
+    /// Other users than the one who mounts may use it; devices and set-user-ID bits there count
+    #[arg(long)]
+    pub(crate) for_all: bool,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,

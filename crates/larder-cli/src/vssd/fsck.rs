@@ -3,6 +3,7 @@
 use larder_lab::Error;
 use serde::Serialize;
 
+use super::files::{self, Checked};
 use super::image::{open, refused};
 use super::output::{count, deliver, json_target};
 use crate::args::LookArgs;
@@ -19,9 +20,11 @@ struct Fsck {
     /// Blocks of which a part in the middle was missing.
     cut_off: u64,
     wrong: Vec<String>,
+    /// Of those vSSDs that have one.
+    file_systems: Vec<Checked>,
 }
 
-/// Opens an image, reads every page, and compares map and drives.
+/// Opens an image, reads every page, compares map and drives, and looks at the file systems.
 pub(super) fn run(arguments: &LookArgs) -> Result<Ending, Error> {
     let json = json_target(&arguments.output)?;
     let (array, recovered) = open(&arguments.image)?;
@@ -34,6 +37,7 @@ pub(super) fn run(arguments: &LookArgs) -> Result<Ending, Error> {
         erased: recovered.erased,
         cut_off: recovered.cut_off,
         wrong: verified.wrong,
+        file_systems: files::check_all(&array)?,
     };
     let mut text = format!(
         "{} vSSDs, {} blocks in {} parts, {} pages read and compared\n{} blocks were nobody's and are erased\n",
@@ -49,7 +53,11 @@ pub(super) fn run(arguments: &LookArgs) -> Result<Ending, Error> {
     for wrong in &fsck.wrong {
         text += &format!("wrong: {wrong}\n");
     }
-    let found = fsck.wrong.len() as u64 + fsck.cut_off;
+    for checked in &fsck.file_systems {
+        text += &checked.render();
+    }
+    let of_files: u64 = fsck.file_systems.iter().map(Checked::wrong_things).sum();
+    let found = fsck.wrong.len() as u64 + fsck.cut_off + of_files;
     if found == 0 {
         text += "all is as it should be\n";
     }

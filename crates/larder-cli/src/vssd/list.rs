@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::image::{open, refused};
 use super::output::{deliver, human, json_target};
 use super::tenants::Tenant;
-use crate::args::LookArgs;
+use crate::args::{ImageArgs, VssdListArgs};
 use crate::ending::Ending;
 
 #[derive(Debug, Serialize)]
@@ -26,9 +26,15 @@ struct Free {
     unit_mb_s: u32,
 }
 
-pub(super) fn run(arguments: &LookArgs) -> Result<Ending, Error> {
+pub(super) fn run(arguments: &VssdListArgs) -> Result<Ending, Error> {
     let json = json_target(&arguments.output)?;
-    let (array, _) = open(&arguments.image)?;
+    let Some(image) = arguments.image.clone() else {
+        #[cfg(target_os = "linux")]
+        return super::offers::run(&arguments.device, json);
+        #[cfg(not(target_os = "linux"))]
+        return Err(Error::usage("--image: which one?"));
+    };
+    let (array, _) = open(&ImageArgs { image })?;
     let kinds = [
         ("channel", Isolation::Channel),
         ("die", Isolation::Die),

@@ -1,10 +1,15 @@
 //! `larder vssd`.
 
 mod exercise;
+mod files;
 mod fsck;
 mod image;
 mod list;
 mod make;
+#[cfg(target_os = "linux")]
+mod mount;
+#[cfg(target_os = "linux")]
+mod offers;
 mod output;
 mod swap;
 mod tenants;
@@ -24,6 +29,8 @@ pub(crate) fn run(command: &VssdCommand) -> Result<Ending, Error> {
         VssdCommand::Wear(arguments) => wear::run(arguments),
         VssdCommand::Swap(arguments) => swap::run(arguments),
         VssdCommand::Exercise(arguments) => exercise::run(arguments),
+        #[cfg(target_os = "linux")]
+        VssdCommand::Mount(arguments) => mount::run(arguments),
         VssdCommand::Fsck(arguments) => fsck::run(arguments),
     }
 }

@@ -5,15 +5,11 @@ use larder_lab::Error;
 use serde::Serialize;
 
 use crate::args::VssdOutputArgs;
-use crate::json::{JsonTarget, print};
+use crate::json::JsonTarget;
 
 /// A result for people on standard output, or on standard error if JSON goes there, and as JSON.
 pub(super) fn deliver(json: JsonTarget, text: &str, result: &impl Serialize) -> Result<(), Error> {
-    if json.is_stdout() {
-        eprint!("{text}");
-    } else {
-        print(text)?;
-    }
+    json.tell(text)?;
     json.write(result)
 }
 

@@ -15,6 +15,7 @@ use super::output::{count, deliver, json_target};
 use crate::args::SwapArgs;
 use crate::bars;
 use crate::ending::Ending;
+use crate::interrupt::on_interrupt;
 
 #[derive(Debug, Serialize)]
 struct Swapped {
@@ -69,14 +70,14 @@ pub(super) fn run(arguments: &SwapArgs) -> Result<Ending, Error> {
         deliver(json, &text, &swapped)?;
         return Ok(Ending::Complete);
     }
-    let ending = exchange(&array, parts, &mut swapped)?;
+    let interrupted = exchange(&array, parts, &mut swapped)?;
     array.sync().map_err(|error| refused("image", &error))?;
     text += &format!(
         "{} parts of blocks moved, {} pages\n",
         swapped.moved_parts,
         count(swapped.moved_pages)
     );
-    text += match (swapped.done, ending.is_some()) {
+    text += match (swapped.done, interrupted) {
         (true, _) => "done: nothing is being exchanged\n",
         (false, true) => {
             "not done: `larder vssd swap --yes` goes on, with --back it is taken back\n"
@@ -84,7 +85,7 @@ pub(super) fn run(arguments: &SwapArgs) -> Result<Ending, Error> {
         (false, false) => "not done: the dies are full; free a block and go on\n",
     };
     deliver(json, &text, &swapped)?;
-    Ok(if ending.is_some() { Ending::Interrupted } else { Ending::Complete })
+    Ok(if interrupted { Ending::Interrupted } else { Ending::Complete })
 }
 
 struct Advice {
@@ -183,24 +184,18 @@ fn begin(
     begun.map_err(|error| refused(&format!("--channels {a},{b}"), &error))
 }
 
-/// Moves until nothing is left, no die has room, or somebody interrupts; then that is said.
-fn exchange(array: &VssdArray, parts: u64, swapped: &mut Swapped) -> Result<Option<()>, Error> {
+/// Moves until nothing is left, no die has room, or somebody interrupts, which it says then.
+fn exchange(array: &VssdArray, parts: u64, swapped: &mut Swapped) -> Result<bool, Error> {
     let stop = Arc::new(AtomicBool::new(false));
-    let handler = {
-        let stop = Arc::clone(&stop);
-        move || {
-            if stop.swap(true, Ordering::Relaxed) {
-                std::process::exit(130);
-            }
-        }
-    };
-    ctrlc::set_handler(handler).map_err(|error| Error::run(format!("Ctrl-C handler: {error}")))?;
+    let asked = Arc::clone(&stop);
+    on_interrupt(move || asked.swap(true, Ordering::Relaxed))?;
     let moved = AtomicU64::new(0);
     #[allow(clippy::cast_precision_loss)]
     let share = || {
         let moved = moved.load(Ordering::Relaxed);
         (moved as f64 / parts.max(1) as f64, format!("{moved} parts of blocks"))
     };
+    swapped.done = false;
     let mut work = || {
         while !stop.load(Ordering::Relaxed) {
             match array.swap_step().map_err(|error| refused("swap", &error))? {
@@ -209,18 +204,13 @@ fn exchange(array: &VssdArray, parts: u64, swapped: &mut Swapped) -> Result<Opti
                     swapped.moved_pages += u64::from(pages);
                     moved.store(swapped.moved_parts, Ordering::Relaxed);
                 }
-                Swap::Done => {
-                    swapped.done = true;
-                    return Ok(None);
-                }
-                Swap::Waiting => {
-                    swapped.done = false;
-                    return Ok(None);
+                ended @ (Swap::Done | Swap::Waiting) => {
+                    swapped.done = ended == Swap::Done;
+                    return Ok(false);
                 }
             }
-            swapped.done = false;
         }
-        Ok(Some(()))
+        Ok(true)
     };
     bars::watch_share("exchange", &share, &mut work)
 }

@@ -25,4 +25,6 @@ mod serve_command;
 mod serve_protected;
 mod streams;
 mod vssd_command;
+#[cfg(target_os = "linux")]
+mod vssd_mount;
 mod workload_command;

@@ -80,6 +80,27 @@ fn what_cannot_be_names_field_value_and_fix() {
     refused(&place, "vssd exercise --image m.img 3", 2, &["vSSD 3", "larder vssd create"]);
 }
 
+/// What paths offer, best first; nothing is written there.
+#[cfg(target_os = "linux")]
+#[test]
+fn devices_say_how_far_they_keep_tenants_apart() {
+    let place = place();
+    place.write("plain", vec![0; 1 << 16]);
+    let before = place.files();
+    let offers = place.json("vssd list --device m.img plain");
+    let rung = |at: usize| {
+        let rung = &offers["devices"][at]["rungs"][0];
+        (rung["rung"].as_str().unwrap(), rung["isolation"].as_str().unwrap())
+    };
+    assert_eq!(rung(0), ("raw model", "channels"));
+    assert_eq!(rung(1), ("plain drive", "partition"));
+    assert!(before == place.files(), "a look changes nothing");
+    let text = place.succeed("vssd list --device plain").stdout;
+    assert!(text.contains("plain drive") && text.contains("are shared"), "{text}");
+    place.refuse("vssd list --device not-there", 1, &["--device", "not-there"]);
+    place.refuse("vssd list --device .", 1, &["--device", "name one"]);
+}
+
 /// An image that was cut, or is none, is refused, and stays as it is.
 #[test]
 fn damaged_images_are_refused() {
@@ -97,4 +118,46 @@ fn damaged_images_are_refused() {
     flipped[20] ^= 0x40;
     place.write("flipped.img", &flipped);
     place.succeed("vssd list --image flipped.img");
+}
+
+/// The cache of a replay on blocks in memory, and on those of an image, whose dies it wears and which it leaves empty.
+#[test]
+fn a_replay_stands_on_a_vssd() {
+    let place = Place::new();
+    let replay = "replay --workload meta-kv-write-only --requests 20000 --dram 64K --flash 4M --soc 0 --ru 256K";
+    let dlwa = |page: &serde_json::Value| page["runs"][0]["dlwa"].as_f64().unwrap();
+    let page = place.json(&format!("{replay} --vssd channel"));
+    assert_eq!(
+        (&page["parameters"]["device"], page["runs"].as_array().unwrap().len()),
+        (&"vssd:channel".into(), 1)
+    );
+    assert!((0.98..=1.05).contains(&dlwa(&page)), "{page}");
+
+    place.succeed("vssd format --image m.img --channels 4 --dies 2 --blocks 40 --block-size 128K");
+    place.succeed("vssd create --image m.img --isolation channel --capacity 8M");
+    for _ in 0..2 {
+        let page = place.json(&format!("{replay} --vssd 0 --image m.img"));
+        assert!((0.98..=1.05).contains(&dlwa(&page)), "{page}");
+    }
+    assert_eq!(place.json("vssd fsck --image m.img")["pages"], 0, "it left nothing");
+    let wear = place.json("vssd wear --image m.img");
+    let channels = wear["drives"][0]["channels"].as_array().unwrap();
+    assert!(channels.iter().any(|channel| channel["erases"].as_u64() > Some(0)), "{wear}");
+
+    place.refuse(&format!("{replay} --vssd 0"), 2, &["--vssd 0", "--image"]);
+    place.refuse(
+        &format!("{replay} --vssd channel --placement on"),
+        2,
+        &["vssd:channel", "--placement"],
+    );
+    place.refuse(&format!("{replay} --vssd plane"), 2, &["plane", "channel, die"]);
+    refused(
+        &place,
+        &format!("{replay} --vssd 7 --image m.img"),
+        2,
+        &["--vssd 7", "larder vssd create"],
+    );
+    place.succeed("vssd exercise --image m.img 0 --bytes 4M");
+    refused(&place, &format!("{replay} --vssd 0 --image m.img"), 1, &["blocks", "--destroy-data"]);
+    place.refuse("lab run utilization --vssd die", 2, &["--vssd", "vssd-accounting"]);
 }

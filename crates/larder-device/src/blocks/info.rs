@@ -106,3 +106,10 @@ pub struct StoreInfo {
     /// Which kind of store it is, for people: "memory", "blocks on a device", …
     pub rung: &'static str,
 }
+
+impl StoreInfo {
+    /// The stream for what is written with this placement handle: the default one if there are fewer streams.
+    pub(crate) fn stream_of(&self, handle: u16) -> Stream {
+        if handle < self.streams { Stream::new(handle) } else { Stream::DEFAULT }
+    }
+}

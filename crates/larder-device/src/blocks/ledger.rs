@@ -111,6 +111,11 @@ impl Ledger {
         BlockId::new(self.lock().next)
     }
 
+    /// How many blocks are neither full nor closed.
+    pub fn open_blocks(&self, info: &StoreInfo) -> usize {
+        self.lock().open(info)
+    }
+
     /// Admits an allocation, and chooses its number.
     ///
     /// # Errors
@@ -207,8 +212,8 @@ impl Ledger {
         }
     }
 
-    /// An append to the block failed: it takes no more.
-    pub fn append_failed(&self, block: BlockId) {
+    /// The block takes no more: an append failed, or the store had to close it.
+    pub fn closed(&self, block: BlockId) {
         let mut state = self.lock();
         let entry = state.entry(block);
         if entry.phase == Phase::Open {
@@ -269,16 +274,21 @@ impl State {
             return Some((ErrorKind::NoSpace, complaint));
         }
         let most = info.open_blocks_max?;
-        let is_open = |entry: &&Entry| {
-            matches!(entry.phase, Phase::Allocating | Phase::Open)
-                && entry.submitted < info.block_bytes
-        };
-        let open = self.blocks.values().filter(is_open).count();
+        let open = self.open(info);
         (open >= most as usize).then(|| {
             let complaint =
                 format!("{open} blocks are open, and {most} may be; fill or free one of them");
             (ErrorKind::NoSpace, complaint)
         })
+    }
+
+    /// Blocks that are neither full nor closed.
+    fn open(&self, info: &StoreInfo) -> usize {
+        let is_open = |entry: &&Entry| {
+            matches!(entry.phase, Phase::Allocating | Phase::Open)
+                && entry.submitted < info.block_bytes
+        };
+        self.blocks.values().filter(is_open).count()
     }
 
     fn append(
@@ -291,7 +301,7 @@ impl State {
         aligned(info, at, buffer)?;
         let entry = self.known(block)?;
         if entry.phase == Phase::Closed {
-            let complaint = "it takes no more, for an append failed; free it".to_owned();
+            let complaint = "it takes no more; free it".to_owned();
             return Err((ErrorKind::NotOpen, complaint));
         }
         let end = entry.submitted;

@@ -32,6 +32,7 @@
 //! | [`memory`] | blocks in memory: the simplest store, for tests |
 //! | [`on_device`] | blocks on any [`Device`](crate::Device) |
 //! | [`vssd`] | the blocks of a virtual SSD on open-channel drives of the model |
+//! | [`zoned`] | the zones of a zoned block device |
 //! | [`device`] | the other way round: a [`Device`](crate::Device) on any blocks |
 
 pub mod device;
@@ -42,6 +43,7 @@ pub mod on_device;
 mod request;
 mod store;
 pub mod vssd;
+pub mod zoned;
 
 pub use device::{DeviceOnBlocks, DeviceOnBlocksOptions, OnBlocksCounts};
 pub use info::{BlockId, IsolationRung, StoreInfo, Stream};
@@ -50,4 +52,5 @@ pub use memory::MemoryBlocks;
 pub use on_device::{BlocksOnDevice, BlocksOptions};
 pub use request::{BlockIo, CheckedBlockIo};
 pub use store::{AllocFuture, BlockStore};
-pub use vssd::{VssdArray, VssdBlocks};
+pub use vssd::{TimedBlocks, VssdArray, VssdBlocks};
+pub use zoned::ZonedBlocks;

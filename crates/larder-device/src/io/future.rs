@@ -10,7 +10,6 @@ use std::task::{Context, Poll, Waker};
 
 use super::deadline::Deadline;
 use super::outcome::{IoFailure, IoResult};
-use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
 use crate::park::{Driver, block_on, is_inside_block_on, note};
 use crate::spares::{Heap, Spares, sole};
@@ -233,7 +232,7 @@ impl IoFuture {
         };
         let under_way = std::mem::replace(&mut self.state, State::Ready(None));
         let error = deadline.give_up(UnderWay(under_way));
-        Poll::Ready(Err(IoFailure { error, buffer: IoBuffer::empty() }))
+        Poll::Ready(Err(IoFailure::without_buffer(error)))
     }
 }
 
@@ -379,7 +378,7 @@ impl Drop for Completer {
     fn drop(&mut self) {
         if self.0.is_some() {
             let error = Error::new(ErrorKind::Gone, "the device gave the request up");
-            self.finish(Err(IoFailure { error, buffer: IoBuffer::empty() }));
+            self.finish(Err(IoFailure::without_buffer(error)));
         }
     }
 }
@@ -387,6 +386,7 @@ impl Drop for Completer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffer::IoBuffer;
 
     #[test]
     fn a_completed_request_is_seen_by_wait_from_another_thread() {

@@ -17,6 +17,13 @@ pub struct IoFailure {
     pub buffer: IoBuffer,
 }
 
+impl IoFailure {
+    /// Of a request without a buffer, or whose buffer is elsewhere.
+    pub(crate) fn without_buffer(error: Error) -> Self {
+        Self { error, buffer: IoBuffer::empty() }
+    }
+}
+
 impl fmt::Display for IoFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)

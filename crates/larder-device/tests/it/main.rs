@@ -18,4 +18,5 @@ mod hosted;
 mod lists;
 mod striped;
 mod support;
+mod timed_blocks;
 mod zeroes;

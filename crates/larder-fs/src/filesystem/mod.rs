@@ -111,23 +111,9 @@ impl FileSystem {
         };
         let mut volume = Volume::new(flash, recovered, options.clock);
         let now = volume.now();
-        let root = Inode {
-            kind: Kind::Directory,
-            permissions: 0o755,
-            uid: 0,
-            gid: 0,
-            links: 2,
-            rdev: 0,
-            size: 0,
-            pages: 0,
-            parent: ROOT,
-            next_cookie: 1,
-            accessed: now,
-            modified: now,
-            changed: now,
-            created: now,
-            pointers: vec![None; volume.geometry().inode_pointers()],
-        };
+        let owner = Owner { permissions: 0o755, ..Owner::default() };
+        let pointers = volume.geometry().inode_pointers();
+        let root = Inode::new(Kind::Directory, owner, ROOT, now, pointers);
         volume.insert_inode(ROOT, root);
         volume.settle()?;
         Ok(Self { volume: Mutex::new(volume) })

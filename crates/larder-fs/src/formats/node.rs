@@ -34,7 +34,7 @@ use zerocopy::little_endian::{I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::address::{Address, Pointer};
-use crate::attributes::{Kind, Time};
+use crate::attributes::{Kind, Owner, Time};
 
 const NODE_MAGIC: [u8; 8] = *b"LARDERFN";
 pub(crate) const LEAF_HEADER_BYTES: usize = size_of::<Header>();
@@ -112,6 +112,30 @@ pub(crate) struct Inode {
     pub(crate) changed: Time,
     pub(crate) created: Time,
     pub(crate) pointers: Pointers,
+}
+
+impl Inode {
+    /// One that is made now, without a page. `parent` is the directory above, of a directory; its links are two then.
+    pub(crate) fn new(kind: Kind, owner: Owner, parent: u64, now: Time, pointers: usize) -> Self {
+        let is_directory = kind == Kind::Directory;
+        Self {
+            kind,
+            permissions: owner.permissions & 0o7777,
+            uid: owner.uid,
+            gid: owner.gid,
+            links: if is_directory { 2 } else { 1 },
+            rdev: 0,
+            size: 0,
+            pages: 0,
+            parent: if is_directory { parent } else { 0 },
+            next_cookie: 1,
+            accessed: now,
+            modified: now,
+            changed: now,
+            created: now,
+            pointers: vec![None; pointers],
+        }
+    }
 }
 
 /// The page of an inode.

@@ -6,7 +6,7 @@ const TAG_MARK: u64 = 0x4c52_4653;
 /// What a block is for. Which one it is decides the stream that it is written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Use {
-    /// Inodes and leaves, which die soonest; all pages where few blocks may be open.
+    /// Inodes and leaves, which die soonest.
     Nodes = 1,
     /// Data as it is written.
     Hot = 2,

@@ -15,10 +15,16 @@ use larder_device::BlockStore;
 
 use crate::error::{ErrorKind, Result};
 use crate::flash::Flash;
+use crate::formats::tag::Use;
 use crate::volume::recover;
 use names::Names;
 use nodes::Nodes;
 pub use report::{Fsck, Report};
+
+/// Whether a store has blocks of a file system, be it whole or not. Nothing is read but the list of blocks.
+pub fn is_on(store: &dyn BlockStore) -> bool {
+    store.list().iter().any(|state| Use::of_tag(state.tag).is_some())
+}
 
 /// Checks the file system on a store. Nobody may change it meanwhile.
 ///

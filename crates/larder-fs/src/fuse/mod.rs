@@ -5,18 +5,18 @@
 //! store's `flush`. Permissions are the kernel's matter (`default_permissions`); so are locks.
 
 mod convert;
+mod mounted;
 mod requests;
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fuser::{BackgroundSession, Config, MountOption, SessionACL};
+use fuser::{Config, MountOption, SessionACL};
 
 use crate::filesystem::FileSystem;
+pub use mounted::Mounted;
 use requests::Requests;
 
 /// How a file system is mounted.
@@ -49,15 +49,6 @@ impl Default for MountOptions {
     }
 }
 
-/// A file system that is mounted. Whoever drops it unmounts it, and does not wait for that.
-#[derive(Debug)]
-pub struct Mounted {
-    kernel: BackgroundSession,
-    /// Ends the thread that syncs when it is dropped.
-    syncs: Sender<()>,
-    syncing: JoinHandle<()>,
-}
-
 /// Mounts a file system at a directory. It is served by threads of its own, and closed when it is unmounted: by
 /// [`Mounted::unmount`], or by anybody with `umount`.
 ///
@@ -76,46 +67,7 @@ pub fn mount(fs: Arc<FileSystem>, path: &Path, options: &MountOptions) -> io::Re
     }
     config.acl = if options.for_all { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(options.threads.max(1));
-    let kernel = fuser::spawn_mount(Requests::new(Arc::clone(&fs)), path, &config)?;
-    let (syncs, ended) = mpsc::channel();
-    let every = options.sync_every;
-    let syncing =
-        std::thread::Builder::new().name("larder-fs-sync".to_owned()).spawn(move || {
-            while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                // Whoever asks for a sync hears of the failure: from then on nothing can be written.
-                let _ = fs.sync();
-            }
-        })?;
-    Ok(Mounted { kernel, syncs, syncing })
-}
-
-impl Mounted {
-    /// Whether nobody has unmounted it.
-    pub fn is_mounted(&self) -> bool {
-        !self.kernel.guard.is_finished()
-    }
-
-    /// Unmounts it, and waits until it is closed.
-    ///
-    /// # Errors
-    /// What the kernel says: somebody has a file open there, or a directory as its own.
-    pub fn unmount(self) -> io::Result<()> {
-        let Self { kernel, syncs, syncing } = self;
-        let unmounted = kernel.umount_and_join();
-        drop(syncs);
-        let _ = syncing.join();
-        unmounted
-    }
-
-    /// Waits until somebody has unmounted it, and it is closed.
-    ///
-    /// # Errors
-    /// What went wrong between the kernel and this process.
-    pub fn wait(self) -> io::Result<()> {
-        let Self { kernel, syncs, syncing } = self;
-        let ended = kernel.join();
-        drop(syncs);
-        let _ = syncing.join();
-        ended
-    }
+    let path = path.canonicalize()?;
+    let kernel = fuser::spawn_mount(Requests::new(Arc::clone(&fs)), &path, &config)?;
+    Mounted::new(kernel, path, fs, options.sync_every)
 }

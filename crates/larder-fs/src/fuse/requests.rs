@@ -46,6 +46,20 @@ fn owner(request: &Request, mode: u32) -> Owner {
     Owner { uid: request.uid(), gid: request.gid(), permissions: permissions(mode) }
 }
 
+fn attributes(reply: ReplyAttr, found: Result<Attributes>) {
+    match found {
+        Ok(found) => reply.attr(&KEPT, &file_attr(&found)),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+fn bytes(reply: ReplyData, found: Result<Vec<u8>>) {
+    match found {
+        Ok(found) => reply.data(&found),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
 fn done(reply: ReplyEmpty, result: Result<()>) {
     match result {
         Ok(()) => reply.ok(),
@@ -116,10 +130,7 @@ impl Filesystem for Requests {
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.fs.attributes(ino.0) {
-            Ok(found) => reply.attr(&KEPT, &file_attr(&found)),
-            Err(error) => reply.error(errno(&error)),
-        }
+        attributes(reply, self.fs.attributes(ino.0));
     }
 
     fn setattr(
@@ -148,17 +159,11 @@ impl Filesystem for Requests {
             accessed: atime.map(|time| self.time(time)),
             modified: mtime.map(|time| self.time(time)),
         };
-        match self.fs.set_attributes(ino.0, set) {
-            Ok(found) => reply.attr(&KEPT, &file_attr(&found)),
-            Err(error) => reply.error(errno(&error)),
-        }
+        attributes(reply, self.fs.set_attributes(ino.0, set));
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
-        match self.fs.read_link(ino.0) {
-            Ok(target) => reply.data(&target),
-            Err(error) => reply.error(errno(&error)),
-        }
+        bytes(reply, self.fs.read_link(ino.0));
     }
 
     fn mknod(
@@ -260,10 +265,7 @@ impl Filesystem for Requests {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        match self.fs.read(ino.0, offset, usize::try_from(size).unwrap_or(0)) {
-            Ok(bytes) => reply.data(&bytes),
-            Err(error) => reply.error(errno(&error)),
-        }
+        bytes(reply, self.fs.read(ino.0, offset, usize::try_from(size).unwrap_or(0)));
     }
 
     fn write(

@@ -53,7 +53,6 @@ struct Plan<'a> {
 
 impl Plan<'_> {
     fn place(&mut self, what_for: Use, item: Item) -> Result<Option<Address>> {
-        let what_for = if self.flash.geometry.separate { what_for } else { Use::Nodes };
         let has_page = !matches!(item, Item::Gone { .. });
         let run = self.run_for(what_for)?;
         let Some(planned) = self.runs.get_mut(run) else { return Ok(None) };

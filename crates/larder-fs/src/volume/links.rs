@@ -93,24 +93,9 @@ impl Volume {
         let ino = self.next_ino;
         self.next_ino = ino.saturating_add(1);
         let now = self.now();
-        let links = if kind == Kind::Directory { 2 } else { 1 };
-        let inode = Inode {
-            kind,
-            permissions: owner.permissions & 0o7777 | inherited,
-            uid: owner.uid,
-            gid,
-            links,
-            rdev,
-            size: 0,
-            pages: 0,
-            parent: if kind == Kind::Directory { parent } else { 0 },
-            next_cookie: 1,
-            accessed: now,
-            modified: now,
-            changed: now,
-            created: now,
-            pointers: vec![None; self.geometry().inode_pointers()],
-        };
+        let owner = Owner { gid, permissions: owner.permissions | inherited, ..owner };
+        let pointers = self.geometry().inode_pointers();
+        let inode = Inode { rdev, ..Inode::new(kind, owner, parent, now, pointers) };
         self.insert_inode(ino, inode);
         self.write_at_once(ino, 0, bytes)?;
         self.add_name(parent, name, ino, kind)?;

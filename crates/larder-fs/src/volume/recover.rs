@@ -422,8 +422,7 @@ fn open_blocks(flash: &Flash, states: &BTreeMap<u64, BlockState>, table: &mut Ta
                 && flash.written_pages(state) == it.used_pages
                 && state.written_bytes == u64::from(it.used_pages) * geometry.page_bytes as u64
         });
-        let is_of_use = geometry.separate || it.what_for == Use::Nodes;
-        if takes_more && is_of_use && it.used_pages < geometry.block_pages {
+        if takes_more && it.used_pages < geometry.block_pages {
             let known = best.entry(it.what_for).or_insert((it.used_pages, *block));
             *known = (*known).min((it.used_pages, *block));
         }

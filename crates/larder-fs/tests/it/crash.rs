@@ -15,7 +15,7 @@ const SCALE: Scale =
 /// Moments at which power is lost; `LARDER_CRASH_POINTS` says how many.
 fn points() -> u64 {
     let told = std::env::var("LARDER_CRASH_POINTS").ok();
-    told.map_or(2000, |text| text.parse().expect("LARDER_CRASH_POINTS is a number"))
+    told.map_or(500, |text| text.parse().expect("LARDER_CRASH_POINTS is a number"))
 }
 
 /// One store, which loses power again and again.

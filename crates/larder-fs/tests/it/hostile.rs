@@ -16,7 +16,7 @@ const SCALE: Scale =
 /// Damages; `LARDER_FS_DAMAGES` says how many.
 fn damages() -> u64 {
     let told = std::env::var("LARDER_FS_DAMAGES").ok();
-    told.map_or(1500, |text| text.parse().expect("LARDER_FS_DAMAGES is a number"))
+    told.map_or(400, |text| text.parse().expect("LARDER_FS_DAMAGES is a number"))
 }
 
 /// What a file had at one time or another.

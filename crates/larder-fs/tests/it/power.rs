@@ -147,7 +147,7 @@ impl BlockStore for Mains {
                         IoFuture::ready(Ok(buffer))
                     }
                     Some(kind) => {
-                        self.ledger.append_failed(block);
+                        self.ledger.closed(block);
                         failed(kind, buffer)
                     }
                 }

@@ -11,11 +11,13 @@
 //! | `judge` | criteria in words and as checks |
 //! | `admission` | what may be judged: all that is needed was measured, on a settled drive |
 //! | `rig` | the drive of the experiments with the real cache, how runs on it are made |
+//! | `accounting` | what a cache on blocks of a vSSD programs, what their map takes |
 //! | `isolation` | tenants on vSSDs of every kind in a drive's time, and the experiments on them |
 //! | `wear` | channels and dies over the years, and the experiments on them |
 //! | `timed_rig` | the real cache on a timed drive, under virtual time |
 //! | the others | one experiment, or a family of them |
 
+mod accounting;
 mod admission;
 mod bare;
 mod carbon;
@@ -87,6 +89,9 @@ pub fn all() -> &'static [&'static Experiment] {
         &isolation::ISOLATION_LATENCY,
         &isolation::WEBSEARCH_MAPREDUCE,
         &isolation::MIGRATION,
+        &isolation::PLACEMENT_AND_ISOLATION,
+        &isolation::YCSB,
+        &accounting::VSSD_ACCOUNTING,
         &bare::FULL_SCALE,
         &real_drive::REAL_DRIVE,
     ];

@@ -1,6 +1,8 @@
 //! What can be set in an experiment: names, defaults, and the values that the user gives.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use crate::Error;
@@ -73,8 +75,12 @@ impl Settings {
     ///
     /// # Errors
     /// [`Error::Usage`] if it does not.
-    pub fn within(&self, name: &str, range: std::ops::RangeInclusive<f64>) -> Result<f64, Error> {
-        let value: f64 = self.get(name)?;
+    pub fn within<T: FromStr + PartialOrd + Display>(
+        &self,
+        name: &str,
+        range: RangeInclusive<T>,
+    ) -> Result<T, Error> {
+        let value: T = self.get(name)?;
         if range.contains(&value) {
             return Ok(value);
         }

@@ -5,6 +5,8 @@
 //! single-threaded on a drive of its own, so a run is a function of its parameters and seed.
 
 mod client;
+mod configs;
+mod counted;
 pub mod from_fresh;
 mod options;
 pub mod outcome;
@@ -13,6 +15,7 @@ pub mod shared;
 mod stage;
 pub mod timed;
 mod timeline;
+pub mod vssd;
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +24,8 @@ use larder_workload::RequestSource;
 
 use crate::Error;
 use client::{Client, ClientCounts};
-pub use options::{EngineOptions, PlacementRuns, ReplayOptions, Storage, Workload};
+pub use counted::CountedDrive;
+pub use options::{EngineOptions, PlacementRuns, ReplayOptions, Storage, VssdPlace, Workload};
 pub use outcome::{Outcome, Run, SocLog, StreamPlan};
 pub use progress::{Monitor, RunProgress};
 use stage::Stage;
@@ -72,7 +76,7 @@ fn run(options: &ReplayOptions, placement: bool, monitor: &Monitor) -> Result<Ru
     #[allow(clippy::cast_precision_loss)]
     Ok(Run {
         drive_writes_before: timeline.warm(options.warmup_percent).device.host_written_bytes as f64
-            / (options.flash_bytes.max(1)) as f64,
+            / stage.capacity_bytes().max(1) as f64,
         requests_per_second: run.requests as f64 / seconds,
         interrupted,
         units: stage.picture(),

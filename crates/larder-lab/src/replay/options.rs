@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use larder::{AdmissionPolicy, DramPolicy, RegionEviction, Reinsertion};
 use larder_device::{Isolation, PlacementMode, Target};
+use larder_ssd::vssd::Isolation as VssdIsolation;
 use larder_workload::RequestSource;
 use larder_workload::generate::{self, GeneratorOptions};
 use larder_workload::trace::{self, TraceOptions};
@@ -56,6 +57,29 @@ pub enum Storage {
     File(PathBuf),
     /// A real device, whose content is lost, with what is wanted of its placement.
     Device(Target, PlacementMode),
+    /// Blocks of a virtual SSD of the model, which counts what is programmed.
+    Vssd(VssdPlace),
+}
+
+/// Which virtual SSD.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VssdPlace {
+    /// A fresh one in memory, with as much flash as the managed drive would have.
+    Memory(VssdIsolation),
+    /// One of a model image, by its number. It must have no blocks, and has none at the end.
+    Image(PathBuf, u32),
+}
+
+impl std::fmt::Display for VssdPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Memory(VssdIsolation::Channel) => f.write_str("vssd:channel"),
+            Self::Memory(VssdIsolation::Die) => f.write_str("vssd:die"),
+            Self::Memory(VssdIsolation::Software { .. }) => f.write_str("vssd:software"),
+            Self::Memory(VssdIsolation::None) => f.write_str("vssd:none"),
+            Self::Image(path, number) => write!(f, "vssd:{number} of {}", path.display()),
+        }
+    }
 }
 
 /// Parameters of a replay. Sizes in bytes, shares in percent.
@@ -118,6 +142,8 @@ pub struct EngineOptions {
     pub ru_aware_eviction: bool,
     /// Whether buckets that are rewritten often have a handle of their own.
     pub dynamic_placement: bool,
+    /// Whether deaths are logged, so that a process that is killed leaves nothing stale.
+    pub tombstones: bool,
 }
 
 impl ReplayOptions {
@@ -181,12 +207,28 @@ impl ReplayOptions {
         if let Storage::Device(_, mode) = &self.storage {
             self.check_device(*mode)?;
         }
+        if let Storage::Vssd(place) = &self.storage {
+            self.check_vssd(place)?;
+        }
         if matches!(self.storage, Storage::File(_)) && self.placement != PlacementRuns::Off {
             return Err(Error::usage(
                 "--device file: a file has no placement handles; use --placement off, or --device model",
             ));
         }
         Ok(())
+    }
+
+    fn check_vssd(&self, place: &VssdPlace) -> Result<(), Error> {
+        let complaint = if self.placement != PlacementRuns::Off {
+            "each block is one stream's already, and there are no handles; leave --placement out"
+        } else if self.flash_bytes == 0 {
+            "--flash 0 leaves nothing to put on it"
+        } else if self.soc_percent >= 100.0 {
+            "--soc 100 leaves no large objects, which alone are written in order"
+        } else {
+            return Ok(());
+        };
+        Err(Error::usage(format!("--vssd, {place}: {complaint}")))
     }
 
     fn check_device(&self, mode: PlacementMode) -> Result<(), Error> {
@@ -297,10 +339,11 @@ impl ReplayOptions {
                 Storage::Model => "model".to_owned(),
                 Storage::File(path) => format!("file:{}", path.display()),
                 Storage::Device(target, _) => target.to_string(),
+                Storage::Vssd(place) => place.to_string(),
             },
             "placement_mode": match &self.storage {
                 Storage::Device(_, mode) => Some(mode.to_string()),
-                Storage::Model | Storage::File(_) => None,
+                Storage::Model | Storage::File(_) | Storage::Vssd(_) => None,
             },
             "warmup": self.warmup_percent,
         });

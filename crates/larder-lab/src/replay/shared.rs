@@ -19,6 +19,7 @@ use larder_ssd::managed;
 use larder_workload::{Op, Request, RequestSource};
 
 use super::client::{Client, ClientCounts};
+use super::counted::CountedDrive;
 use super::options::{EngineOptions, ReplayOptions};
 use super::outcome::Run;
 use super::progress::Monitor;
@@ -132,7 +133,7 @@ pub const HANDLES: u16 = stage::HANDLES;
 /// # Errors
 /// As a replay; [`Error::Run`] if it was interrupted.
 pub fn play(
-    drive: &ModelDevice,
+    drive: &dyn CountedDrive,
     tenants: &[Tenant],
     placement: bool,
     neighbour: &mut Neighbour<'_>,
@@ -153,25 +154,25 @@ pub fn play(
     age(&mut players, monitor)?;
     let turns = players.iter().map(Player::turns).min().unwrap_or(0);
     let warm_turn = turns / 2;
-    let mut warm = drive_stats(drive);
+    let mut warm = drive.stats();
     let mut halfway = warm.clone();
     for turn in 0..turns {
         if turn == warm_turn {
-            warm = drive_stats(drive);
+            warm = drive.stats();
         }
         if turn == warm_turn + (turns - warm_turn) / 2 {
-            halfway = drive_stats(drive);
+            halfway = drive.stats();
         }
         for player in &mut players {
             player.take_turn()?;
         }
-        neighbour(drive.with_ssd(|ssd| ssd.stats().host_bytes()))?;
+        neighbour(drive.host_bytes())?;
         if turn.is_multiple_of(BREATH) {
             stop_if_asked(monitor)?;
         }
     }
-    let stats = [warm, halfway, drive_stats(drive)];
-    let work = DriveWork::between(&stats, drive.info().capacity_bytes);
+    let stats = [warm, halfway, drive.stats()];
+    let work = DriveWork::between(&stats, drive.capacity_bytes());
     let ended = players.into_iter().map(|player| player.end(placement, &work));
     Ok(SharedRun { tenants: ended.collect::<Result<_, _>>()?, drive: work })
 }
@@ -187,10 +188,6 @@ pub(super) fn age(players: &mut [Player<'_>], monitor: &Monitor) -> Result<(), E
 
 pub(super) fn stop_if_asked(monitor: &Monitor) -> Result<(), Error> {
     if monitor.is_stopped() { Err(Error::run("interrupted")) } else { Ok(()) }
-}
-
-fn drive_stats(drive: &ModelDevice) -> managed::Stats {
-    drive.with_ssd(|ssd| ssd.stats().clone())
 }
 
 impl DriveWork {

@@ -3,16 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use larder::config::Demotions;
-use larder::{Config, CrashSafety, Larder, Layout, LocConfig, SocConfig, VirtualClock, block_on};
+use larder::{Larder, Layout, VirtualClock, block_on};
 use larder_device::{
-    Device, DeviceStats, FileDevice, FileOptions, Isolation, ModelDevice, OpenOptions, Opened,
-    Payload, PlacementMode, Target,
+    Device, DeviceStats, FileDevice, FileOptions, ModelDevice, OpenOptions, Opened, Payload,
+    PlacementMode, Target,
 };
-use larder_ssd::managed::{GcDestination, Geometry, ManagedConfig, UnitState};
+use larder_ssd::managed::UnitState;
 
+use super::configs::{config, drive_config, no_such_drive};
 use super::options::{EngineOptions, ReplayOptions, Storage};
 use super::outcome::UnitPicture;
+use super::vssd::VssdDrive;
 use crate::Error;
 
 /// Reclaim unit handles of the simulated drive, as FDP drives in the field have them.
@@ -28,12 +29,14 @@ pub(super) struct Stage {
     pub(super) notice: Option<String>,
     /// Removed at the end.
     _file: Option<TemporaryFile>,
+    /// Its blocks are freed at the end.
+    _vssd: Option<VssdDrive>,
 }
 
 impl Stage {
     pub(super) fn set_up(options: &ReplayOptions, placement: bool) -> Result<Self, Error> {
         let mut model = None;
-        let mut file = None;
+        let (mut file, mut vssd, mut engines) = (None, None, EngineOptions::default());
         let (mut placement_path, mut notice) = (None, None);
         let device: Option<Arc<dyn Device>> = match &options.storage {
             _ if options.flash_bytes == 0 => None,
@@ -53,9 +56,16 @@ impl Stage {
                 (placement_path, notice) = (Some(opened.status.to_string()), opened.notice);
                 Some(opened.device)
             }
+            Storage::Vssd(place) => {
+                let drive = VssdDrive::open(options, engines, place)?;
+                engines = drive.engines(engines);
+                let device = drive.device();
+                vssd = Some(drive);
+                Some(device)
+            }
         };
-        let stage = Self::open(options, EngineOptions::default(), placement, device)?;
-        Ok(Self { model, placement_path, notice, _file: file, ..stage })
+        let stage = Self::open(options, engines, placement, device)?;
+        Ok(Self { model, placement_path, notice, _file: file, _vssd: vssd, ..stage })
     }
 
     /// A cache on a device that somebody else made, and may share with others.
@@ -90,11 +100,17 @@ impl Stage {
             placement_path: None,
             notice: None,
             _file: None,
+            _vssd: None,
         })
     }
 
     pub(super) fn device_stats(&self) -> DeviceStats {
         self.device.as_ref().map(|device| device.stats()).unwrap_or_default()
+    }
+
+    /// Bytes of the device; 0 without one.
+    pub(super) fn capacity_bytes(&self) -> u64 {
+        self.device.as_ref().map_or(0, |device| device.info().capacity_bytes)
     }
 
     /// The simulated drive's units, by what they hold. Empty for other devices.
@@ -154,66 +170,6 @@ pub(super) fn drive(
 ) -> Result<ModelDevice, Error> {
     let config = drive_config(options, placement, handles)?;
     ModelDevice::new(config, Payload::Memory).map_err(|error| no_such_drive(&error))
-}
-
-/// What that drive is.
-pub(super) fn drive_config(
-    options: &ReplayOptions,
-    placement: bool,
-    handles: u16,
-) -> Result<ManagedConfig, Error> {
-    let unit_bytes = options.resolved_unit_bytes();
-    let geometry =
-        Geometry::with_overprovisioning(options.flash_bytes, unit_bytes, options.op_percent)
-            .map_err(|error| no_such_drive(&error))?;
-    Ok(ManagedConfig {
-        handles,
-        fdp: placement,
-        gc_destination: match options.isolation {
-            Isolation::InitiallyIsolated => GcDestination::Shared,
-            Isolation::PersistentlyIsolated => GcDestination::PerHandle,
-        },
-        ..ManagedConfig::new(geometry)
-    })
-}
-
-pub(super) fn no_such_drive(error: &dyn std::fmt::Display) -> Error {
-    Error::usage(format!("--flash, --op, --ru describe no drive that could work: {error}"))
-}
-
-fn config(options: &ReplayOptions, engines: EngineOptions, placement: bool) -> Config {
-    Config {
-        dram_bytes: options.dram_bytes,
-        dram_policy: options.dram_policy,
-        utilization_percent: options.utilization_percent,
-        soc: SocConfig {
-            percent: Some(options.soc_percent),
-            log_percent: options.soc_log_percent,
-            log_threshold: SocConfig::default().log_threshold,
-            max_object_bytes: options.soc_max_object_bytes,
-            dynamic_placement: engines.dynamic_placement,
-        },
-        loc: LocConfig {
-            region_bytes: engines.region_bytes,
-            write_bytes: options.region_write_bytes(),
-            eviction: options.region_eviction,
-            reinsertion: options.reinsertion,
-            ttl_classes: options.ttl_classes.clone(),
-            ru_aware_eviction: engines.ru_aware_eviction,
-            eager_index_objects: LocConfig::default().eager_index_objects,
-        },
-        admission: options.admission,
-        placement,
-        start_empty: true,
-        // The same run each time.
-        demotions: Demotions::Callers,
-        // A replay is over when it ends, and what a log of tombstones writes is not in the papers.
-        crash_safety: CrashSafety::Off,
-        seed: options.seed,
-        // What collides does so in each run.
-        hash_seed: Some(options.seed),
-        ..Config::default()
-    }
 }
 
 /// Refuses a file that would have to grow: whoever made it did not make it for this.

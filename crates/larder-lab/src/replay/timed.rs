@@ -22,9 +22,10 @@ use larder_ssd::timed::DriveTiming;
 use larder_workload::Latencies;
 
 use super::client::Client;
+use super::configs;
 use super::progress::Monitor;
 use super::shared::{self, DriveWork, Player, SharedRun, Tenant};
-use super::stage::{self, Stage};
+use super::stage::Stage;
 use super::{BREATH, ReplayOptions};
 use crate::Error;
 
@@ -83,14 +84,14 @@ impl TimedDrive {
         tenants: usize,
     ) -> Result<Self, Error> {
         options.check()?;
-        let config = stage::drive_config(options, placement, handles)?;
+        let config = configs::drive_config(options, placement, handles)?;
         let part_bytes = (config.geometry.logical_bytes() / tenants as u64).max(1);
-        let ssd = SsdTiming::new(config, timing).map_err(|error| stage::no_such_drive(&error))?;
+        let ssd = SsdTiming::new(config, timing).map_err(|error| configs::no_such_drive(&error))?;
         let seen: Vec<_> = (0..tenants).map(|_| Seen::default()).collect();
         let seen = Arc::new(Mutex::new(seen));
         let model = Metered { ssd, part_bytes, seen: Arc::clone(&seen) };
         let device = VirtualTimeDevice::new(model, Payload::Memory, Arc::default());
-        let device = device.map_err(|error| stage::no_such_drive(&error))?;
+        let device = device.map_err(|error| configs::no_such_drive(&error))?;
         Ok(Self { device: Arc::new(device), seen })
     }
 

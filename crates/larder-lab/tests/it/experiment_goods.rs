@@ -423,4 +423,41 @@ pub(crate) const GOODS: &[(&str, Numbers)] = &[
             ("gib", 0.13),
         ],
     ),
+    (
+        "placement-and-isolation",
+        &[
+            ("dlwa.on.shared", 1.0),
+            ("dlwa.on.own", 1.0),
+            ("dlwa.off.shared", 1.8),
+            ("dlwa.off.own", 2.9),
+            ("p99_us.in_order.on.shared", 5700.0),
+            ("p99_us.in_order.on.own", 146.0),
+            ("p99_us.in_order.off.shared", 6600.0),
+            ("p99_us.in_order.off.own", 146.0),
+        ],
+    ),
+    (
+        "vssd-accounting",
+        &[
+            ("unaccounted", 0.0),
+            ("pages.programmed", 1_000_000.0),
+            ("pages.moved", 30_000.0),
+            ("dlwa.raw.loc", 1.0),
+            ("dlwa.raw.loc_safe", 1.6),
+            ("dlwa.raw.both", 3.0),
+            ("dlwa.off.both", 2.8),
+            ("dlwa.on.both", 1.0),
+            ("map_mb_per_tb", 7.7),
+        ],
+    ),
+    (
+        "ycsb",
+        &[
+            ("throughput_gain.2.die", 1.3),
+            ("throughput_gain.2.software", 1.6),
+            ("p99_gain.2.die", 1.7),
+            ("p99_gain.2.software", 2.6),
+            ("glue_lines", 400.0),
+        ],
+    ),
 ];

@@ -405,3 +405,29 @@ fn die_wear() {
     expect(name, &[("die_swaps.all.even", 2.0)], InShape);
     expect(name, &[("imbalance.all.mixed", 2.5)], Diverges);
 }
+
+#[test]
+fn placement_and_isolation() {
+    let name = "placement-and-isolation";
+    expect(name, &[("dlwa.on.own", 1.06)], InShape);
+    expect(name, &[("p99_us.in_order.on.own", 3000.0)], InShape);
+    expect(name, &[("p99_us.in_order.off.shared", 140.0)], Diverges);
+}
+
+#[test]
+fn vssd_accounting() {
+    let name = "vssd-accounting";
+    expect(name, &[("unaccounted", 1.0)], InShape);
+    expect(name, &[("pages.moved", 0.0)], InShape);
+    expect(name, &[("dlwa.raw.loc", 1.06)], InShape);
+    expect(name, &[("map_mb_per_tb", 8.1)], InShape);
+    expect(name, &[("dlwa.raw.loc", 3.0)], Diverges);
+}
+
+#[test]
+fn ycsb() {
+    let name = "ycsb";
+    expect(name, &[("throughput_gain.2.software", 2.5)], InShape);
+    expect(name, &[("p99_gain.2.software", 5.0)], InShape);
+    expect(name, &[("throughput_gain.2.die", 0.8)], Diverges);
+}

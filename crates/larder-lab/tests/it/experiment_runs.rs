@@ -24,6 +24,11 @@ fn short(name: &str) -> &'static [&'static str] {
         "wear-mixes" => &["mixes=4"],
         "hardware-vs-software" | "isolation-latency" | "websearch-mapreduce" => &["seconds=0.5"],
         "migration" => &["planes=4", "rate_mb_s=40"],
+        "placement-and-isolation" => &["flash_mib=64"],
+        "ycsb" => &["records=300", "ops=150"],
+        "vssd-accounting" => {
+            &["requests=40000", "flash_mib=8", "appends=2000", "map_gib=1", "scale=100"]
+        }
         "tenants" => &["requests=40000", "flash_mib=16"],
         _ => &["requests=40000", "flash_mib=8"],
     }

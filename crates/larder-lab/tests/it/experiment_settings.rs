@@ -47,6 +47,13 @@ fn settings_out_of_range_are_refused_by_name() {
         ("wear-mixes", "ratio=1"),
         ("wear-mixes", "bursts=-1"),
         ("die-wear", "dies=1"),
+        ("placement-and-isolation", "writes=0"),
+        ("placement-and-isolation", "soc=95"),
+        ("vssd-accounting", "appends=10"),
+        ("vssd-accounting", "scale=0"),
+        ("vssd-accounting", "vssd=plane"),
+        ("ycsb", "records=10"),
+        ("ycsb", "instances=3"),
     ];
     for (name, setting) in cases {
         let message = refusal(name, setting);

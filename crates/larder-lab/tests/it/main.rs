@@ -6,6 +6,7 @@ mod experiment_goods;
 mod experiment_judges;
 mod experiment_runs;
 mod experiment_settings;
+mod leveldb;
 mod replay_passes;
 mod replay_segments;
 mod vssd_isolation;

@@ -61,6 +61,25 @@ fn own_channels_beat_limits() {
     assert!(metrics["lost.bucket"] >= metrics["lost.channel"]);
 }
 
+#[test]
+fn placement_and_own_channels_do_not_stand_in_for_each_other() {
+    for (seed, assignments) in [
+        (1, ["flash_mib=64", "soc=4", "op=17"]),
+        (2, ["reads=16", "flash_mib=64", "soc=2"]),
+        (3, ["writes=2", "flash_mib=96", "op=25"]),
+    ] {
+        let metrics = measure("placement-and-isolation", &assignments, seed);
+        let text = format!("{assignments:?} {metrics:?}");
+        for channels in ["shared", "own"] {
+            let dlwa = |placement: &str| metrics[&format!("dlwa.{placement}.{channels}")];
+            assert!((1.0..=1.05).contains(&dlwa("on")) && dlwa("off") >= 1.3, "{text}");
+        }
+        for placement in ["on", "off"] {
+            assert!(metrics[&format!("p99_gain.{placement}.in_order")] >= 2.0, "{text}");
+        }
+    }
+}
+
 /// A trace is played as recorded, at the rate that is asked for.
 #[test]
 fn a_trace_is_played() {

@@ -17,6 +17,7 @@
 //! ```
 
 use crate::error::{Error, ErrorKind};
+use crate::fields::Fields;
 use crate::nand::{DieArray, Endurance, NandGeometry};
 use crate::raw::RawConfig;
 
@@ -24,6 +25,11 @@ pub(super) const HEADER_BYTES: usize = 4096;
 const MAGIC: [u8; 8] = *b"LARDERVI";
 const VERSION: u16 = 1;
 const USED_BYTES: usize = 92;
+
+/// Whether a file that begins with these bytes, at least 8192 of them, was made as an image, be it whole or not.
+pub fn is_image(first: &[u8]) -> bool {
+    [0, HEADER_BYTES].iter().any(|&at| first.get(at..).is_some_and(|it| it.starts_with(&MAGIC)))
+}
 
 /// Of what drives an image is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,40 +104,42 @@ impl ImageConfig {
 
     /// What `bytes`, a copy of the header, say, or what is wrong with them.
     pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, String> {
-        let mut reader = Reader(bytes);
-        if reader.take::<8>() != Some(MAGIC) {
+        // It is long enough for all of its fields.
+        let mut fields = Fields(bytes);
+        if fields.take::<8>() != Some(MAGIC) {
             return Err("it does not begin with LARDERVI: it is no model image".to_owned());
         }
-        let version = reader.take().map(u16::from_le_bytes);
+        let version = fields.take().map(u16::from_le_bytes);
         if version != Some(VERSION) {
             let version = version.unwrap_or_default();
             return Err(format!("it has version {version}, and this program knows {VERSION}"));
         }
-        if reader.take::<2>() != Some([0; 2]) {
+        if fields.take::<2>() != Some([0; 2]) {
             return Err("reserved bytes are set".to_owned());
         }
-        let checksum = reader.number();
-        if crc32c::crc32c(&bytes[16..]) != checksum {
+        let checksum = fields.number();
+        if Some(crc32c::crc32c(&bytes[16..])) != checksum {
             return Err("its checksum is another".to_owned());
         }
-        let identity = reader.take().unwrap_or_default();
-        let drives = reader.number();
-        let array = DieArray { channels: reader.number(), dies_per_channel: reader.number() };
+        let identity = fields.take().unwrap_or_default();
+        let mut number = || fields.number().unwrap_or_default();
+        let drives = number();
+        let array = DieArray { channels: number(), dies_per_channel: number() };
         let geometry = NandGeometry {
             array,
-            planes: reader.number(),
-            bits: reader.number(),
-            blocks_per_die: reader.number(),
-            pages_per_block: reader.number(),
-            page_bytes: reader.number(),
-            mapping_bytes: reader.number(),
+            planes: number(),
+            bits: number(),
+            blocks_per_die: number(),
+            pages_per_block: number(),
+            page_bytes: number(),
+            mapping_bytes: number(),
         };
-        let (spare_per_mille, level_threshold) = (reader.number(), reader.number());
-        let endurance = match (reader.number(), reader.number()) {
+        let (spare_per_mille, level_threshold) = (number(), number());
+        let endurance = match (number(), number()) {
             (0, 0) => Endurance::Unlimited,
             (rated, certain) => Endurance::Rated { rated, certain },
         };
-        let seed = reader.take().map_or(0, u64::from_le_bytes);
+        let seed = fields.take().map_or(0, u64::from_le_bytes);
         let drive = RawConfig {
             endurance,
             spare_per_mille,
@@ -143,21 +151,6 @@ impl ImageConfig {
         let config = Self { identity, drives, drive };
         config.check().map_err(|error| error.to_string())?;
         Ok(config)
-    }
-}
-
-/// Takes bytes from the front of a header, which is long enough for all of its fields.
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (taken, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*taken)
-    }
-
-    fn number(&mut self) -> u32 {
-        self.take().map_or(0, u32::from_le_bytes)
     }
 }
 

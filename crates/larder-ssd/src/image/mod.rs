@@ -26,7 +26,7 @@ mod layout;
 mod record;
 mod store;
 
-pub use header::ImageConfig;
+pub use header::{ImageConfig, is_image};
 pub use io::ImageIo;
 pub use layout::Layout;
 pub use record::TailRecord;

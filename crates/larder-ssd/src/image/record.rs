@@ -22,6 +22,7 @@
 //!
 //! An entry that is all zeros is empty too.
 
+use crate::fields::Fields;
 use crate::nand::Health;
 use crate::raw::BlockImage;
 
@@ -152,25 +153,6 @@ pub(super) fn decode_tail(
             Ok(Some(TailRecord { block, at, words: words[..count].to_vec() }))
         }
         _ => Err(()),
-    }
-}
-
-/// Takes bytes from the front.
-struct Fields<'a>(&'a [u8]);
-
-impl Fields<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (taken, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*taken)
-    }
-
-    fn number(&mut self) -> Option<u32> {
-        self.take().map(u32::from_le_bytes)
-    }
-
-    fn long(&mut self) -> Option<u64> {
-        self.take().map(u64::from_le_bytes)
     }
 }
 

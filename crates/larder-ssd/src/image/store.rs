@@ -145,23 +145,20 @@ impl<F: ImageIo> ModelImage<F> {
             let [one, other] = copies.each_ref().map(|copy| copy.chunks_exact(BLOCK_BYTES));
             for (number, (one, other)) in (first..).zip(one.zip(other)) {
                 let decode = |bytes| decode_block(&self.config.identity, number, bytes);
-                let state = match (decode(one), decode(other)) {
-                    (Some(state), _) => state,
-                    (None, Some(state)) => state,
-                    (None, None) => {
-                        let (drive, block) = (number / per_drive, number % per_drive);
-                        let message = format!(
-                            "the record of block {block} of drive {drive} is damaged, and its copy: \
-                             make a new image"
-                        );
-                        return Err(unbelievable(message));
-                    }
+                let first = decode(one);
+                let Some(state) = first.or_else(|| decode(other)) else {
+                    let (drive, block) = (number / per_drive, number % per_drive);
+                    let message = format!(
+                        "the record of block {block} of drive {drive} is damaged, and its copy: \
+                         make a new image"
+                    );
+                    return Err(unbelievable(message));
                 };
                 self.compare(
                     self.layout.records,
                     number * record,
                     [one, other],
-                    decode(one).is_some(),
+                    first.is_some(),
                     repairs,
                 );
                 self.check_tag(number % per_drive, &state)?;

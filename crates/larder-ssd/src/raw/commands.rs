@@ -85,6 +85,7 @@ impl RawSsd {
         }
         let written = self.medium.program(block, stripe);
         assert_eq!(written, at + stripe, "pages are programmed in order");
+        self.programmed_pages += u64::from(stripe);
         let counters = &mut self.dies[die.at()].counters;
         match cause {
             Cause::Append => counters.appended_pages += u64::from(stripe),

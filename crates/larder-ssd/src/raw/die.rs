@@ -57,6 +57,10 @@ pub(super) struct DieState {
 }
 
 impl DieState {
+    pub(super) fn programmed_pages(&self) -> u64 {
+        self.counters.appended_pages + self.counters.migrated_pages
+    }
+
     /// Blocks of a spare of `spare` that are left.
     pub(super) fn spare_left(&self, spare: u32) -> u32 {
         spare.saturating_sub(self.failed)

@@ -23,6 +23,8 @@ pub struct RawSsd {
     pub(super) program_failures: ProgramFailures,
     pub(super) free: FreeBlocks,
     pub(super) dies: Vec<DieState>,
+    /// On all dies; what their counters add up to.
+    pub(super) programmed_pages: u64,
     /// Blocks of each die that take the place of those that fail.
     pub(super) spare: u32,
     pub(super) level_threshold: u32,
@@ -69,6 +71,7 @@ impl RawSsd {
         }
         Ok(Self {
             dies,
+            programmed_pages: 0,
             spare: config.spare_blocks(),
             level_threshold: config.level_threshold,
             rated_erases: match config.endurance {
@@ -145,9 +148,9 @@ impl RawSsd {
     }
 
     /// Pages that were programmed since the drive was made, by hosts and by moves.
+    #[inline]
     pub fn programmed_pages(&self) -> u64 {
-        let pages = |die: &DieState| die.counters.appended_pages + die.counters.migrated_pages;
-        self.dies.iter().map(pages).sum()
+        self.programmed_pages
     }
 
     /// The word beside page `page` of `block`; `None` if there is no such page, nothing was

@@ -2,6 +2,7 @@
 
 use super::changes::BlockImage;
 use super::config::RawConfig;
+use super::die::DieState;
 use super::drive::RawSsd;
 use crate::error::{Error, ErrorKind};
 use crate::nand::{Block, BlockIndex, Health};
@@ -53,6 +54,7 @@ impl RawSsd {
             counters.appended_pages = counters.appended_pages.max(image.die_appended_pages);
             counters.migrated_pages = counters.migrated_pages.max(image.die_migrated_pages);
         }
+        drive.programmed_pages = drive.dies.iter().map(DieState::programmed_pages).sum();
         drive.power_loss();
         Ok(drive)
     }
@@ -173,6 +175,7 @@ mod tests {
                 assert_eq!(drive.die(die), again.die(die), "seed {seed}");
             }
             assert_eq!(images(&drive), images(&again));
+            assert_eq!(drive.programmed_pages(), again.programmed_pages(), "seed {seed}");
             let words = |drive: &RawSsd| -> Vec<_> {
                 let blocks = (0..GEOMETRY.blocks()).map(BlockIndex);
                 blocks

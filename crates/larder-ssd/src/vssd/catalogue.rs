@@ -41,6 +41,7 @@ use super::kind::{Isolation, Throughputs};
 use super::record::JournalId;
 use super::state::{SOFT_PLANES, Seat, Shape, State, SwapState, Vssd};
 use super::table::BlockTable;
+use crate::fields::Fields;
 use crate::nand::{DieArray, DieIndex, NandGeometry};
 
 const MAGIC: [u8; 8] = *b"LARDERVS";
@@ -140,10 +141,10 @@ fn put_count(bytes: &mut Vec<u8>, count: usize) {
 /// The catalogue of drives of this shape that `image` begins with, or what is wrong with it.
 pub(super) fn decode(image: &[u8], shape: &Shape) -> Result<Decoded, String> {
     let (journal, content) = content(image)?;
-    let mut reader = Reader(content);
+    let mut reader = Reader(Fields(content));
     let state = state(&mut reader, shape)?;
-    if !reader.0.is_empty() {
-        return Err(format!("{} bytes are left over", reader.0.len()));
+    if reader.0.left() > 0 {
+        return Err(format!("{} bytes are left over", reader.0.left()));
     }
     state.check()?;
     Ok(Decoded { journal, state, bytes: HEADER_BYTES + content.len() })
@@ -154,7 +155,7 @@ pub(super) fn content(image: &[u8]) -> Result<(JournalId, &[u8]), String> {
     let Some((header, rest)) = image.split_first_chunk::<HEADER_BYTES>() else {
         return Err(format!("{} bytes are no catalogue", image.len()));
     };
-    let mut header = Reader(header);
+    let mut header = Reader(Fields(header));
     if header.take::<8>()? != MAGIC {
         return Err("it does not begin with LARDERVS".to_owned());
     }
@@ -281,21 +282,21 @@ fn vssd(reader: &mut Reader<'_>, drives: &Shape) -> Result<(u32, Vssd), String> 
 }
 
 /// Takes bytes from the front.
-struct Reader<'a>(&'a [u8]);
+struct Reader<'a>(Fields<'a>);
+
+const CUT: &str = "it ends in the middle";
 
 impl Reader<'_> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N], String> {
-        let (taken, rest) = self.0.split_first_chunk().ok_or("it ends in the middle")?;
-        self.0 = rest;
-        Ok(*taken)
+        self.0.take().ok_or_else(|| CUT.to_owned())
     }
 
     fn number(&mut self) -> Result<u32, String> {
-        Ok(u32::from_le_bytes(self.take()?))
+        self.0.number().ok_or_else(|| CUT.to_owned())
     }
 
     fn long(&mut self) -> Result<u64, String> {
-        Ok(u64::from_le_bytes(self.take()?))
+        self.0.long().ok_or_else(|| CUT.to_owned())
     }
 
     /// A number of things that take at least so many bytes each, which must be there.
@@ -306,8 +307,8 @@ impl Reader<'_> {
     }
 
     fn check_has(&self, bytes: u64) -> Result<(), String> {
-        if bytes > self.0.len() as u64 {
-            return Err(format!("it says {bytes} bytes where {} are left", self.0.len()));
+        if bytes > self.0.left() as u64 {
+            return Err(format!("it says {bytes} bytes where {} are left", self.0.left()));
         }
         Ok(())
     }

@@ -129,6 +129,7 @@ fn what_the_medium_is_written_is_appended_or_migrated() {
     };
     let pages = ops.iter().map(programmed).sum::<u64>() / 4096;
     assert_eq!(pages, from.appended_pages + to.migrated_pages);
+    assert_eq!(pages, ssd.programmed_pages());
     let read = PhysicalOp::FirmwareRead { die: DIE, bytes: 8192 };
     assert_eq!(ops.iter().filter(|op| **op == read).count(), 1, "one row was sensed");
 }

@@ -13,6 +13,10 @@ const PAGE_BYTES: u32 = 4096;
 const TRANSFER_BYTES: u32 = 1 << 20;
 /// Blocks that cleaning of small objects and metadata has beyond what they fill, in percent.
 const SPARE_PERCENT: u32 = 25;
+/// For metadata, small objects, the log in front of them, and large ones.
+const HANDLES: u16 = 4;
+/// Below this many blocks those that handles take are not worth it.
+const BLOCKS_FOR_HANDLES: u64 = 200;
 
 impl Config {
     /// How [`DeviceOnBlocks`](larder_device::DeviceOnBlocks) has to divide a store of blocks for a cache with this
@@ -72,8 +76,9 @@ impl Config {
         capacity_bytes: u64,
     ) -> Result<DeviceOnBlocksOptions, Error> {
         let block_bytes = store.block_bytes;
+        let handles = if store.blocks < BLOCKS_FOR_HANDLES { 1 } else { HANDLES };
         let placement = PlacementInfo {
-            handles: store.streams.max(1),
+            handles: store.streams.max(handles),
             reclaim_unit_bytes: Some(block_bytes),
             ..PlacementInfo::none()
         };
@@ -99,6 +104,7 @@ impl Config {
             tail_bytes: capacity_bytes - front_bytes - regions_bytes,
             spare_percent: SPARE_PERCENT,
             slots_together: u32::try_from(region_bytes / block_bytes).unwrap_or(1).max(1),
+            handles,
         })
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use larder::{Config, ErrorKind, LocConfig, Recovery, SocConfig, block_on};
 use larder_device::blocks::{BlocksOptions, DeviceOnBlocksOptions};
+use larder_device::plan::Class;
 use larder_device::{BlockStore, BlocksOnDevice, Device, DeviceOnBlocks, MemoryBlocks};
 
 use crate::rig::{Rig, config, drive_of};
@@ -96,6 +97,26 @@ fn a_region_may_be_several_blocks() {
         let again = Arc::clone(&store);
         lives(&config, store, || Arc::clone(&again));
     }
+}
+
+/// Buckets die at random, tombstones in their order: they are kept apart where there are blocks enough for that.
+#[test]
+fn small_objects_have_a_handle_of_their_own() {
+    let store: Arc<dyn BlockStore> =
+        Arc::new(MemoryBlocks::new(200, BLOCK_BYTES / 4, 4096).unwrap());
+    let loc = LocConfig { region_bytes: Some(256 << 10), ..config().loc };
+    let config = Config { loc, ..config() };
+    let again = Arc::clone(&store);
+    lives(&config, Arc::clone(&store), || Arc::clone(&again));
+    let options = config.on_blocks(store.info()).unwrap();
+    let on = device(&store, &options);
+    let rig = Rig::open(config, &on);
+    work(&rig, 9);
+    let plan = rig.cache.placement();
+    let soc = plan.handle_of("", Class::Soc);
+    assert_ne!(soc, plan.handle_of("", Class::Metadata), "{plan:?}");
+    let by_handle = on.stats().host_written_bytes_by_handle;
+    assert!(by_handle[usize::from(soc.index())] > 0, "{by_handle:?}");
 }
 
 #[test]

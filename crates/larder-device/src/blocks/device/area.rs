@@ -1,25 +1,26 @@
 //! Front and tail: pages that are written in any order, as batches in blocks that are written in order.
 //!
 //! What comes while a batch is on its way forms the next one. A page is where the latest durable batch has it; the map
-//! says so, and an opening finds it out from the headers. When blocks run out, the one with the fewest live pages is
-//! cleaned (`writer.rs`).
+//! says so, and an opening finds it out from the headers. What is written with different placement handles lies in
+//! different blocks, so a batch has pages of one. When blocks run out, the one with the fewest live pages is cleaned
+//! (`writer.rs`).
 //!
 //! 1. One batch is under way at a time, whether a host's or one of cleaning. So sequences say which of two is later.
 //! 2. A request ends when the batch with the last of its pages is durable, and only then its pages are read.
 //! 3. A block is freed when nothing in it is live, and all that was is durable elsewhere.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::counts::Counters;
 use super::map::{Found, PageMap};
+use super::queue::{Pending, Queue};
 use super::shape::{PAGE, PAGE_BYTES, Shape};
 use super::writer::Writer;
 use crate::blocks::info::BlockId;
 use crate::blocks::store::BlockStore;
 use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
-use crate::io::{Completer, IoFailure, IoFuture, IoResult};
+use crate::io::{IoFailure, IoFuture, IoResult};
 use crate::label::Uuid;
 use crate::steps;
 
@@ -35,21 +36,9 @@ pub(super) struct Area {
 pub(super) struct AreaState {
     pub(super) map: PageMap,
     /// What waits for a batch, in order.
-    pub(super) queue: VecDeque<Pending>,
+    pub(super) queue: Queue,
     /// Taken by whoever writes.
     writer: Option<Writer>,
-}
-
-/// A change of some pages, as far as no batch has it.
-#[derive(Debug)]
-pub(super) struct Pending {
-    pub(super) first: u32,
-    pub(super) count: u32,
-    /// So many of them are in batches.
-    pub(super) taken: u32,
-    /// `None`: zeros.
-    pub(super) content: Option<IoBuffer>,
-    pub(super) completer: Completer,
 }
 
 /// Pages that lie one behind the other in a block.
@@ -68,7 +57,7 @@ impl Area {
         counters: Arc<Counters>,
         map: PageMap,
     ) -> Self {
-        let state = AreaState { map, queue: VecDeque::new(), writer: None };
+        let state = AreaState { map, queue: Queue::default(), writer: None };
         Self { store, shape, uuid, counters, state: Mutex::new(state) }
     }
 
@@ -81,22 +70,28 @@ impl Area {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes whole pages.
-    pub(super) fn write(self: &Arc<Self>, first: u32, buffer: IoBuffer) -> IoFuture {
+    /// Writes whole pages, with the default handle if there is none of this number.
+    pub(super) fn write(self: &Arc<Self>, first: u32, buffer: IoBuffer, handle: u16) -> IoFuture {
         let count = u32::try_from(buffer.len() / PAGE_BYTES).expect("it was checked");
-        self.change(first, count, Some(buffer))
+        let handle = if handle < self.shape.options.handles { handle } else { 0 };
+        self.change((first, count), Some(buffer), handle)
     }
 
     /// Makes pages zeros, whatever they were, for good.
     pub(super) fn clear(self: &Arc<Self>, first: u32, count: u32) -> IoFuture {
-        self.change(first, count, None)
+        self.change((first, count), None, 0)
     }
 
-    fn change(self: &Arc<Self>, first: u32, count: u32, content: Option<IoBuffer>) -> IoFuture {
+    fn change(
+        self: &Arc<Self>,
+        (first, count): (u32, u32),
+        content: Option<IoBuffer>,
+        handle: u16,
+    ) -> IoFuture {
         debug_assert!(count > 0 && first + count <= self.shape.pages, "{count} from {first} on");
         let (future, completer) = IoFuture::pending();
         let mut state = self.lock();
-        state.queue.push_back(Pending { first, count, taken: 0, content, completer });
+        state.queue.push(Pending { first, count, taken: 0, content, handle, completer });
         let Some(writer) = state.writer.take() else { return future };
         drop(state);
         steps::carry_on(Arc::clone(self).write_all(writer));

@@ -17,8 +17,9 @@
 //!      60      4  slots together            │ as it was made
 //!      64      8  bytes of the device       │
 //!      72      8  bytes of the front        │
-//!      80      8  bytes of the tail        ─┘
-//!      88     40  reserved, 0
+//!      80      8  bytes of the tail         │
+//!      88      2  placement handles        ─┘
+//!      90     38  reserved, 0
 //!     128   16 n  entries
 //!
 //!  an entry:
@@ -64,7 +65,8 @@ struct RawHeader {
     capacity_bytes: U64,
     front_bytes: U64,
     tail_bytes: U64,
-    reserved_too: [u8; 40],
+    handles: U16,
+    reserved_too: [u8; 38],
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -120,7 +122,8 @@ pub(super) fn encode(header: &Header, entries: &[Entry]) -> Vec<u8> {
         capacity_bytes: header.options.capacity_bytes.into(),
         front_bytes: header.options.front_bytes.into(),
         tail_bytes: header.options.tail_bytes.into(),
-        reserved_too: [0; 40],
+        handles: header.options.handles.into(),
+        reserved_too: [0; 38],
     };
     let listed: Vec<u8> = entries.iter().flat_map(|entry| raw_entry(*entry)).collect();
     let padding = vec![0; PAGE_BYTES - HEADER_BYTES - listed.len()];
@@ -176,6 +179,7 @@ pub(super) fn parse(page: &[u8]) -> Option<(Header, Vec<Entry>)> {
         tail_bytes: raw.tail_bytes.get(),
         spare_percent: raw.spare_percent.get(),
         slots_together: raw.slots_together.get(),
+        handles: raw.handles.get(),
     };
     let header = Header {
         uuid: Uuid::from_bytes(raw.uuid),
@@ -224,6 +228,7 @@ mod tests {
                 tail_bytes: 4096,
                 spare_percent: 25,
                 slots_together: 3,
+                handles: 2,
             },
         }
     }
@@ -240,7 +245,7 @@ mod tests {
     fn a_header_is_what_it_was_in_version_9() {
         let bytes = encode(&header(), &entries());
         let hex: String = bytes[..160].iter().map(|byte| format!("{byte:02x}")).collect();
-        let reserved = "00".repeat(40);
+        let reserved = "00".repeat(38);
         assert_eq!(
             hex,
             format!(
@@ -254,7 +259,7 @@ mod tests {
                  0000100000000000\
                  0020000000000000\
                  0010000000000000\
-                 {reserved}\
+                 0200{reserved}\
                  010000000100000001000000{}\
                  02000000020000000300000000000000",
                 &hex[24..32],

@@ -161,9 +161,9 @@ impl PageMap {
         live.zeros.iter().for_each(|&page| self.set_zeros(page, frame));
     }
 
-    /// The block whose live pages are the fewest.
-    pub(super) fn victim(&self) -> Option<Victim> {
-        let frames = (0..).zip(&self.frames);
+    /// The block whose live pages are the fewest, of those that are not being filled.
+    pub(super) fn victim(&self, is_filling: impl Fn(u32) -> bool) -> Option<Victim> {
+        let frames = (0..).zip(&self.frames).filter(|(number, _)| !is_filling(*number));
         let victims = frames.filter_map(|(number, frame)| {
             let frame = frame.as_ref().filter(|it| it.is_dead() || !it.unreadable)?;
             Some(Victim { frame: number, block: frame.block, cost: frame.cost() })
@@ -223,6 +223,7 @@ mod tests {
             tail_bytes: 0,
             spare_percent: 0,
             slots_together: 1,
+            handles: 1,
         };
         let shape =
             Shape { options, block_bytes: 0, block_pages: 8, slots: 0, pages: 16, page_blocks: 4 };
@@ -243,9 +244,9 @@ mod tests {
         assert_eq!(map.live(other), Live { data: vec![(7, 3)], zeros: vec![4] });
         assert_eq!((map.get(4), map.has_content(4)), (Found::Zeros, false));
         assert_eq!(map.dead(), [one]);
-        assert_eq!(map.victim().map(|it| (it.frame, it.cost)), Some((one, 0)));
+        assert_eq!(map.victim(|_| false).map(|it| (it.frame, it.cost)), Some((one, 0)));
         map.remove(one);
-        assert_eq!(map.victim().map(|it| (it.frame, it.cost)), Some((other, 2)));
+        assert_eq!(map.victim(|_| false).map(|it| (it.frame, it.cost)), Some((other, 2)));
         assert_eq!((map.blocks(), map.add(BlockId::new(9))), (1, one), "its frame is used again");
     }
 
@@ -255,10 +256,10 @@ mod tests {
         let frame = map.add(BlockId::new(5));
         map.set(3, frame, 1);
         map.give_up(frame);
-        assert_eq!(map.victim(), None);
+        assert_eq!(map.victim(|_| false), None);
         let other = map.add(BlockId::new(6));
         map.set(3, other, 1);
-        assert_eq!(map.victim().map(|it| it.frame), Some(frame));
+        assert_eq!(map.victim(|_| false).map(|it| it.frame), Some(frame));
     }
 
     #[test]

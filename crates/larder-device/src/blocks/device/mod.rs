@@ -13,6 +13,7 @@ mod area;
 mod batch;
 mod counts;
 mod map;
+mod queue;
 mod recover;
 mod shape;
 mod slots;
@@ -63,6 +64,7 @@ const TRANSFER_BYTES: u32 = 1 << 20;
 ///     tail_bytes: 512 << 10,
 ///     spare_percent: 25,
 ///     slots_together: 1,
+///     handles: 1,
 /// };
 /// let device = block_on(DeviceOnBlocks::format(store, &options))?;
 /// let write = |offset, buffer| Io::write(offset, buffer, PlacementHandle::DEFAULT);
@@ -122,7 +124,7 @@ impl DeviceOnBlocks {
             sequence: 1,
             slots: vec![None; shape.slots as usize],
         };
-        let mut writer = Writer::new(fresh.sequence);
+        let mut writer = Writer::new(&shape, fresh.sequence);
         let device = Self::with(store, shape, fresh);
         writer.begin(&device.area).await?;
         device.area.rest(writer);
@@ -142,7 +144,7 @@ impl DeviceOnBlocks {
     ) -> Result<Self, Error> {
         let shape = Shape::fitting(options, store.info())?;
         let recovered = recover::recover(&store, &shape).await?;
-        let writer = Writer::new(recovered.sequence);
+        let writer = Writer::new(&shape, recovered.sequence);
         let device = Self::with(store, shape, recovered);
         device.area.rest(writer);
         Ok(device)
@@ -152,7 +154,7 @@ impl DeviceOnBlocks {
         let Recovered { uuid, map, slots, .. } = recovered;
         let below = store.info();
         let placement = PlacementInfo {
-            handles: below.streams.max(1),
+            handles: below.streams.max(shape.options.handles),
             reclaim_unit_bytes: Some(below.block_bytes),
             path: "streams of blocks",
             ..PlacementInfo::none()
@@ -214,9 +216,9 @@ impl DeviceOnBlocks {
 
     fn write_part(&self, place: Place, buffer: IoBuffer, handle: PlacementHandle) -> IoFuture {
         match place {
-            Place::Page(first) => self.area.write(first, buffer),
+            Place::Page(first) => self.area.write(first, buffer, handle.index()),
             Place::Slot { slot, at } => {
-                self.slots.write((slot, at), buffer, Stream::new(handle.index()))
+                self.slots.write((slot, at), buffer, self.store.info().stream_of(handle.index()))
             }
         }
     }

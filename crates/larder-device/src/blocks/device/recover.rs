@@ -224,12 +224,14 @@ fn check_options(
         tail_bytes,
         spare_percent,
         slots_together,
+        handles,
     } = found;
     Err(refusal(
         store,
         &format!(
             "it was made with capacity_bytes {capacity_bytes}, front_bytes {front_bytes}, tail_bytes {tail_bytes}, \
-             spare_percent {spare_percent}, slots_together {slots_together}; open it with these, or format it"
+             spare_percent {spare_percent}, slots_together {slots_together}, handles {handles}; open it with these, \
+             or format it"
         ),
     ))
 }

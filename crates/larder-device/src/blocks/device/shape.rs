@@ -16,8 +16,9 @@ pub(super) const BATCH_PAGES: u32 = 128;
 /// Fewer pages in a block would be headers for the most part.
 const BLOCK_PAGES_MIN: u64 = 8;
 /// Blocks beside those that mapped pages fill: one that is being filled, one that cleaning goes on in, and one that
-/// may fail.
+/// may fail. With several handles each is filling one, and cleaning another.
 const EXTRA_BLOCKS: u64 = 3;
+const HANDLES_MAX: u16 = 64;
 /// Pages that can be told apart, whatever their blocks: the map has 31 bits for each.
 const MAPPED_PAGES_MAX: u64 = 1 << 31;
 
@@ -40,6 +41,10 @@ pub struct DeviceOnBlocksOptions {
     /// Slots that are one to whoever writes them, at least 1: a write at the start of the first gives up what is in all
     /// of them.
     pub slots_together: u32,
+    /// Placement handles of front and tail, 1 to 64: what is written with different ones goes to different blocks, as
+    /// FDP's reclaim unit handles do it with reclaim units (NVMe TP4146), and cleaning copies to blocks of its own. So
+    /// what dies together lies together, and less is copied. Each handle takes a block more.
+    pub handles: u16,
 }
 
 /// The same, checked, in the units of a store.
@@ -96,6 +101,7 @@ impl Shape {
             tail_bytes,
             spare_percent,
             slots_together,
+            handles,
         } = *options;
         let (block_bytes, page_bytes) = (store.block_bytes, u64::from(store.page_bytes));
         if page_bytes == 0 || !PAGE.is_multiple_of(page_bytes) {
@@ -118,6 +124,9 @@ impl Shape {
             }
         }
         let together = block_bytes.saturating_mul(slots_together.into());
+        if handles == 0 || handles > HANDLES_MAX {
+            return fail(format!("handles of {handles}: must be 1 to {HANDLES_MAX}"));
+        }
         if slots_together == 0 {
             return fail("slots_together of 0: must be at least 1".to_owned());
         }
@@ -135,6 +144,7 @@ impl Shape {
             .div_ceil(u128::from(block_pages - 3));
         let spared = (filled * (100 + u128::from(spare_percent))).div_ceil(100);
         let page_blocks = u64::try_from(spared).unwrap_or(u64::MAX).saturating_add(EXTRA_BLOCKS);
+        let page_blocks = page_blocks.saturating_add(frontiers(handles) - 1);
         if page_blocks.saturating_mul(block_pages) > MAPPED_PAGES_MAX {
             return fail(format!(
                 "{mapped_bytes} bytes of front and tail are more than can be mapped; make them smaller"
@@ -149,6 +159,11 @@ impl Shape {
             return fail(format!("{capacity_bytes} bytes are too many blocks; use larger ones"));
         };
         Ok(Self { options: *options, block_bytes, block_pages, slots, pages, page_blocks })
+    }
+
+    /// Blocks of pages that are being filled at once: one a handle, and with several of them one of cleaning, the last.
+    pub(super) fn frontiers(&self) -> usize {
+        usize::try_from(frontiers(self.options.handles)).expect("they are few")
     }
 
     /// The same, if the store has so many blocks.
@@ -209,6 +224,11 @@ impl Shape {
         let DeviceOnBlocksOptions { capacity_bytes, front_bytes, tail_bytes, .. } = self.options;
         if at < front_bytes { at } else { at - front_bytes + capacity_bytes - tail_bytes }
     }
+}
+
+/// Blocks of pages that are being filled at once.
+fn frontiers(handles: u16) -> u64 {
+    if handles == 1 { 1 } else { u64::from(handles) + 1 }
 }
 
 fn narrow(number: u64) -> u32 {

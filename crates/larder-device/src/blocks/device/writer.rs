@@ -1,24 +1,30 @@
 //! Batches on their way to blocks, and cleaning.
 //!
-//! A block in reserve is taken for cleaning alone: what is live in the block that is cleaned goes there, then that one
-//! is freed, and is the reserve. The shape has enough blocks that the one with the fewest live pages leaves room there
-//! for a batch, so cleaning never stands still (`shape.rs` counts). Until then nothing but copies is in the reserve: if
-//! cleaning fails, or a crash ends it, they are given up, and the reserve is one again.
+//! Each placement handle has a block that is being filled, its *frontier*. With several handles, copies have one too.
+//!
+//! A block in reserve is taken for cleaning alone: what is live in the block that is cleaned goes there, as far as
+//! there is no room at the frontier of copies; then that block is freed, and is the reserve. The shape has enough
+//! blocks that the one with the fewest live pages leaves room there for a batch, so cleaning never stands still
+//! (`shape.rs` counts). Until then nothing but copies is in the reserve: if cleaning fails, or a crash ends it, they
+//! are given up, and the reserve is one again.
 
 use std::collections::BTreeSet;
 
-use super::area::{Area, Pending};
+use super::area::Area;
 use super::batch::{self, ENTRIES_MAX, Entry, Header};
 use super::counts::add;
 use super::map::{Live, Victim};
-use super::shape::{BATCH_PAGES, PAGE, PAGE_BYTES};
+use super::queue::Pending;
+use super::shape::{BATCH_PAGES, PAGE, PAGE_BYTES, Shape};
 use super::tag::Purpose;
-use crate::blocks::info::Stream;
 use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
 use crate::io::{IoFailure, IoFuture};
 
-/// The block that is being filled.
+/// Pages without which a block has no room for a batch: its header and one more.
+const ROOM_MIN: u32 = 2;
+
+/// A block that is being filled. Without room, its frame may be another block's meanwhile: nothing is appended there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Open {
     frame: u32,
@@ -29,7 +35,8 @@ struct Open {
 /// Who writes batches: there is one.
 #[derive(Debug)]
 pub(super) struct Writer {
-    open: Option<Open>,
+    /// One a handle; the last is where copies go.
+    frontiers: Vec<Option<Open>>,
     /// Of the next batch.
     sequence: u64,
     /// What the last batch had room for in part only.
@@ -61,8 +68,8 @@ enum Item {
 
 impl Writer {
     /// Whose next batch has this sequence, in a block of its own: what a crash cut short stays the end of its block.
-    pub(super) fn new(sequence: u64) -> Self {
-        Self { open: None, sequence, partial: None }
+    pub(super) fn new(shape: &Shape, sequence: u64) -> Self {
+        Self { frontiers: vec![None; shape.frontiers()], sequence, partial: None }
     }
 
     /// Whether nothing is half written.
@@ -72,24 +79,29 @@ impl Writer {
 
     /// Writes the first batch of a device: from then on there is one.
     pub(super) async fn begin(&mut self, area: &Area) -> Result<(), Error> {
-        self.make_room(area).await?;
-        self.append(area, &[], IoBuffer::zeroed(PAGE_BYTES)).await
+        self.make_room(area, 0).await?;
+        self.append(area, 0, &[], IoBuffer::zeroed(PAGE_BYTES)).await
     }
 
-    /// Writes a batch of what waits, and tells who waited for it.
+    /// Writes a batch of what waits with the handle of what has waited longest, and tells who waited for it.
     pub(super) async fn write_next(&mut self, area: &Area) {
-        let room = match self.make_room(area).await {
+        let partial = self.partial.as_ref().map(|pending| pending.handle);
+        let Some(handle) = partial.or_else(|| area.lock().queue.first_handle()) else { return };
+        let room = match self.make_room(area, handle.into()).await {
             Ok(room) => room,
             Err(error) => {
-                let waiting: Vec<Pending> = area.lock().queue.drain(..).collect();
+                let waiting = area.lock().queue.take_all(handle);
                 for pending in self.partial.take().into_iter().chain(waiting) {
                     fail(area, pending, &error);
                 }
                 return;
             }
         };
-        let plan = self.plan(area, room);
-        let written = if plan.items.is_empty() { Ok(()) } else { self.write(area, &plan).await };
+        let plan = self.plan(area, handle, room);
+        let written = match plan.items[..] {
+            [] => Ok(()),
+            _ => self.write(area, handle.into(), &plan).await,
+        };
         let Plan { mut ops, is_partial, items } = plan;
         if written.is_ok() {
             let data = items.iter().filter(|item| matches!(item, Item::Data { .. })).count();
@@ -110,12 +122,14 @@ impl Writer {
     }
 
     /// What comes next, as far as there is room for it in so many pages.
-    fn plan(&mut self, area: &Area, room: u32) -> Plan {
+    fn plan(&mut self, area: &Area, handle: u16, room: u32) -> Plan {
         let data_max = (room - 1).min(BATCH_PAGES) as usize;
         let mut plan = Plan::default();
         let mut written = BTreeSet::new();
         let state = &mut *area.lock();
-        while let Some(mut pending) = self.partial.take().or_else(|| state.queue.pop_front()) {
+        let mut at = 0;
+        let mut next = || self.partial.take().or_else(|| state.queue.take(handle, &mut at));
+        while let Some(mut pending) = next() {
             let op = plan.ops.len();
             while pending.taken < pending.count {
                 let page = pending.first + pending.taken;
@@ -145,7 +159,7 @@ impl Writer {
         plan
     }
 
-    async fn write(&mut self, area: &Area, plan: &Plan) -> Result<(), Error> {
+    async fn write(&mut self, area: &Area, frontier: usize, plan: &Plan) -> Result<(), Error> {
         let data = plan.items.iter().filter(|item| matches!(item, Item::Data { .. })).count();
         let mut buffer = IoBuffer::zeroed((1 + data) * PAGE_BYTES);
         let mut end = PAGE_BYTES;
@@ -162,17 +176,18 @@ impl Writer {
                 }
             });
         }
-        self.append(area, &entries, buffer).await
+        self.append(area, frontier, &entries, buffer).await
     }
 
-    /// Appends a batch, whose header is still missing, to the open block, and has the map say so.
+    /// Appends a batch, whose header is still missing, to a block that is being filled, and has the map say so.
     async fn append(
         &mut self,
         area: &Area,
+        frontier: usize,
         entries: &[Entry],
         mut buffer: IoBuffer,
     ) -> Result<(), Error> {
-        let Open { frame, next_page } = self.open.take().expect("room was made");
+        let Open { frame, next_page } = self.frontiers[frontier].take().expect("room was made");
         let block = area.lock().map.block(frame);
         let header = Header {
             uuid: area.uuid,
@@ -188,7 +203,7 @@ impl Writer {
         let appended = area.store.append(block, u64::from(next_page) * PAGE, buffer).await;
         // Without an open block: this one takes no more.
         appended.map_err(|failure| failure.error)?;
-        self.open = Some(Open { frame, next_page: next_page + pages });
+        self.frontiers[frontier] = Some(Open { frame, next_page: next_page + pages });
         add(&area.counters.headers, PAGE);
         let map = &mut area.lock().map;
         let mut at = next_page + 1;
@@ -206,20 +221,21 @@ impl Writer {
         Ok(())
     }
 
-    /// Sees to it that the open block has room for a batch, and that there is a block in reserve. Returns the room, in
+    /// Sees to it that a frontier has room for a batch, and that there is a block in reserve. Returns the room, in
     /// pages: at least a header and one more.
-    async fn make_room(&mut self, area: &Area) -> Result<u32, Error> {
+    async fn make_room(&mut self, area: &Area, frontier: usize) -> Result<u32, Error> {
         loop {
             let free = self.free(area);
-            let room = self.room(area);
-            if free > 0 && room >= 2 {
+            let room = self.room(area, frontier);
+            if free > 0 && room >= ROOM_MIN {
                 return Ok(room);
             }
             if free > 1 {
-                self.open_block(area).await?;
+                self.open_block(area, frontier).await?;
                 continue;
             }
-            let Some(victim) = area.lock().map.victim() else {
+            let victim = area.lock().map.victim(|frame| self.is_filling(area, frame));
+            let Some(victim) = victim else {
                 return Err(no_space(area, "nothing can be cleaned"));
             };
             if victim.cost > 0 && (free == 0 || victim.cost + 1 >= area.shape.block_pages) {
@@ -234,28 +250,39 @@ impl Writer {
         area.shape.page_blocks.saturating_sub(area.lock().map.blocks())
     }
 
-    fn room(&self, area: &Area) -> u32 {
-        self.open.map_or(0, |open| area.shape.block_pages - open.next_page)
+    fn room(&self, area: &Area, frontier: usize) -> u32 {
+        self.frontiers[frontier].map_or(0, |open| area.shape.block_pages - open.next_page)
     }
 
-    async fn open_block(&mut self, area: &Area) -> Result<(), Error> {
-        let block = area.store.alloc(Stream::DEFAULT, Purpose::Pages.tag()).await?;
+    /// Whether a block is being filled, and has room.
+    fn is_filling(&self, area: &Area, frame: u32) -> bool {
+        let with_room = self
+            .frontiers
+            .iter()
+            .flatten()
+            .filter(|open| area.shape.block_pages - open.next_page >= ROOM_MIN);
+        with_room.map(|open| open.frame).any(|filling| filling == frame)
+    }
+
+    async fn open_block(&mut self, area: &Area, frontier: usize) -> Result<(), Error> {
+        let handle = u16::try_from(frontier).expect("handles are few");
+        let stream = area.store.info().stream_of(handle);
+        let block = area.store.alloc(stream, Purpose::Pages.tag()).await?;
         let frame = area.lock().map.add(block);
-        self.open = Some(Open { frame, next_page: 0 });
+        self.frontiers[frontier] = Some(Open { frame, next_page: 0 });
         Ok(())
     }
 
-    /// Moves what is live in a block to the one in reserve, and frees it.
+    /// Moves what is live in a block to where copies go, and frees it.
     async fn clean(&mut self, area: &Area, victim: Victim) -> Result<(), Error> {
         if victim.cost > 0 {
-            self.open_block(area).await?;
-            let reserve = self.open.expect("it was just opened").frame;
             let live = area.lock().map.live(victim.frame);
             if let Err(error) = self.move_live(area, victim, &live).await {
-                self.open = None;
+                if let Some(copies) = self.frontiers.last_mut() {
+                    *copies = None;
+                }
+                // The reserve, if it was taken, has nothing live then, and is the next victim.
                 area.lock().map.put_back(victim.frame, &live);
-                // One that cannot be freed has nothing live, and is the next victim.
-                let _ = free(area, reserve).await;
                 return Err(error);
             }
         }
@@ -264,16 +291,20 @@ impl Writer {
         Ok(())
     }
 
+    /// Takes the block in reserve if need be; it has room for all of another.
     async fn move_live(&mut self, area: &Area, victim: Victim, live: &Live) -> Result<(), Error> {
+        let copies = self.frontiers.len() - 1;
         let mut zeros = runs_of_zeros(&live.zeros).into_iter().peekable();
-        let mut data = live.data.chunks(BATCH_PAGES as usize);
-        loop {
-            let pages = data.next().unwrap_or_default();
+        let mut data = &live.data[..];
+        while !data.is_empty() || zeros.peek().is_some() {
+            if self.room(area, copies) < ROOM_MIN {
+                self.open_block(area, copies).await?;
+            }
+            let room = (self.room(area, copies) - 1).min(BATCH_PAGES) as usize;
+            let (pages, later) = data.split_at(data.len().min(room));
+            data = later;
             let rest = ENTRIES_MAX - pages.len();
             let cleared: Vec<Entry> = zeros.by_ref().take(rest).collect();
-            if pages.is_empty() && cleared.is_empty() {
-                return Ok(());
-            }
             let buffer = match read_pages(area, victim, pages).await {
                 Ok(buffer) => buffer,
                 Err(error) => {
@@ -287,9 +318,10 @@ impl Writer {
                 checksum: crc32c::crc32c(content),
             });
             let entries: Vec<Entry> = moved.chain(cleared).collect();
-            self.append(area, &entries, buffer).await?;
+            self.append(area, copies, &entries, buffer).await?;
             add(&area.counters.moved, (pages.len() * PAGE_BYTES) as u64);
         }
+        Ok(())
     }
 }
 

@@ -215,7 +215,7 @@ impl Core {
         let freeing = freeing.map(|completer| Pending::Free { block, completer });
         self.push(landed.chain(freeing));
         for piece in failed {
-            self.ledger.append_failed(block);
+            self.ledger.closed(block);
             let (error, buffer) = match piece.ended.expect("it has ended") {
                 Err(failure) => failure,
                 Ok(buffer) => {
@@ -371,10 +371,10 @@ impl Core {
                 self.lock().table.free.push_back(region);
                 self.ledger.allocated(block, false);
                 let error = error("allocation", block);
-                completer.complete(Err(IoFailure { error, buffer: IoBuffer::empty() }));
+                completer.complete(Err(IoFailure::without_buffer(error)));
             }
             Pending::Append { block, piece } => {
-                self.ledger.append_failed(block);
+                self.ledger.closed(block);
                 if let Some(mapped) = self.lock().table.blocks.get_mut(&block.number()) {
                     mapped.fail(piece.at);
                 }
@@ -385,7 +385,7 @@ impl Core {
             Pending::Free { block, completer } => {
                 self.ledger.freed(block, false);
                 let error = error("freeing", block);
-                completer.complete(Err(IoFailure { error, buffer: IoBuffer::empty() }));
+                completer.complete(Err(IoFailure::without_buffer(error)));
             }
         }
     }

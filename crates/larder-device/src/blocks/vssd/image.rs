@@ -10,6 +10,7 @@ use larder_ssd::vssd::{ImageFailed, Images, LogicalBlock, Recovered, Throughputs
 
 use super::array::VssdArray;
 use super::errors::of_model;
+use super::holder::holder;
 use super::keeper::{Keeper, Tail};
 use crate::error::{Error, ErrorKind};
 
@@ -50,9 +51,10 @@ impl ImageFile {
         match file.try_lock() {
             Ok(()) => Ok(Self(file)),
             Err(TryLockError::WouldBlock) => {
+                let (path, who) = (path.display(), holder(&file));
+                let who = who.unwrap_or_else(|| "another process".to_owned());
                 let context = format!(
-                    "image {}: it is in use by another process: wait until that has ended",
-                    path.display()
+                    "image {path}: it is in use by {who}: end that, or wait until it has ended"
                 );
                 Err(Error::new(ErrorKind::InUse, context))
             }

@@ -19,17 +19,23 @@
 //! protected buffer, as drives with capacitors have it: this *tail* outlives a loss of power, and goes to flash with
 //! the pages that complete its stripe. So appends of a page are acknowledged and nothing is padded.
 //!
+//! [`TimedBlocks`] are such blocks in a drive's time (`timed.rs`), whose clients are threads that go on one at a time
+//! (`turnstile.rs`); they are gone with their process.
+//!
 //! Invariants: a slot is named by one page of one block, or free; a tail is shorter than a stripe, and begins
 //! where the pages on flash end; what is acknowledged is on flash or in a tail.
 
 mod array;
 mod errors;
+mod holder;
 mod image;
 mod keeper;
 mod pages;
 mod slots;
 mod state;
 mod store;
+mod timed;
+mod turnstile;
 mod word;
 
 pub use array::VssdArray;
@@ -37,3 +43,4 @@ pub use image::ImageFile;
 pub use keeper::{Keeper, MemoryKeeper, Tail};
 pub use pages::Verified;
 pub use store::VssdBlocks;
+pub use timed::TimedBlocks;

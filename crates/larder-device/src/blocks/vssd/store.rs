@@ -96,7 +96,7 @@ impl VssdBlocks {
             made => self.ledger.allocated(block, made.is_ok()),
         }
         let ended = made.map(|()| IoBuffer::empty());
-        IoFuture::ready(ended.map_err(|error| IoFailure { error, buffer: IoBuffer::empty() }))
+        IoFuture::ready(ended.map_err(IoFailure::without_buffer))
     }
 
     fn append(&self, block: BlockId, at: u64, buffer: IoBuffer) -> IoFuture {
@@ -110,11 +110,7 @@ impl VssdBlocks {
             }
             Some(known) if !known.closed => {}
             _ => {
-                let context = format!(
-                    "append at {at} of block {block}: one before it failed, or it was freed"
-                );
-                let error = Error::new(ErrorKind::NotOpen, context);
-                return IoFuture::ready(Err(IoFailure { error, buffer }));
+                return IoFuture::ready(Err(IoFailure { error: takes_no_more(block, at), buffer }));
             }
         }
         let mut ended = Ended::new();
@@ -143,7 +139,7 @@ impl VssdBlocks {
                 Ok(buffer)
             }
             Err(error) => {
-                self.ledger.append_failed(block);
+                self.ledger.closed(block);
                 let error = error.within(&format!("append at {at} of block {block}"));
                 Err(IoFailure { error, buffer })
             }
@@ -169,8 +165,14 @@ impl VssdBlocks {
         drop(state);
         tell(ended);
         let freed = freed.map(|()| IoBuffer::empty());
-        IoFuture::ready(freed.map_err(|error| IoFailure { error, buffer: IoBuffer::empty() }))
+        IoFuture::ready(freed.map_err(IoFailure::without_buffer))
     }
+}
+
+#[cold]
+fn takes_no_more(block: BlockId, at: u64) -> Error {
+    let context = format!("append at {at} of block {block}: one before it failed, or it was freed");
+    Error::new(ErrorKind::NotOpen, context)
 }
 
 /// Appends of `block` that wait for one that does not come.
@@ -180,12 +182,7 @@ fn fail_early(state: &mut State, block: BlockId, ended: &mut Ended) {
         state.early.range((block, 0)..=(block, u64::MAX)).map(|(key, _)| *key).collect();
     for key in waiting {
         let Some((buffer, completer)) = state.early.remove(&key) else { continue };
-        let context = format!(
-            "append at {} of block {}: one before it failed, or it was freed",
-            key.1,
-            block.number()
-        );
-        let error = Error::new(ErrorKind::NotOpen, context);
+        let error = takes_no_more(BlockId::new(block.number()), key.1);
         ended.push((completer, Err(IoFailure { error, buffer })));
     }
 }
@@ -198,7 +195,8 @@ fn logical(block: BlockId) -> LogicalBlock {
     LogicalBlock::from_number(block.number())
 }
 
-fn rung(isolation: Isolation) -> IsolationRung {
+/// What a vSSD of such `isolation` shares.
+pub(super) fn rung(isolation: Isolation) -> IsolationRung {
     match isolation {
         Isolation::Channel => IsolationRung::Channels,
         Isolation::Die => IsolationRung::Dies,
@@ -224,8 +222,7 @@ impl BlockStore for VssdBlocks {
             BlockIo::Free { block } => self.free(block),
             BlockIo::Flush => {
                 let flushed = self.array.sync().map(|()| IoBuffer::empty());
-                let failed = |error| IoFailure { error, buffer: IoBuffer::empty() };
-                IoFuture::ready(flushed.map_err(failed))
+                IoFuture::ready(flushed.map_err(IoFailure::without_buffer))
             }
         }
     }

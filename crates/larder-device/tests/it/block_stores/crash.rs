@@ -30,8 +30,27 @@ struct Known {
     freeing: bool,
 }
 
-struct Trial {
-    device: Arc<FaultDevice<MemoryDevice>>,
+/// What loses its power.
+pub(super) trait Power {
+    fn is_down(&self) -> bool;
+
+    /// Ends requests of whatever is held back until this ends.
+    fn release(&self);
+}
+
+impl Power for FaultDevice<MemoryDevice> {
+    fn is_down(&self) -> bool {
+        FaultDevice::is_down(self)
+    }
+
+    fn release(&self) {
+        self.release_delayed();
+    }
+}
+
+/// What is done to a store on such a device, and what is known of it.
+pub(super) struct Trial<D> {
+    device: Arc<D>,
     known: BTreeMap<BlockId, Known>,
     /// Tags of allocations of which nobody heard.
     unheard: BTreeSet<u64>,
@@ -41,23 +60,34 @@ struct Trial {
 }
 
 /// Ends a request of whatever is held back; `Err` after a loss of power.
-fn finish<F: Future>(device: &FaultDevice<MemoryDevice>, future: F) -> F::Output {
+pub(super) fn finish<F: Future>(device: &impl Power, future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
         match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(output) => return output,
-            Poll::Pending => device.release_delayed(),
+            Poll::Pending => device.release(),
         }
     }
 }
 
-impl Trial {
+impl<D: Power> Trial<D> {
+    pub(super) fn new(device: &Arc<D>, seed: u64) -> Self {
+        Self {
+            device: Arc::clone(device),
+            known: BTreeMap::new(),
+            unheard: BTreeSet::new(),
+            freed: BTreeSet::new(),
+            newest: BlockId::new(0),
+            rng: fastrand::Rng::with_seed(seed),
+        }
+    }
+
     fn finish<F: Future>(&self, future: F) -> F::Output {
-        finish(&self.device, future)
+        finish(&*self.device, future)
     }
 
     /// Works until power is lost.
-    fn work(&mut self, store: &BlocksOnDevice) {
+    pub(super) fn work(&mut self, store: &dyn BlockStore) {
         while !self.device.is_down() {
             match self.rng.u32(..10) {
                 0..2 => self.alloc(store),
@@ -67,7 +97,7 @@ impl Trial {
         }
     }
 
-    fn alloc(&mut self, store: &BlocksOnDevice) {
+    fn alloc(&mut self, store: &dyn BlockStore) {
         let tag = self.rng.u64(..);
         match self.finish(store.alloc(Stream::DEFAULT, tag)) {
             Ok(block) => {
@@ -80,14 +110,14 @@ impl Trial {
     }
 
     /// Appends to several blocks, all under way together.
-    fn append(&mut self, store: &BlocksOnDevice) {
+    fn append(&mut self, store: &dyn BlockStore) {
         let mut under_way: Vec<(BlockId, usize, IoFuture)> = Vec::new();
         let blocks: Vec<BlockId> = self.known.keys().copied().collect();
         for _ in 0..self.rng.usize(1..6) {
             let Some(block) = self.rng.choice(&blocks) else { return };
             let known = self.known.get_mut(block).unwrap();
             let at = known.bytes.len();
-            let room = (usize::try_from(BLOCK_BYTES).unwrap() - at) / PAGE;
+            let room = (usize::try_from(store.info().block_bytes).unwrap() - at) / PAGE;
             if room == 0 || known.freeing {
                 continue;
             }
@@ -105,7 +135,7 @@ impl Trial {
         }
     }
 
-    fn free(&mut self, store: &BlocksOnDevice) {
+    fn free(&mut self, store: &dyn BlockStore) {
         let blocks: Vec<BlockId> = self.known.keys().copied().collect();
         let Some(block) = self.rng.choice(blocks) else { return };
         self.known.get_mut(&block).unwrap().freeing = true;
@@ -116,7 +146,7 @@ impl Trial {
     }
 
     /// Compares what is found with what is known, which it is from now on.
-    fn judge(&mut self, store: &BlocksOnDevice, at: &str) {
+    pub(super) fn judge(&mut self, store: &dyn BlockStore, at: &str) {
         let listed = store.list();
         for state in &listed {
             assert!(!self.freed.contains(&state.block), "{at}: {state:?} was freed");
@@ -169,15 +199,8 @@ fn what_was_acknowledged_survives_losses_of_power() {
         let first = FaultPlan::new(seed).completing_out_of_order(order);
         let device = Arc::new(FaultDevice::new(below, &first));
         let options = BlocksOptions { block_bytes: BLOCK_BYTES, journal_log_pages: Some(5) };
-        let store = finish(&device, BlocksOnDevice::format(device.clone(), &options)).unwrap();
-        let mut trial = Trial {
-            device: Arc::clone(&device),
-            known: BTreeMap::new(),
-            unheard: BTreeSet::new(),
-            freed: BTreeSet::new(),
-            newest: BlockId::new(0),
-            rng: fastrand::Rng::with_seed(seed),
-        };
+        let store = finish(&*device, BlocksOnDevice::format(device.clone(), &options)).unwrap();
+        let mut trial = Trial::new(&device, seed);
         let mut store = store;
         for loss in 0..LOSSES {
             device.set_plan(&plan(seed, loss));
@@ -186,7 +209,7 @@ fn what_was_acknowledged_survives_losses_of_power() {
             device.restart().unwrap();
             device.set_plan(&FaultPlan::new(seed));
             let opening = BlocksOnDevice::open(Arc::clone(&device) as Arc<dyn Device>);
-            store = finish(&device, opening).unwrap_or_else(|error| {
+            store = finish(&*device, opening).unwrap_or_else(|error| {
                 panic!("seed {seed}, loss {loss}: {error}");
             });
             trial.judge(&store, &format!("seed {seed}, loss {loss}"));

@@ -4,6 +4,7 @@ mod crash;
 mod on_device;
 mod promises;
 mod vssd;
+mod zoned;
 
 use std::sync::Arc;
 

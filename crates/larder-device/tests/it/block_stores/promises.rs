@@ -190,7 +190,7 @@ impl Trial {
 
 /// Of a store of blocks of two pages that may have two open ones.
 pub(crate) fn open_blocks_are_limited(store: &dyn BlockStore) {
-    let page = store.info().page_bytes as usize;
+    let whole = usize::try_from(store.info().block_bytes).unwrap();
     let [first, second] = [1, 2].map(|tag| store.alloc(Stream::DEFAULT, tag).wait().unwrap());
     let refused = || {
         let error = store.alloc(Stream::DEFAULT, 3).wait().unwrap_err();
@@ -198,7 +198,7 @@ pub(crate) fn open_blocks_are_limited(store: &dyn BlockStore) {
         assert!(error.to_string().contains("fill or free"), "{error}");
     };
     refused();
-    store.append(first, 0, IoBuffer::zeroed(2 * page)).wait().unwrap();
+    store.append(first, 0, IoBuffer::zeroed(whole)).wait().unwrap();
     let third = store.alloc(Stream::DEFAULT, 3).wait().unwrap();
     refused();
     store.free(second).wait().unwrap();

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use larder_device::blocks::DeviceOnBlocks;
+use larder_device::blocks::{DeviceOnBlocks, DeviceOnBlocksOptions};
 use larder_device::{
     BlockStore, BlocksOnDevice, Device, Error, Fault, FaultDevice, FaultPlan, FaultRule, Io,
     IoFuture, MemoryBlocks, MemoryDevice,
@@ -16,7 +16,8 @@ use larder_device::{
 
 use super::cut_blocks::{Cut, CutBlocks};
 use super::{
-    BLOCK_BYTES, OPTIONS, PAGE, SLOTS, blocks_options, bytes_below, read, slot_offset, write,
+    APART, BLOCK_BYTES, OPTIONS, PAGE, SLOTS, blocks_options, bytes_below, read, slot_offset,
+    write, write_with,
 };
 
 const LOSSES_A_SEED: u64 = 4;
@@ -138,6 +139,7 @@ struct Trial {
     pages: Vec<BTreeSet<Stamp>>,
     slots: Vec<Known>,
     next_stamp: Stamp,
+    options: DeviceOnBlocksOptions,
     rng: fastrand::Rng,
     cleaned_blocks: u64,
 }
@@ -169,6 +171,7 @@ impl Trial {
             pages: vec![BTreeSet::from([0]); pages],
             slots: vec![Known::default(); usize::try_from(SLOTS).unwrap()],
             next_stamp: 1,
+            options: if seed.is_multiple_of(3) { OPTIONS } else { APART },
             rng: fastrand::Rng::with_seed(seed),
             cleaned_blocks: 0,
         }
@@ -211,7 +214,8 @@ impl Trial {
             for (page, stamp) in (first..).zip(&stamps) {
                 self.pages[page].insert(*stamp);
             }
-            let write = write(device, page_offset(first), &stamped(&stamps));
+            let handle = self.rng.u16(..device.info().placement.handles);
+            let write = write_with(device, page_offset(first), &stamped(&stamps), handle);
             under_way.push((first, stamps, write));
         }
         for (first, stamps, write) in under_way {
@@ -302,7 +306,7 @@ fn open(below: &mut impl Below, trial: &mut Trial, losses: &mut u64, at: &str) -
         if trial.rng.u32(..4) == 0 {
             below.lose_power_soon(&mut trial.rng);
         }
-        let opening = DeviceOnBlocks::open(below.store(), &OPTIONS);
+        let opening = DeviceOnBlocks::open(below.store(), &trial.options);
         let opened: Result<DeviceOnBlocks, Error> = below.finish(opening);
         match opened {
             Ok(device) if !below.is_down() => return device,
@@ -317,7 +321,8 @@ fn open(below: &mut impl Below, trial: &mut Trial, losses: &mut u64, at: &str) -
 fn lives(seed: u64, mut below: impl Below) -> (u64, u64) {
     let mut trial = Trial::new(seed);
     let mut losses = 0;
-    let mut device = below.finish(DeviceOnBlocks::format(below.store(), &OPTIONS)).unwrap();
+    let format = DeviceOnBlocks::format(below.store(), &trial.options);
+    let mut device = below.finish(format).unwrap();
     for loss in 0..LOSSES_A_SEED {
         below.lose_power_soon(&mut trial.rng);
         trial.work(&below, &device);
@@ -361,7 +366,7 @@ fn on_blocks_on_a_device_what_was_acknowledged_is_there() {
 fn on_cut(seed: u64, cut: Cut) -> (u64, u64) {
     let info = MemoryBlocks::new(1, BLOCK_BYTES, 4096).unwrap().info().clone();
     // A slot that moves has two blocks for a while.
-    let blocks = OPTIONS.blocks_needed(&info).unwrap() + 1;
+    let blocks = APART.blocks_needed(&info).unwrap() + 1;
     lives(seed, OnCut(Arc::new(CutBlocks::new(blocks, cut, seed))))
 }
 

@@ -117,7 +117,7 @@ impl CutBlocks {
         let is_gap = bytes.len() as u64 != at;
         if fails || is_gap {
             drop(state);
-            self.ledger.append_failed(block);
+            self.ledger.closed(block);
             let error = Error::new(ErrorKind::Io, "append failed (simulated)");
             completer.complete(Err(IoFailure { error, buffer }));
             return;

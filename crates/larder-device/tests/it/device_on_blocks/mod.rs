@@ -2,6 +2,7 @@
 
 mod crash;
 mod cut_blocks;
+mod handles;
 mod oracle;
 mod refusals;
 
@@ -27,7 +28,11 @@ pub(crate) const OPTIONS: DeviceOnBlocksOptions = DeviceOnBlocksOptions {
     tail_bytes: TAIL_PAGES * PAGE as u64,
     spare_percent: 0,
     slots_together: 1,
+    handles: 1,
 };
+
+/// The same with several placement handles.
+pub(crate) const APART: DeviceOnBlocksOptions = DeviceOnBlocksOptions { handles: 3, ..OPTIONS };
 
 pub(crate) fn open(store: Arc<dyn BlockStore>) -> Result<DeviceOnBlocks, Error> {
     block_on(DeviceOnBlocks::open(store, &OPTIONS))
@@ -37,14 +42,14 @@ pub(crate) fn format(store: Arc<dyn BlockStore>) -> DeviceOnBlocks {
     block_on(DeviceOnBlocks::format(store, &OPTIONS)).unwrap()
 }
 
-/// Blocks on this device, with room for [`OPTIONS`].
+/// Blocks on this device, with room for [`APART`].
 pub(crate) fn blocks_options() -> BlocksOptions {
     BlocksOptions { block_bytes: BLOCK_BYTES, journal_log_pages: Some(5) }
 }
 
-/// Bytes of a device whose blocks have room for [`OPTIONS`].
+/// Bytes of a device whose blocks have room for [`APART`].
 pub(crate) fn bytes_below(store: &larder_device::StoreInfo) -> usize {
-    let blocks = OPTIONS.blocks_needed(store).unwrap();
+    let blocks = APART.blocks_needed(store).unwrap();
     usize::try_from(blocks * BLOCK_BYTES).unwrap() + (256 << 10)
 }
 
@@ -71,9 +76,13 @@ fn a_device_is_told_from_those_that_were_where_it_is() {
 }
 
 pub(crate) fn write(device: &dyn Device, offset: u64, bytes: &[u8]) -> IoFuture {
+    write_with(device, offset, bytes, 0)
+}
+
+pub(crate) fn write_with(device: &dyn Device, offset: u64, bytes: &[u8], handle: u16) -> IoFuture {
     let mut buffer = IoBuffer::zeroed(bytes.len());
     buffer.copy_in(0, bytes);
-    device.submit(Io::write(offset, buffer, PlacementHandle::DEFAULT))
+    device.submit(Io::write(offset, buffer, PlacementHandle::new(handle)))
 }
 
 pub(crate) fn read(device: &dyn Device, offset: u64, bytes: usize) -> IoFuture {

@@ -38,12 +38,17 @@ fn impossible_devices_are_refused_with_the_way_out() {
     let much = DeviceOnBlocksOptions { capacity_bytes: fits + 20 * BLOCK_BYTES, ..OPTIONS };
     let much = refusal(store(), much);
     assert!(much.contains("and the store has 20; give a capacity that is 425984 bytes"), "{much}");
+    for handles in [0, 65] {
+        let none = refusal(store(), DeviceOnBlocksOptions { handles, ..OPTIONS });
+        assert!(none.contains(&format!("handles of {handles}: must be 1 to 64")), "{none}");
+    }
     let huge = DeviceOnBlocksOptions {
         capacity_bytes: u64::MAX - u64::MAX % 4096,
         front_bytes: u64::MAX - u64::MAX % 4096,
         tail_bytes: 0,
         spare_percent: u32::MAX,
         slots_together: 1,
+        handles: 1,
     };
     assert!(refusal(store(), huge).contains("more than can be mapped"));
     let long = StoreInfo {
@@ -96,6 +101,7 @@ fn damage_is_told_from_what_was_cut_short() {
         tail_bytes: 0,
         spare_percent: 0,
         slots_together: 1,
+        handles: 1,
     };
     let device = block_on(DeviceOnBlocks::format(store.clone(), &options)).unwrap();
     for page in 0..40 {

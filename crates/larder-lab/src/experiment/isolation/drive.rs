@@ -101,7 +101,11 @@ impl Drive {
         }
         let base = open_channel();
         let nand = NandTiming { planes, ..base.nand };
-        let timing = DriveTiming { channels, nand, service, ..base };
+        Self::of(DriveTiming { channels, nand, service, ..base }, blocks_per_die)
+    }
+
+    /// One of such times.
+    pub(super) fn of(timing: DriveTiming, blocks_per_die: u32) -> Result<Self, Error> {
         let geometry = timing.geometry(blocks_per_die).map_err(failed)?;
         Ok(Self { timing, geometry })
     }

@@ -3,7 +3,7 @@
 use super::drive::{BLOCKS_PER_DIE, CHANNELS, Drive, Kind, PLANES, SECONDS, SERVICES};
 use super::run::{Beside, Window};
 use super::search::{SEARCHES, Search, TRACE};
-use super::tenant::Pattern;
+use super::tenant::{Pattern, Seen};
 use crate::Error;
 use crate::experiment::judge::Checks;
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Settings, Summary};
@@ -33,7 +33,12 @@ pub(in crate::experiment) static ISOLATION_LATENCY: Experiment = Experiment {
              1 MiB reads and writes in order, 4 at a time)",
         ),
         ("p50_us.*", "half of them"),
-        ("mb_s.*", "MB/s of the neighbour"),
+        (
+            "p99_us.like.*",
+            "of two alike that read and overwrite objects of 64 KiB in a log that they clean, 4 at a time each, both \
+             together",
+        ),
+        ("mb_s.*", "MB/s of the neighbour; of both that are alike"),
         ("p99_ratio.*", "p99 by that with own channels"),
         ("kept.*", "bandwidth of the sequential neighbour by that with nothing of its own"),
         (
@@ -52,6 +57,10 @@ pub(in crate::experiment) static ISOLATION_LATENCY: Experiment = Experiment {
         simulated("p99_us.rw.in_order.die", 260.0),
         simulated("p99_us.search.in_order.software", 3111.0),
         simulated("p99_us.search.in_order.die", 865.0),
+        simulated("p99_us.like.in_order.none", 1980.0),
+        simulated("p99_us.like.in_order.software", 2940.0),
+        simulated("p99_us.like.in_order.die", 2360.0),
+        simulated("p99_us.like.in_order.channel", 2300.0),
     ],
     needs: &[
         "p99_us.rw.in_order.channel",
@@ -98,9 +107,33 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
                 }
             }
         }
+        note_alike(&mut metrics, name, &drive, window, seed, monitor)?;
         note_shares(&mut metrics, name, &drive, window, seed, monitor)?;
     }
     Ok(metrics)
+}
+
+/// Two that do the same: log-structured stores that clean. Nothing is demanded of them: who shares dies has more of
+/// them while the other waits.
+fn note_alike(
+    metrics: &mut Metrics,
+    name: &str,
+    drive: &Drive,
+    window: Window,
+    seed: u64,
+    monitor: &Monitor,
+) -> Result<(), Error> {
+    let like = || (4, 1, Pattern::Objects(64 << 10, 4));
+    for kind in Kind::ALL {
+        let mut beside = Beside::new(drive, kind, &[like(), like()], seed)?;
+        let mut both = Seen::default();
+        beside.measure(window, monitor)?.into_iter().for_each(|seen| both.add(seen));
+        let point = format!("like.{name}.{}", kind.name());
+        metrics.insert(format!("p99_us.{point}"), both.quantile_us(0.99));
+        metrics.insert(format!("p50_us.{point}"), both.quantile_us(0.5));
+        metrics.insert(format!("mb_s.{point}"), both.mb_s(window));
+    }
+    Ok(())
 }
 
 /// Shares by weight, and what one has that is alone.

@@ -6,24 +6,31 @@
 //! | module | what it is |
 //! |---|---|
 //! | `drive` | the drive, and vSSDs of each kind on it |
-//! | `log`, `tenant`, `search` | what a tenant has and asks for |
+//! | `log`, `store`, `tenant`, `search` | what a tenant has and asks for |
 //! | `run` | tenants beside one another |
-//! | `latency`, `hardware`, `websearch`, `migration` | the experiments |
+//! | `managed_pair` | two tenants on a drive that maps pages itself |
+//! | `latency`, `hardware`, `websearch`, `migration`, `placement`, `ycsb` | the experiments |
 
 mod drive;
 mod hardware;
 mod latency;
 mod log;
+mod managed_pair;
 mod migration;
+mod placement;
 mod run;
 mod search;
+mod store;
 mod tenant;
 mod websearch;
+mod ycsb;
 
 pub(super) use hardware::HARDWARE_VS_SOFTWARE;
 pub(super) use latency::ISOLATION_LATENCY;
 pub(super) use migration::MIGRATION;
+pub(super) use placement::PLACEMENT_AND_ISOLATION;
 pub(super) use websearch::WEBSEARCH_MAPREDUCE;
+pub(super) use ycsb::YCSB;
 
 use crate::Error;
 

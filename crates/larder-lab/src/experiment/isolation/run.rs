@@ -6,6 +6,7 @@ use larder_ssd::vssd::timed::TimedVssds;
 
 use super::drive::{Drive, Kind, SECONDS};
 use super::failed;
+use super::store::UNAWAITED;
 use super::tenant::{Pattern, Seen, Tenant};
 use crate::Error;
 use crate::experiment::Settings;
@@ -93,7 +94,7 @@ impl Beside {
             // A tenant may be due from before, if something else took its turn.
             self.now = self.now.max(next);
             self.timed.run(self.now, &mut completed).map_err(failed)?;
-            for done in completed.drain(..) {
+            for done in completed.drain(..).filter(|done| done.token != UNAWAITED) {
                 let tenant = self.tenants.iter().position(|tenant| tenant.vssd() == done.vssd);
                 let Some(tenant) = tenant else { continue };
                 if done.submitted >= from {

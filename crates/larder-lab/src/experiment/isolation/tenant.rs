@@ -11,6 +11,7 @@ use super::failed;
 use super::log::Log;
 use super::run::Window;
 use super::search::Search;
+use super::store::ObjectStore;
 use crate::Error;
 
 /// What a tenant does.
@@ -24,6 +25,8 @@ pub(super) enum Pattern {
     Job(u64, usize),
     /// Nothing.
     Idle,
+    /// Reads and overwrites objects of so many bytes anywhere in a log that it cleans, so many at a time.
+    Objects(u64, usize),
     /// Reads as a search engine does, which come whether others are done or not.
     Search(Search),
 }
@@ -64,11 +67,19 @@ impl Seen {
 #[derive(Debug)]
 pub(super) struct Tenant {
     pattern: Pattern,
-    log: Log,
+    vssd: VssdId,
+    kept: Kept,
     rng: fastrand::Rng,
     /// When it asks next, as often as it does.
     due: BinaryHeap<Reverse<Nanoseconds>>,
     asked: u64,
+}
+
+/// What it has there.
+#[derive(Debug)]
+enum Kept {
+    Log(Log),
+    Objects(Box<ObjectStore>),
 }
 
 const PAGE: u64 = 4096;
@@ -81,19 +92,29 @@ impl Tenant {
         pattern: Pattern,
         seed: u64,
     ) -> Result<Self, Error> {
-        let log = Log::new(timed, vssd)?;
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let kept = match pattern {
+            Pattern::Objects(bytes, _) => {
+                let pages = u32::try_from(bytes / PAGE).unwrap_or(u32::MAX);
+                Kept::Objects(Box::new(ObjectStore::new(timed, vssd, pages, &mut rng)?))
+            }
+            _ => Kept::Log(Log::new(timed, vssd)?),
+        };
         let depth = match &pattern {
-            Pattern::Read(_, depth) | Pattern::Write(_, depth) | Pattern::Job(_, depth) => *depth,
+            Pattern::Read(_, depth)
+            | Pattern::Write(_, depth)
+            | Pattern::Job(_, depth)
+            | Pattern::Objects(_, depth) => *depth,
             Pattern::Search(_) => 1,
             Pattern::Idle => 0,
         };
         let due = (0..depth).map(|_| Reverse(0)).collect();
-        Ok(Self { pattern, log, rng: fastrand::Rng::with_seed(seed), due, asked: 0 })
+        Ok(Self { pattern, vssd, kept, rng, due, asked: 0 })
     }
 
     /// Whose completions are its.
     pub(super) fn vssd(&self) -> VssdId {
-        self.log.vssd
+        self.vssd
     }
 
     pub(super) fn next_at(&self) -> Option<Nanoseconds> {
@@ -120,29 +141,35 @@ impl Tenant {
         timed: &mut TimedVssds<MemoryImages>,
         now: Nanoseconds,
     ) -> Result<(), Error> {
-        let (bytes, read) = match &mut self.pattern {
-            Pattern::Read(bytes, _) => {
-                (*bytes, Some(self.log.somewhere(&mut self.rng, *bytes / PAGE)))
+        let Self { pattern, kept, rng, due, asked, .. } = self;
+        let log = match kept {
+            Kept::Log(log) => log,
+            Kept::Objects(objects) => {
+                let Pattern::Objects(bytes, _) = pattern else { unreachable!("made for them") };
+                return objects.ask(timed, now, rng, *bytes);
             }
-            Pattern::Idle => return Ok(()),
+        };
+        let (bytes, read) = match pattern {
+            Pattern::Read(bytes, _) => (*bytes, Some(log.somewhere(rng, *bytes / PAGE))),
+            Pattern::Idle | Pattern::Objects(..) => return Ok(()),
             Pattern::Write(bytes, _) => (*bytes, None),
             Pattern::Job(bytes, _) => {
-                let reads = self.asked.is_multiple_of(2);
-                (*bytes, reads.then(|| self.log.nth(self.asked / 2, *bytes / PAGE)))
+                let reads = asked.is_multiple_of(2);
+                (*bytes, reads.then(|| log.nth(*asked / 2, *bytes / PAGE)))
             }
             Pattern::Search(search) => {
-                let (wait_ns, bytes) = search.next(&mut self.rng);
-                self.due.push(Reverse(now + wait_ns));
-                (bytes, Some(self.log.somewhere(&mut self.rng, bytes / PAGE)))
+                let (wait_ns, bytes) = search.next(rng);
+                due.push(Reverse(now + wait_ns));
+                (bytes, Some(log.somewhere(rng, bytes / PAGE)))
             }
         };
         match read {
             Some((block, at)) => {
-                timed.read(now, self.log.vssd, block, at, bytes / PAGE, bytes).map_err(failed)
+                timed.read(now, log.vssd, block, at, bytes / PAGE, bytes).map_err(failed)
             }
             None => {
                 let pages = u32::try_from(bytes / PAGE).unwrap_or(u32::MAX);
-                self.log.append(timed, now, pages, bytes)
+                log.append(timed, now, pages, bytes)
             }
         }
     }

@@ -95,6 +95,11 @@ const VSSD_KINDS: Places = Places::Listed(&[
     ("none", "nothing own"),
 ]);
 
+const LESS_OWN: Places =
+    Places::Listed(&[("die", "dies"), ("software", "time by weight"), ("none", "nothing own")]);
+
+const CHANNELS: Places = Places::Listed(&[("shared", "shared"), ("own", "of their own")]);
+
 const DIE_LOADS: Places = Places::Listed(&[
     ("mixed", "mixed"),
     ("channels", "by channel"),
@@ -499,6 +504,7 @@ const SPECS: &[(&str, &[Spec<'static>])] = &[
                 series: &[
                     ("p99_us.rw.in_order.*", "64 KiB writes beside it"),
                     ("p99_us.search.in_order.*", "a job beside a search engine"),
+                    ("p99_us.like.in_order.*", "two logs that are cleaned"),
                 ],
                 places: VSSD_KINDS,
                 base: 0.0,
@@ -523,6 +529,73 @@ const SPECS: &[(&str, &[Spec<'static>])] = &[
                 base: 0.0,
             },
         ],
+    ),
+    (
+        "placement-and-isolation",
+        &[
+            Spec {
+                title: "A reader's tail beside a cache that writes, dies in order",
+                x: "channels",
+                y: "p99 of reads (us)",
+                series: &[
+                    ("p99_us.in_order.off.*", "placement off"),
+                    ("p99_us.in_order.on.*", "placement on"),
+                ],
+                places: CHANNELS,
+                base: 0.0,
+            },
+            Spec {
+                title: "DLWA",
+                x: "channels",
+                y: DLWA,
+                series: &[("dlwa.off.*", "placement off"), ("dlwa.on.*", "placement on")],
+                places: CHANNELS,
+                base: 0.0,
+            },
+        ],
+    ),
+    (
+        "ycsb",
+        &[
+            Spec {
+                title: "What own channels give LevelDB in throughput",
+                x: "against",
+                y: "throughput (1 = the same)",
+                series: &[
+                    ("throughput_gain.2.*", "2 instances"),
+                    ("throughput_gain.4.*", "4 instances"),
+                ],
+                places: LESS_OWN,
+                base: 0.0,
+            },
+            Spec {
+                title: "And in the tail",
+                x: "against",
+                y: "p99 (1 = the same)",
+                series: &[("p99_gain.2.*", "2 instances"), ("p99_gain.4.*", "4 instances")],
+                places: LESS_OWN,
+                base: 0.0,
+            },
+        ],
+    ),
+    (
+        "vssd-accounting",
+        &[Spec {
+            title: "DLWA of a cache, on a managed drive and on blocks",
+            x: "cache",
+            y: DLWA,
+            series: &[
+                ("dlwa.off.*", "placement off"),
+                ("dlwa.on.*", "placement on"),
+                ("dlwa.raw.*", "blocks"),
+            ],
+            places: Places::Listed(&[
+                ("loc", "large objects"),
+                ("loc_safe", "and a log of deaths"),
+                ("both", "and buckets"),
+            ]),
+            base: 0.0,
+        }],
     ),
     (
         "websearch-mapreduce",

@@ -234,12 +234,13 @@ impl Slots {
         match change {
             Change::Free | Change::Zeros { at: 0 } => {
                 let freed = self.give_up(slot, block).await;
-                completer.complete(freed.map(|()| IoBuffer::empty()).map_err(without_buffer));
+                completer
+                    .complete(freed.map(|()| IoBuffer::empty()).map_err(IoFailure::without_buffer));
             }
             Change::Zeros { at } if at >= end => completer.complete(Ok(IoBuffer::empty())),
             Change::Zeros { at } => {
                 let error = self.not_in_order(slot, at, end);
-                completer.complete(Err(without_buffer(error)));
+                completer.complete(Err(IoFailure::without_buffer(error)));
             }
             Change::Write { at, buffer, .. } if at > 0 && at < end => {
                 self.repeat(slot, (block, end), (at, buffer), completer).await;
@@ -446,8 +447,4 @@ async fn all(under_way: Vec<IoFuture>) -> Result<(), Error> {
         ended = ended.and(request.await.map(drop).map_err(|failure| failure.error));
     }
     ended
-}
-
-fn without_buffer(error: Error) -> IoFailure {
-    IoFailure { error, buffer: IoBuffer::empty() }
 }

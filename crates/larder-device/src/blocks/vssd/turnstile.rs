@@ -1,0 +1,250 @@
+//! Threads in virtual time: of all clients of an array the one whose time is earliest goes on, and only that.
+//!
+//! ```text
+//!              its turn                its future is polled in vain
+//!   due(t) ──────────────► running ─────────────────────────────────► waiting
+//!     ▲                       │  spends time                            │
+//!     ├───────────────────────┘                                         │ one of its requests ends
+//!     └─────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Invariants:
+//!
+//! 1. At most one client runs, at the time `now`, which never goes back. So requests come to the array in the order of
+//!    time, though each comes from a thread of its own.
+//! 2. A client is given its turn only when nothing happens before it is due: not on the drives, and not to another
+//!    client. So a run is a function of what its clients do.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use larder_ssd::timed::Nanoseconds;
+use larder_ssd::vssd::timed::{Completed, TimedVssds};
+use larder_ssd::vssd::{MemoryImages, VssdId};
+
+use crate::blocks::info::BlockId;
+use crate::blocks::ledger::Ledger;
+use crate::buffer::IoBuffer;
+use crate::io::{Completer, IoFuture};
+use crate::park::{Driver, Parker};
+
+/// The array, and whose turn it is.
+pub(super) struct Turnstile {
+    state: Mutex<State>,
+    turn: Condvar,
+}
+
+pub(super) struct State {
+    pub(super) timed: TimedVssds<MemoryImages>,
+    pub(super) now: Nanoseconds,
+    /// Bytes of blocks.
+    pub(super) bytes: HashMap<BlockId, Vec<u8>>,
+    clients: Vec<Client>,
+    running: Option<usize>,
+    under_way: HashMap<u64, (UnderWay, Completer)>,
+    /// Requests that dies have done, and when their clients hear of it.
+    ended: BinaryHeap<Reverse<(Nanoseconds, u64)>>,
+    last: u64,
+    completed: Vec<Completed>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Client {
+    Due(Nanoseconds),
+    Running,
+    Waiting,
+    /// Until all others that are not gone meet it.
+    Meeting,
+    Gone,
+}
+
+/// A request that has not ended.
+pub(super) struct UnderWay {
+    pub(super) client: usize,
+    pub(super) buffer: IoBuffer,
+    /// Of an append, where it lands.
+    pub(super) lands: Option<(Arc<Ledger>, BlockId, u64)>,
+}
+
+/// A client's place at the turnstile: a thread that waits for one of its requests gives up its turn.
+pub(super) struct Seat {
+    pub(super) turnstile: Arc<Turnstile>,
+    pub(super) client: usize,
+}
+
+impl Turnstile {
+    pub(super) fn new(timed: TimedVssds<MemoryImages>, clients: &[VssdId]) -> Self {
+        let state = State {
+            timed,
+            now: 0,
+            bytes: HashMap::new(),
+            clients: vec![Client::Due(0); clients.len()],
+            running: None,
+            under_way: HashMap::new(),
+            ended: BinaryHeap::new(),
+            last: 0,
+            completed: Vec::new(),
+        };
+        Self { state: Mutex::new(state), turn: Condvar::new() }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the first turn of `client`.
+    pub(super) fn enter(&self, client: usize) {
+        let mut state = self.lock();
+        if state.running.is_none() {
+            state.choose();
+            self.turn.notify_all();
+        }
+        self.await_turn(state, client);
+    }
+
+    /// Gives the turn of `client` to whose it is now, and waits for the next. It is `until` then meanwhile.
+    ///
+    /// # Panics
+    /// If it is not its turn, or if all clients wait for something that does not come.
+    pub(super) fn pass(&self, client: usize, until: Client) {
+        let mut state = self.lock();
+        state.give_up(client, until);
+        self.turn.notify_all();
+        self.await_turn(state, client);
+    }
+
+    /// `client` comes no more.
+    pub(super) fn leave(&self, client: usize) {
+        let mut state = self.lock();
+        if state.running == Some(client) {
+            state.give_up(client, Client::Gone);
+        } else {
+            state.clients[client] = Client::Gone;
+        }
+        self.turn.notify_all();
+    }
+
+    fn await_turn(&self, mut state: MutexGuard<'_, State>, client: usize) {
+        while state.running != Some(client) {
+            assert!(state.can_go_on(), "clients wait for what does not come: {:?}", state.clients);
+            state = self.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl State {
+    /// The time of `client`, whose turn it is.
+    ///
+    /// # Panics
+    /// If it is not: its request would come out of order.
+    pub(super) fn time_of(&self, client: usize) -> Nanoseconds {
+        assert_eq!(self.running, Some(client), "a client asks out of its turn");
+        self.now
+    }
+
+    /// A number for a request that is to come.
+    pub(super) fn token(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// The future of a request that the array has taken.
+    pub(super) fn begin(&mut self, token: u64, request: UnderWay, seat: &Arc<Seat>) -> IoFuture {
+        let (future, completer) = IoFuture::pending();
+        completer.driven_by(Arc::clone(seat) as _);
+        self.under_way.insert(token, (request, completer));
+        future
+    }
+
+    fn give_up(&mut self, client: usize, until: Client) {
+        assert_eq!(self.running, Some(client), "a client passes out of its turn");
+        self.clients[client] = until;
+        self.running = None;
+        self.choose();
+    }
+
+    fn can_go_on(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Lets happen what comes before any client is due, and gives that one its turn.
+    fn choose(&mut self) {
+        loop {
+            self.let_meet();
+            let due = self.clients.iter().enumerate().filter_map(|(number, client)| match client {
+                Client::Due(at) => Some((*at, number)),
+                _ => None,
+            });
+            let due = due.min();
+            let ends = self.ended.peek().map(|Reverse((at, _))| *at);
+            let event = ends.into_iter().chain(self.timed.next_at()).min();
+            match (due, event) {
+                (Some((at, client)), event) if event.is_none_or(|event| at < event) => {
+                    self.run_to(at);
+                    self.clients[client] = Client::Running;
+                    self.running = Some(client);
+                    return;
+                }
+                (_, Some(event)) => self.run_to(event),
+                (_, None) => return,
+            }
+        }
+    }
+
+    /// Whoever meets all others goes on with them.
+    fn let_meet(&mut self) {
+        let meets = |client: &Client| matches!(client, Client::Meeting | Client::Gone);
+        if self.clients.iter().all(meets) {
+            let now = self.now;
+            let meeting = self.clients.iter_mut().filter(|client| **client == Client::Meeting);
+            meeting.for_each(|client| *client = Client::Due(now));
+        }
+    }
+
+    fn run_to(&mut self, at: Nanoseconds) {
+        self.now = self.now.max(at);
+        let mut completed = std::mem::take(&mut self.completed);
+        // Only a swap can fail, and nobody begins one.
+        self.timed.run(self.now, &mut completed).expect("no swap is under way");
+        self.ended.extend(completed.drain(..).map(|done| Reverse((done.at, done.token))));
+        self.completed = completed;
+        while let Some(&Reverse((at, token))) = self.ended.peek().filter(|it| it.0.0 <= self.now) {
+            self.ended.pop();
+            self.end(at, token);
+        }
+    }
+
+    fn end(&mut self, at: Nanoseconds, token: u64) {
+        let Some((request, completer)) = self.under_way.remove(&token) else { return };
+        let UnderWay { client, buffer, lands } = request;
+        if let Some((ledger, block, place)) = lands {
+            ledger.landed(block, place, place + buffer.len() as u64);
+        }
+        completer.complete(Ok(buffer));
+        if self.clients[client] == Client::Waiting {
+            self.clients[client] = Client::Due(at);
+        }
+    }
+}
+
+/// A thread that waits for its request lets the others go on until one of its own has ended.
+impl Driver for Seat {
+    fn drive(self: Arc<Self>, parker: &Arc<Parker>) {
+        while !parker.is_woken() {
+            self.turnstile.pass(self.client, Client::Waiting);
+        }
+    }
+
+    fn tell(&self) {}
+
+    fn interrupt(&self) {}
+
+    fn reap(&self) {}
+
+    fn noted(&self, _more: bool) {}
+
+    fn adopted(&self, _more: bool) {}
+
+    fn left(&self) {}
+}

@@ -1,0 +1,502 @@
+//! Blocks on a zoned device, a zone each.
+//!
+//! The first page of a zone says which block it has; appends follow. The number of bytes of a block is where the write
+//! pointer of its zone is, which the device keeps. Two zones have a log of what zones cannot say: which numbers were
+//! given, and where a block ended that was closed before it was full ([`docs/formats.md`][formats] has the bytes).
+//!
+//! A device lets so many zones be active, with something in them and not full. Whoever finds a block that is not full
+//! may go on there; but when a block is allocated and there are too many, the oldest one that was found so, and not
+//! written to since, is closed early: its zone is finished, and what is left of it is padding.
+//!
+//! 1. One write is under way to each zone, and it begins at the write pointer.
+//! 2. What makes, closes and frees blocks is done one after the other.
+//!
+//! [formats]: https://github.com/larder-cache/larder/blob/main/docs/formats.md
+
+mod appends;
+mod log;
+mod page;
+mod recover;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::info::{BlockId, StoreInfo, Stream};
+use super::ledger::Ledger;
+use super::request::{BlockIo, CheckedBlockIo};
+use super::store::{AllocFuture, BlockStore};
+use crate::buffer::IoBuffer;
+use crate::device::DeviceStats;
+use crate::error::{Error, ErrorKind};
+use crate::io::{Completer, Durability, Io, IoFailure, IoFuture, IoResult};
+use crate::label::Uuid;
+use crate::placement::PlacementHandle;
+use crate::steps;
+use crate::zones::{Zone, ZoneState, ZonedDevice};
+use appends::{Step, Zoned};
+use log::Log;
+use page::{ClosedEarly, PAGE_BYTES, Page};
+use recover::{Division, Recovered};
+
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// Blocks on a zoned device, which it has for itself. What a zone shares with others nobody says: its isolation is
+/// unknown.
+#[derive(Debug)]
+pub struct ZonedBlocks {
+    core: Arc<Core>,
+}
+
+struct Core {
+    device: Arc<dyn ZonedDevice>,
+    uuid: Uuid,
+    info: StoreInfo,
+    ledger: Ledger,
+    state: Mutex<State>,
+    appended_bytes: AtomicU64,
+    read_bytes: AtomicU64,
+    freed_bytes: AtomicU64,
+    padded_bytes: AtomicU64,
+}
+
+struct State {
+    blocks: HashMap<u64, Zoned>,
+    /// Empty zones.
+    free: VecDeque<Zone>,
+    /// Bytes of blocks that were closed early.
+    closed_early: BTreeMap<u64, u64>,
+    /// Blocks that were found with room, and not written to since.
+    stale: BTreeSet<u64>,
+    /// Blocks that take no more, and whose zones could not be finished yet.
+    unfinished: BTreeSet<u64>,
+    /// Taken by whoever does what is pending.
+    log: Option<Log>,
+    pending: VecDeque<Pending>,
+}
+
+/// What is done one after the other.
+enum Pending {
+    /// Makes a block, and before that closes another one early.
+    Alloc { block: BlockId, tag: u64, closing: Option<BlockId>, completer: Completer },
+    /// Its zone must not stay active.
+    Close(BlockId),
+    /// Nothing is under way to it any more.
+    Free { block: BlockId, completer: Completer },
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+impl ZonedBlocks {
+    /// Makes a store of all zones. What lies there is lost.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if no such store fits the device; what the device reports.
+    pub async fn format(device: Arc<dyn ZonedDevice>) -> Result<Self, Error> {
+        let division = Division::plan(&device, device.report()?)?;
+        // Without a log there is no store: an old one must not come back if this is cut short.
+        for zone in division.log.iter().chain(&division.zones) {
+            if zone.state != ZoneState::Empty && zone.state != ZoneState::ReadOnly {
+                device.reset(zone)?;
+            }
+        }
+        let uuid = Uuid::draw();
+        let log = Log::begin(&device, division.log, uuid).await?;
+        let is_writable = |zone: &Zone| zone.state != ZoneState::ReadOnly;
+        let free = division.zones.iter().copied().filter(is_writable).collect();
+        let (blocks, closed_early) = (Vec::new(), BTreeMap::new());
+        let fresh = Recovered { uuid, log, next_block: 1, blocks, free, closed_early };
+        Ok(Self::with(device, division.info, fresh))
+    }
+
+    /// Opens the store that is on the device.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if there is none, if zones have something else, or if it is damaged beyond what a loss of
+    /// power does: nothing is written then. What the device reports.
+    pub async fn open(device: Arc<dyn ZonedDevice>) -> Result<Self, Error> {
+        let division = Division::plan(&device, device.report()?)?;
+        let mut recovered = recover::recover(&device, &division).await?;
+        recovered.free.retain(|zone| zone.state != ZoneState::ReadOnly);
+        // Allocations that were cut short.
+        for zone in recovered.free.iter().filter(|zone| zone.state != ZoneState::Empty) {
+            device.reset(zone)?;
+        }
+        let is_active = |zone: &Zone| matches!(zone.state, ZoneState::Open | ZoneState::Closed);
+        let block_bytes = division.info.block_bytes;
+        let ended = recovered
+            .blocks
+            .iter()
+            .filter(|(zone, it)| is_active(zone) && (it.closed || it.written_bytes == block_bytes));
+        let ended: Vec<BlockId> = ended.map(|(_, state)| state.block).collect();
+        let store = Self::with(device, division.info, recovered);
+        store.core.push(ended.into_iter().map(Pending::Close));
+        Ok(store)
+    }
+
+    fn with(device: Arc<dyn ZonedDevice>, info: StoreInfo, recovered: Recovered) -> Self {
+        let Recovered { uuid, log, next_block, blocks, free, closed_early } = recovered;
+        let has_room = |written: u64| written < info.block_bytes;
+        let stale = blocks.iter().filter(|(_, it)| !it.closed && has_room(it.written_bytes));
+        let stale = stale.map(|(_, state)| state.block.number()).collect();
+        let ledger = Ledger::restored(blocks.iter().map(|(_, state)| *state), next_block);
+        let zoned = |(zone, state): &(Zone, super::BlockState)| {
+            (state.block.number(), Zoned::new(*zone, state.written_bytes))
+        };
+        let state = State {
+            blocks: blocks.iter().map(zoned).collect(),
+            free: free.into(),
+            closed_early,
+            stale,
+            unfinished: BTreeSet::new(),
+            log: Some(log),
+            pending: VecDeque::new(),
+        };
+        let core = Core {
+            device,
+            uuid,
+            info,
+            ledger,
+            state: Mutex::new(state),
+            appended_bytes: AtomicU64::new(0),
+            read_bytes: AtomicU64::new(0),
+            freed_bytes: AtomicU64::new(0),
+            padded_bytes: AtomicU64::new(0),
+        };
+        Self { core: Arc::new(core) }
+    }
+
+    /// Bytes of zones that were finished with room in them, since the store was opened.
+    pub fn padded_bytes(&self) -> u64 {
+        self.core.padded_bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Core {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes a block that nobody has written to since it was found, if too many are open for another one.
+    fn closed_for_room(&self) -> Option<BlockId> {
+        let most = self.info.open_blocks_max? as usize;
+        if self.ledger.open_blocks(&self.info) < most {
+            return None;
+        }
+        let block = BlockId::new(self.lock().stale.pop_first()?);
+        self.ledger.closed(block);
+        Some(block)
+    }
+
+    fn append(self: &Arc<Self>, block: BlockId, at: u64, buffer: IoBuffer) -> IoFuture {
+        let (future, completer) = IoFuture::pending();
+        let mut state = self.lock();
+        state.stale.remove(&block.number());
+        let zoned = state.blocks.get_mut(&block.number()).filter(|zoned| !zoned.failed);
+        let Some(zoned) = zoned else {
+            drop(state);
+            return IoFuture::ready(Err(IoFailure { error: takes_no_more(block, at), buffer }));
+        };
+        let begins = zoned.append(at, buffer, completer);
+        drop(state);
+        if begins {
+            steps::carry_on(Arc::clone(self).work_on(block));
+        }
+        future
+    }
+
+    fn free(self: &Arc<Self>, block: BlockId) -> IoFuture {
+        let (future, completer) = IoFuture::pending();
+        let begins = {
+            let mut state = self.lock();
+            state.stale.remove(&block.number());
+            state.blocks.get_mut(&block.number()).expect("the ledger knows it").free(completer)
+        };
+        if begins {
+            steps::carry_on(Arc::clone(self).work_on(block));
+        }
+        future
+    }
+
+    /// Writes what waits, in order, until nothing does.
+    async fn work_on(self: Arc<Self>, block: BlockId) {
+        loop {
+            let (step, zone) = {
+                let mut state = self.lock();
+                let zoned = state.blocks.get_mut(&block.number());
+                let zoned = zoned.expect("it is freed when nothing is under way");
+                (zoned.step(), zoned.zone)
+            };
+            match step {
+                Step::Rest => return,
+                Step::Reset(completer) => return self.push([Pending::Free { block, completer }]),
+                Step::Write { at, buffer, completer } => {
+                    let written = self.write(zone.start + PAGE + at, buffer).await;
+                    self.wrote(block, &zone, at, written, completer);
+                }
+            }
+        }
+    }
+
+    /// In pieces that reach the device whole: those of a longer one would be under way together.
+    async fn write(&self, offset: u64, buffer: IoBuffer) -> IoResult {
+        let (handle, durability) = (PlacementHandle::DEFAULT, Durability::Power);
+        let most =
+            (self.device.info().max_transfer_bytes as usize / PAGE_BYTES).max(1) * PAGE_BYTES;
+        if buffer.len() <= most {
+            return self.device.submit(Io::Write { offset, buffer, handle, durability }).await;
+        }
+        let mut done = 0;
+        while done < buffer.len() {
+            let mut piece = IoBuffer::zeroed(most.min(buffer.len() - done));
+            buffer.copy_out(done, piece.as_mut_slice());
+            let (at, bytes) = (offset + done as u64, piece.len());
+            let write = Io::Write { offset: at, buffer: piece, handle, durability };
+            if let Err(failure) = self.device.submit(write).await {
+                return Err(IoFailure { error: failure.error, buffer });
+            }
+            done += bytes;
+        }
+        Ok(buffer)
+    }
+
+    fn wrote(
+        self: &Arc<Self>,
+        block: BlockId,
+        zone: &Zone,
+        at: u64,
+        written: IoResult,
+        completer: Completer,
+    ) {
+        let mut state = self.lock();
+        let zoned = state.blocks.get_mut(&block.number()).expect("it is there while it is written");
+        match written {
+            Ok(buffer) => {
+                let end = at + buffer.len() as u64;
+                zoned.wrote(end);
+                drop(state);
+                self.ledger.landed(block, at, end);
+                self.appended_bytes.fetch_add(buffer.len() as u64, Ordering::Relaxed);
+                completer.complete(Ok(buffer));
+                // A zone with a rest that is no page does not become full by itself.
+                if end == self.info.block_bytes && zone.capacity_bytes > PAGE + end {
+                    self.push([Pending::Close(block)]);
+                }
+            }
+            Err(failure) => {
+                let waiting = zoned.fail();
+                drop(state);
+                self.ledger.closed(block);
+                let error = failure.error.within(&format!("append at {at} of block {block}"));
+                completer.complete(Err(IoFailure { error, buffer: failure.buffer }));
+                for (at, buffer, completer) in waiting {
+                    let error = takes_no_more(block, at);
+                    completer.complete(Err(IoFailure { error, buffer }));
+                }
+                self.push([Pending::Close(block)]);
+            }
+        }
+    }
+
+    fn read(self: &Arc<Self>, block: BlockId, offset: u64, buffer: IoBuffer) -> IoFuture {
+        let zone = self.lock().blocks.get(&block.number()).map(|zoned| zoned.zone);
+        let Some(zone) = zone else {
+            return IoFuture::ready(Err(Ledger::gone(block, buffer)));
+        };
+        self.read_bytes.fetch_add(buffer.len() as u64, Ordering::Relaxed);
+        let offset = zone.start + PAGE + offset;
+        let read = self.device.submit(Io::Read { offset, buffer });
+        let core = Arc::clone(self);
+        steps::request(async move {
+            let buffer = read.await?;
+            // Its zone may be another block's by now.
+            if core.ledger.is_there(block) { Ok(buffer) } else { Err(Ledger::gone(block, buffer)) }
+        })
+    }
+
+    /// Whoever finds the log at rest does what is pending.
+    fn push(self: &Arc<Self>, pending: impl IntoIterator<Item = Pending>) {
+        let mut state = self.lock();
+        state.pending.extend(pending);
+        if state.pending.is_empty() {
+            return;
+        }
+        let Some(log) = state.log.take() else { return };
+        drop(state);
+        steps::carry_on(Arc::clone(self).do_pending(log));
+    }
+
+    async fn do_pending(self: Arc<Self>, mut log: Log) {
+        loop {
+            let pending = {
+                let mut state = self.lock();
+                let Some(pending) = state.pending.pop_front() else {
+                    state.log = Some(log);
+                    return;
+                };
+                pending
+            };
+            match pending {
+                Pending::Alloc { block, tag, closing, completer } => {
+                    let made = self.make(&mut log, (block, tag), closing).await;
+                    self.ledger.allocated(block, made.is_ok());
+                    let made = made
+                        .map(|()| IoBuffer::empty())
+                        .map_err(|error| error.within(&format!("allocation of block {block}")));
+                    completer.complete(made.map_err(IoFailure::without_buffer));
+                }
+                Pending::Close(block) => {
+                    self.lock().unfinished.insert(block.number());
+                    // What fails is tried again with the next allocation.
+                    let _ = self.finish_ended(&mut log).await;
+                }
+                Pending::Free { block, completer } => self.empty(block, completer),
+            }
+        }
+    }
+
+    async fn make(
+        &self,
+        log: &mut Log,
+        (block, tag): (BlockId, u64),
+        closing: Option<BlockId>,
+    ) -> Result<(), Error> {
+        self.lock().unfinished.extend(closing.map(BlockId::number));
+        self.finish_ended(log).await?;
+        if !log.has_reserved(block.number()) {
+            log.reserve(&self.device, block.number(), &self.all_closed_early()).await?;
+        }
+        let zone = self.lock().free.pop_front();
+        let no_zone = || Error::new(ErrorKind::NoSpace, "its last zones take no more");
+        let zone = zone.ok_or_else(no_zone)?;
+        let header = page::encode(self.uuid, &Page::Header { block: block.number(), tag });
+        if let Err(error) = log::write_page(&self.device, zone.start, header).await {
+            // One that cannot be emptied is no zone of this store any more, until it is opened anew.
+            if self.device.reset(&zone).is_ok() {
+                self.lock().free.push_back(zone);
+            }
+            return Err(error);
+        }
+        self.lock().blocks.insert(block.number(), Zoned::new(zone, 0));
+        Ok(())
+    }
+
+    async fn finish_ended(&self, log: &mut Log) -> Result<(), Error> {
+        loop {
+            let Some(block) = self.lock().unfinished.first().copied() else { return Ok(()) };
+            self.finish(log, BlockId::new(block)).await?;
+            self.lock().unfinished.remove(&block);
+        }
+    }
+
+    /// Notes where a block ends that takes no more, and finishes its zone: it is not active then.
+    async fn finish(&self, log: &mut Log, block: BlockId) -> Result<(), Error> {
+        let state = self.ledger.get(block);
+        let zone = self.lock().blocks.get(&block.number()).map(|zoned| zoned.zone);
+        let (Some(zone), Some(state)) = (zone, state) else { return Ok(()) };
+        let closed = ClosedEarly { block: block.number(), bytes: state.written_bytes };
+        self.lock().closed_early.insert(closed.block, closed.bytes);
+        log.close(&self.device, closed, &self.all_closed_early()).await?;
+        self.device.finish(&zone)?;
+        let padding = zone.capacity_bytes.saturating_sub(PAGE + closed.bytes);
+        self.padded_bytes.fetch_add(padding, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn all_closed_early(&self) -> Vec<ClosedEarly> {
+        let state = self.lock();
+        let all = state.closed_early.iter();
+        all.map(|(&block, &bytes)| ClosedEarly { block, bytes }).collect()
+    }
+
+    fn empty(&self, block: BlockId, completer: Completer) {
+        let zone = self.lock().blocks[&block.number()].zone;
+        let emptied = self.device.reset(&zone);
+        let mut state = self.lock();
+        if emptied.is_ok() {
+            state.blocks.remove(&block.number());
+            state.closed_early.remove(&block.number());
+            state.free.push_back(zone);
+            self.freed_bytes.fetch_add(self.info.block_bytes, Ordering::Relaxed);
+        } else if let Some(zoned) = state.blocks.get_mut(&block.number()) {
+            zoned.stays();
+        }
+        drop(state);
+        self.ledger.freed(block, emptied.is_ok());
+        let emptied = emptied.map(|()| IoBuffer::empty());
+        let emptied = emptied.map_err(|error| error.within(&format!("freeing of block {block}")));
+        completer.complete(emptied.map_err(IoFailure::without_buffer));
+    }
+}
+
+#[cold]
+fn takes_no_more(block: BlockId, at: u64) -> Error {
+    let context = format!("append at {at} of block {block}: one before it failed, or it was freed");
+    Error::new(ErrorKind::NotOpen, context)
+}
+
+impl BlockStore for ZonedBlocks {
+    fn info(&self) -> &StoreInfo {
+        &self.core.info
+    }
+
+    fn ledger(&self) -> &Ledger {
+        &self.core.ledger
+    }
+
+    fn start(&self, io: CheckedBlockIo) -> IoFuture {
+        match io.into_inner() {
+            BlockIo::Alloc { block, tag, .. } => self.make(block, tag, None),
+            BlockIo::Append { block, at, buffer } => self.core.append(block, at, buffer),
+            BlockIo::Read { block, offset, buffer } => self.core.read(block, offset, buffer),
+            BlockIo::Free { block } => self.core.free(block),
+            BlockIo::Flush => self.core.device.submit(Io::Flush),
+        }
+    }
+
+    /// Padding counts as written: it is space that was used up.
+    fn stats(&self) -> DeviceStats {
+        let core = &*self.core;
+        let below = core.device.stats();
+        let appended = core.appended_bytes.load(Ordering::Relaxed);
+        DeviceStats {
+            host_read_bytes: core.read_bytes.load(Ordering::Relaxed),
+            host_written_bytes: appended,
+            host_written_bytes_by_handle: vec![appended],
+            media_written_bytes: Some(below.flash_written_bytes() + self.padded_bytes()),
+            deallocated_bytes: core.freed_bytes.load(Ordering::Relaxed),
+            ..below
+        }
+    }
+
+    fn boot(&self) -> Option<u64> {
+        self.core.device.boot()
+    }
+
+    /// Makes room among the open blocks before.
+    fn alloc(&self, stream: Stream, tag: u64) -> AllocFuture {
+        let closing = self.core.closed_for_room();
+        match self.core.ledger.admit_alloc(&self.core.info, stream, tag) {
+            Ok((block, io)) => {
+                drop(io);
+                AllocFuture::under_way(block, self.make(block, tag, closing))
+            }
+            Err(error) => {
+                self.core.push(closing.map(Pending::Close));
+                AllocFuture::refused(error)
+            }
+        }
+    }
+}
+
+impl ZonedBlocks {
+    fn make(&self, block: BlockId, tag: u64, closing: Option<BlockId>) -> IoFuture {
+        let (future, completer) = IoFuture::pending();
+        self.core.push([Pending::Alloc { block, tag, closing, completer }]);
+        future
+    }
+}

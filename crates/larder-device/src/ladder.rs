@@ -1,0 +1,335 @@
+//! What a path offers to tenants who must not disturb each other: the rungs of a ladder, best first.
+//!
+//! Nothing is written, and nothing is claimed. A rung says what the kernel or the drive says, and no more: which dies a
+//! zone or a reclaim group has, no drive tells.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use larder_ssd::image::is_image;
+use larder_ssd::nvme::PlacementId;
+
+use crate::blocks::IsolationRung;
+use crate::error::{Error, ErrorKind};
+use crate::nvme::node::Roots;
+use crate::nvme::{Commands, Node, NodeKind, Silence, Survey};
+use crate::placement::Isolation;
+
+const SECTOR_BYTES: u64 = 512;
+
+/// One way to keep tenants apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rung {
+    /// What tenants share, or that nobody says.
+    pub isolation: IsolationRung,
+    /// What it is done with: "raw model", "zoned block device", "reclaim groups", "namespaces" or "plain drive".
+    pub name: &'static str,
+    /// Parts that tenants can have, where they are counted: zones, groups, namespaces.
+    pub parts: Option<u64>,
+    /// What is known of it, for people.
+    pub says: String,
+}
+
+/// What a path offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ladder {
+    /// As it was named.
+    pub path: PathBuf,
+    /// Best first; at least one.
+    pub rungs: Vec<Rung>,
+    /// What could not be asked, and what would have to be done for a further rung.
+    pub notes: Vec<String>,
+}
+
+/// Opens a device node for commands that change nothing.
+pub type Opener<'a> = &'a dyn Fn(&Path) -> io::Result<Box<dyn Commands>>;
+
+impl Ladder {
+    /// Looks at an image, a file, a block device, a namespace or the controller of one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if the path leads to nothing of the kind; what the system reports.
+    pub fn look(path: &Path, roots: &Roots, open: Opener<'_>) -> Result<Self, Error> {
+        let told = |error| Error::from_os(path.display().to_string(), error);
+        let real = fs::canonicalize(path).map_err(told)?;
+        let name = real.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let mut ladder = Self { path: path.to_owned(), rungs: Vec::new(), notes: Vec::new() };
+        let block = name.strip_prefix("ng").map_or(name.to_owned(), |rest| format!("nvme{rest}"));
+        let class = roots.sys.join("class/block").join(&block);
+        let is_node = real.starts_with(fs::canonicalize(&roots.dev).unwrap_or_default());
+        if is_node && class.exists() {
+            ladder.block_device(&class, &real, roots, open)?;
+        } else if is_node && roots.sys.join("class/nvme").join(name).exists() {
+            ladder.controller(&real, roots, open)?;
+        } else if real.is_file() {
+            ladder.file(&real).map_err(told)?;
+        } else {
+            let what = "no image, file, block device or controller of an NVMe drive; name one";
+            return Err(Error::new(ErrorKind::Setup, format!("{}: {what}", path.display())));
+        }
+        Ok(ladder)
+    }
+
+    fn rung(
+        &mut self,
+        isolation: IsolationRung,
+        name: &'static str,
+        parts: Option<u64>,
+        says: String,
+    ) {
+        self.rungs.push(Rung { isolation, name, parts, says });
+    }
+
+    fn file(&mut self, path: &Path) -> io::Result<()> {
+        // Of two headers one will do.
+        let mut first = Vec::new();
+        File::open(path)?.take(8192).read_to_end(&mut first)?;
+        if is_image(&first) {
+            let says =
+                "a model image: channels, dies or shares of dies for each (`larder vssd create`)";
+            self.rung(IsolationRung::Channels, "raw model", None, says.to_owned());
+        } else {
+            self.plain();
+        }
+        Ok(())
+    }
+
+    fn plain(&mut self) {
+        let says = "ranges of addresses, and a fair share of the time; dies and garbage collection are shared";
+        self.rung(IsolationRung::Partition, "plain drive", None, says.to_owned());
+    }
+
+    fn block_device(
+        &mut self,
+        class: &Path,
+        real: &Path,
+        roots: &Roots,
+        open: Opener<'_>,
+    ) -> Result<(), Error> {
+        let whole = match class.join("partition").exists() {
+            true => fs::canonicalize(class).ok().and_then(|it| it.parent().map(Path::to_owned)),
+            false => None,
+        };
+        let must_be_in_order = self.zones(&whole.unwrap_or_else(|| class.to_owned()).join("queue"));
+        if let Ok(node) = Node::find(real, roots) {
+            self.namespace(&node, roots, open);
+        }
+        if !must_be_in_order {
+            self.plain();
+        }
+        Ok(())
+    }
+
+    /// Whether all that is written there must be in order.
+    fn zones(&mut self, queue: &Path) -> bool {
+        let model = fs::read_to_string(queue.join("zoned")).unwrap_or_default();
+        let model = model.trim();
+        if model.is_empty() || model == "none" {
+            return false;
+        }
+        let number = |name: &str| -> Option<u64> {
+            fs::read_to_string(queue.join(name)).ok()?.trim().parse().ok()
+        };
+        let zones = number("nr_zones");
+        let bytes = number("chunk_sectors").unwrap_or(0) * SECTOR_BYTES;
+        // 0 is no limit.
+        let limit = |name, what| match number(name) {
+            Some(0) | None => format!("no limit of {what} ones"),
+            Some(most) => format!("{most} {what} at a time"),
+        };
+        let (open, active) = (limit("max_open_zones", "open"), limit("max_active_zones", "active"));
+        let says = format!(
+            "zones of {bytes} bytes as blocks, {model}; {open}, {active}; which dies a zone has, the drive does not say"
+        );
+        self.rung(IsolationRung::Unknown, "zoned block device", zones, says);
+        model == "host-managed"
+    }
+
+    fn controller(&mut self, real: &Path, roots: &Roots, open: Opener<'_>) -> Result<(), Error> {
+        let node = roots.dev.join(real.file_name().unwrap_or_default());
+        let of_it = |it: &Node| it.controller_paths.contains(&node);
+        let Some(first) = Node::all(roots).into_iter().find(of_it) else {
+            let context = format!("{}: it has no namespace; make one", self.path.display());
+            return Err(Error::new(ErrorKind::Setup, context));
+        };
+        let class = roots.sys.join("class/block").join(&first.namespace);
+        self.block_device(&class, &roots.dev.join(&first.namespace), roots, open)
+    }
+
+    fn namespace(&mut self, node: &Node, roots: &Roots, open: Opener<'_>) {
+        let block = roots.dev.join(&node.namespace);
+        let path = node.generic_path.as_deref().unwrap_or(&block);
+        let survey = match open(path) {
+            Ok(drive) => Survey::read(drive.as_ref(), node.nsid),
+            Err(error) => {
+                let denied = error.kind() == io::ErrorKind::PermissionDenied;
+                let why = format!("{}: {error}", path.display());
+                Survey::without_node(&Silence { why, denied })
+            }
+        };
+        self.reclaim_groups(&survey);
+        // A partition is one tenant's already; namespaces are offered by the whole.
+        if node.kind != NodeKind::Partition {
+            self.namespaces(node, &survey, roots);
+        }
+    }
+
+    fn reclaim_groups(&mut self, survey: &Survey) {
+        let configuration = match (survey.enabled(), survey.configuration()) {
+            (Ok(false), Ok(it)) if it.groups > 1 => {
+                let note = format!("FDP is disabled; enabled, it has {} reclaim groups", it.groups);
+                return self.notes.push(note);
+            }
+            (Ok(false), _) => return,
+            (Err(silence), _) | (_, Err(silence)) => {
+                return self.notes.push(format!("whether there are reclaim groups: {silence}"));
+            }
+            (Ok(true), Ok(configuration)) => configuration,
+        };
+        let ids = survey
+            .handles
+            .iter()
+            .flatten()
+            .filter_map(|handle| PlacementId::decode(handle.placement_id, configuration.rgif));
+        let reached = ids.map(|id| id.group).collect::<BTreeSet<u16>>().len() as u64;
+        if reached < 2 {
+            let note = "FDP is enabled, with one reclaim group here: its handles keep lifetimes apart, not tenants";
+            return self.notes.push(note.to_owned());
+        }
+        let isolation = survey.isolation().unwrap_or(Isolation::InitiallyIsolated);
+        let says = format!(
+            "of {} bytes a unit, {isolation} by handle; units are not shared between groups; which dies a group has, \
+             the drive does not say",
+            configuration.unit_bytes
+        );
+        self.rung(IsolationRung::ReclaimGroups, "reclaim groups", Some(reached), says);
+    }
+
+    fn namespaces(&mut self, node: &Node, survey: &Survey, roots: &Roots) {
+        let beside = |it: &&Node| {
+            it.controller_paths.iter().any(|path| node.controller_paths.contains(path))
+        };
+        let all = Node::all(roots);
+        let count = all.iter().filter(beside).count() as u64;
+        let more = survey.controller.as_ref().is_ok_and(|facts| facts.manages_namespaces);
+        if count < 2 && !more {
+            return;
+        }
+        let more = if more { "can" } else { "cannot" };
+        let says = format!(
+            "sizes of their own; the drive {more} make others; dies and garbage collection are shared as far as it says"
+        );
+        self.rung(IsolationRung::Namespace, "namespaces", Some(count), says);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nvme::ModelDrive;
+
+    fn no_drive(_: &Path) -> io::Result<Box<dyn Commands>> {
+        Err(io::Error::from(io::ErrorKind::PermissionDenied))
+    }
+
+    /// A sysfs with a disk, and what its queue says.
+    fn disk(folder: &Path, name: &str, queue: &[(&str, &str)]) -> Roots {
+        let roots = Roots { sys: folder.join("sys"), dev: folder.join("dev") };
+        let class = roots.sys.join("class/block").join(name);
+        fs::create_dir_all(class.join("queue")).unwrap();
+        fs::create_dir_all(&roots.dev).unwrap();
+        for (key, value) in queue {
+            fs::write(class.join("queue").join(key), format!("{value}\n")).unwrap();
+        }
+        fs::write(roots.dev.join(name), "").unwrap();
+        roots
+    }
+
+    /// Adds what makes a disk a namespace.
+    fn namespace(roots: &Roots, name: &str, nsid: u32) {
+        let class = roots.sys.join("class/block").join(name);
+        let controller = roots.sys.join("class/nvme/nvme0");
+        fs::create_dir_all(&controller).unwrap();
+        fs::create_dir_all(class.join("device")).unwrap();
+        fs::create_dir_all(class.join("device/nvme0")).unwrap();
+        fs::write(class.join("nsid"), format!("{nsid}\n")).unwrap();
+        fs::write(class.join("size"), "8000\n").unwrap();
+        fs::write(class.join("queue/logical_block_size"), "4096\n").unwrap();
+        fs::write(roots.dev.join("nvme0"), "").unwrap();
+    }
+
+    fn names(ladder: &Ladder) -> Vec<(&str, IsolationRung)> {
+        ladder.rungs.iter().map(|rung| (rung.name, rung.isolation)).collect()
+    }
+
+    #[test]
+    fn files_are_images_or_plain() {
+        let folder = tempfile::tempdir().unwrap();
+        let roots = disk(folder.path(), "vda", &[("zoned", "none")]);
+        let look = |path: &Path| Ladder::look(path, &roots, &no_drive);
+        let file = folder.path().join("file");
+        fs::write(&file, vec![0; 9000]).unwrap();
+        let plain = [("plain drive", IsolationRung::Partition)];
+        assert_eq!(names(&look(&file).unwrap()), plain);
+        assert_eq!(names(&look(&roots.dev.join("vda")).unwrap()), plain);
+        // The second header is enough.
+        let mut image = vec![0; 9000];
+        image[4096..4104].copy_from_slice(b"LARDERVI");
+        fs::write(&file, image).unwrap();
+        assert_eq!(names(&look(&file).unwrap()), [("raw model", IsolationRung::Channels)]);
+        let refused = look(folder.path()).unwrap_err();
+        assert!(refused.to_string().contains("name one"), "{refused}");
+        assert!(look(&folder.path().join("nothing")).is_err());
+    }
+
+    #[test]
+    fn zones_are_blocks_of_unknown_isolation() {
+        let folder = tempfile::tempdir().unwrap();
+        let limits = [("nr_zones", "32"), ("chunk_sectors", "8192"), ("max_open_zones", "8")];
+        let of = |model| {
+            let mut queue = limits.to_vec();
+            queue.push(("zoned", model));
+            let roots = disk(folder.path(), "sda", &queue);
+            Ladder::look(&roots.dev.join("sda"), &roots, &no_drive).unwrap()
+        };
+        let managed = of("host-managed");
+        assert_eq!(names(&managed), [("zoned block device", IsolationRung::Unknown)]);
+        let Rung { parts, says, .. } = &managed.rungs[0];
+        assert_eq!(*parts, Some(32));
+        assert!(says.contains("4194304 bytes") && says.contains("8 open at a time"), "{says}");
+        assert!(says.contains("no limit of active ones"), "{says}");
+        assert_eq!(of("host-aware").rungs.len(), 2, "such a one takes writes anywhere, too");
+    }
+
+    #[test]
+    fn a_drive_without_groups_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let roots = disk(folder.path(), "nvme0n1", &[]);
+        let (drive, nsid) = ModelDrive::with_handles(&[0, 1]);
+        namespace(&roots, "nvme0n1", nsid);
+        let drive = std::cell::RefCell::new(Some(drive));
+        let open = |_: &Path| {
+            let drive = drive.borrow_mut().take().ok_or(io::ErrorKind::NotFound)?;
+            Ok(Box::new(drive) as Box<dyn Commands>)
+        };
+        let ladder = Ladder::look(&roots.dev.join("nvme0n1"), &roots, &open).unwrap();
+        let last = ladder.rungs.last().map(|rung| rung.name);
+        assert_eq!(last, Some("plain drive"));
+        assert!(ladder.rungs.iter().all(|rung| rung.isolation != IsolationRung::ReclaimGroups));
+        assert!(ladder.notes[0].contains("one reclaim group"), "{:?}", ladder.notes);
+    }
+
+    #[test]
+    fn what_may_not_be_asked_is_a_note() {
+        let folder = tempfile::tempdir().unwrap();
+        let roots = disk(folder.path(), "nvme0n1", &[]);
+        namespace(&roots, "nvme0n1", 1);
+        let ladder = Ladder::look(&roots.dev.join("nvme0n1"), &roots, &no_drive).unwrap();
+        assert_eq!(names(&ladder), [("plain drive", IsolationRung::Partition)]);
+        assert!(ladder.notes[0].contains("whether there are reclaim groups"), "{:?}", ladder.notes);
+    }
+}

@@ -1,0 +1,122 @@
+//! A zoned block device of Linux.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+use super::{Zone, ZoneLimits, ZonedDevice, ioctl};
+use crate::claim::Extent;
+use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::error::{Error, ErrorKind};
+use crate::file::{DirectIo, FileDevice, FileOptions, sys};
+use crate::io::{CheckedIo, IoFuture};
+
+/// A zoned block device, such as a zoned namespace (`/dev/nvme0n1`).
+#[derive(Debug)]
+pub struct ZonedFile {
+    device: FileDevice,
+    /// For its zones; the device has it for itself.
+    zones: File,
+    limits: ZoneLimits,
+}
+
+/// Whether the node at `path` is a zoned block device.
+///
+/// # Errors
+/// Those of the operating system, of opening it.
+pub fn is_zoned(path: impl AsRef<Path>) -> io::Result<bool> {
+    let file = File::open(path)?;
+    Ok(model(&file).is_some())
+}
+
+/// `host-managed` or `host-aware`.
+fn model(file: &File) -> Option<String> {
+    let queue = sys::queue_below(file)
+        .filter(|_| file.metadata().is_ok_and(|metadata| sys::is_block(&metadata)))?;
+    let said = std::fs::read_to_string(queue.join("zoned")).ok()?;
+    let said = said.trim();
+    (said != "none").then(|| said.to_owned())
+}
+
+impl ZonedFile {
+    /// Opens it, past the page cache, which knows no order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if it is no zoned block device, or cannot be opened; [`ErrorKind::InUse`] if another
+    /// cache has it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let setup =
+            |what: String| Error::new(ErrorKind::Setup, format!("{}: {what}", path.display()));
+        let zones = File::options().read(true).write(true).open(path);
+        let zones = zones.map_err(|cause| setup(cause.to_string()))?;
+        if model(&zones).is_none() {
+            let what =
+                "it is no zoned block device (/sys/block/…/queue/zoned says so); open it as a file";
+            return Err(setup(what.to_owned()));
+        }
+        let options = FileOptions { direct: DirectIo::Required, ..FileOptions::default() };
+        let device = FileDevice::open(path, &options)?;
+        let limits = limits(&zones);
+        Ok(Self { device, zones, limits })
+    }
+
+    fn failed(&self, what: &str, zone: &Zone, cause: &io::Error) -> Error {
+        let name = &self.device.info().name;
+        Error::new(ErrorKind::Io, format!("{name}: {what} of the zone at {}: {cause}", zone.start))
+    }
+}
+
+/// 0 is no limit.
+fn limits(zones: &File) -> ZoneLimits {
+    let queue = sys::queue_below(zones);
+    let said = |name: &str| {
+        let text = std::fs::read_to_string(queue.as_deref()?.join(name)).ok()?;
+        text.trim().parse().ok().filter(|&most: &u32| most > 0)
+    };
+    ZoneLimits { open: said("max_open_zones"), active: said("max_active_zones") }
+}
+
+impl Device for ZonedFile {
+    fn info(&self) -> &DeviceInfo {
+        self.device.info()
+    }
+
+    fn start(&self, io: CheckedIo) -> IoFuture {
+        self.device.start(io)
+    }
+
+    fn stats(&self) -> DeviceStats {
+        self.device.stats()
+    }
+
+    fn boot(&self) -> Option<u64> {
+        self.device.boot()
+    }
+
+    fn stored_at(&self, range: Range<u64>) -> Vec<Extent> {
+        self.device.stored_at(range)
+    }
+}
+
+impl ZonedDevice for ZonedFile {
+    fn limits(&self) -> ZoneLimits {
+        self.limits
+    }
+
+    fn report(&self) -> Result<Vec<Zone>, Error> {
+        ioctl::report(&self.zones).map_err(|cause| {
+            let name = &self.device.info().name;
+            Error::new(ErrorKind::Io, format!("{name}: report of its zones: {cause}"))
+        })
+    }
+
+    fn reset(&self, zone: &Zone) -> Result<(), Error> {
+        ioctl::reset(&self.zones, zone).map_err(|cause| self.failed("reset", zone, &cause))
+    }
+
+    fn finish(&self, zone: &Zone) -> Result<(), Error> {
+        ioctl::finish(&self.zones, zone).map_err(|cause| self.failed("finish", zone, &cause))
+    }
+}

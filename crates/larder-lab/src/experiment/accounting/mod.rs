@@ -1,0 +1,236 @@
+//! What a cache costs on blocks of a virtual SSD: pages that are programmed for it, memory and time of the map.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `moves` | pages that are appended, moved and programmed |
+//! | `map` | memory and time of the map of blocks |
+
+mod map;
+mod moves;
+
+use std::sync::Arc;
+
+use larder_ssd::vssd::Isolation;
+
+use super::judge::{Checks, NEXT_TO_NONE};
+use super::rig::{self, DRIFT, DRIVE_WRITES, LOC_WRAPS};
+use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::Error;
+use crate::replay::shared::{self, SharedRun, Tenant};
+use crate::replay::vssd::VssdDrive;
+use crate::replay::{EngineOptions, Monitor, ReplayOptions};
+
+const FLASH: Parameter = Parameter {
+    name: "flash_mib",
+    default: "64",
+    help: "capacity of the managed drive in MiB, 8 to 65536; the vSSD has as much flash, over-provisioning included",
+};
+const APPENDS: Parameter = Parameter {
+    name: "appends",
+    default: "100000",
+    help: "appends of the tenants whose pages are counted, 1000 to 100000000",
+};
+const MAP_GIB: Parameter = Parameter {
+    name: "map_gib",
+    default: "16",
+    help: "GiB that are appended to see what the map takes of a core, 1 to 4096",
+};
+const SCALE: Parameter = Parameter {
+    name: "scale",
+    default: "1",
+    help: "part of a terabyte whose map is measured, as its divisor, 1 to 400",
+};
+
+const VSSD: Parameter = Parameter {
+    name: "vssd",
+    default: "channel",
+    help: "what the vSSD of the cache shares: channel, die, software or none",
+};
+
+pub(super) static VSSD_ACCOUNTING: Experiment = Experiment {
+    name: "vssd-accounting",
+    title: "what is programmed for a cache on blocks of a virtual SSD, and what their map takes",
+    reproduces: "FlashBlox (FAST'17), sections 3 and 4: write amplification, processor time and memory of a vSSD",
+    criterion: "pages programmed are those appended and those moved, exactly; a cache of large objects on blocks has \
+                DLWA 1 to 1.05, its random area included; the map takes at most 8 MB for each TB of 2 MiB blocks",
+    parameters: &[rig::REQUESTS_OF_WRITERS, FLASH, VSSD, APPENDS, MAP_GIB, SCALE],
+    metrics: &[
+        (
+            "dlwa.*",
+            "DLWA of a cache on a managed drive without (off) and with placement (on) and on blocks (raw): of large \
+             objects alone (loc), the same with a log of deaths (loc_safe), with 4 % of buckets (both)",
+        ),
+        (
+            "capacity_mib.*",
+            "what the cache has of the same flash, by drive, of large objects alone",
+        ),
+        (
+            "random_share.*",
+            "share of the cache's bytes that go to the random area of its blocks, by cache",
+        ),
+        (
+            "cleaned_share.*",
+            "pages that cleaning of the random area copied by those that the cache wrote",
+        ),
+        (
+            "pages.*",
+            "pages of tenants beside swaps and levelling: asked for, appended, moved, programmed",
+        ),
+        ("swaps", "swaps of channels meanwhile"),
+        (
+            "unaccounted",
+            "pages that were programmed and neither appended nor moved, or the other way round",
+        ),
+        (
+            "map_mb_per_tb",
+            "MB of map for each TB of blocks of 2 MiB, whose tenants have a die each",
+        ),
+        ("map_ns.*", "nanoseconds of this machine's core for 4 KiB: map of blocks, map of pages"),
+        ("core_share", "share of a core that the map of blocks takes at 1 GB/s"),
+        DRIVE_WRITES,
+        LOC_WRAPS,
+        DRIFT,
+    ],
+    paper: &[
+        PaperValue {
+            metric: "map_mb_per_tb",
+            value: 8.0,
+            source: "section 3: 8 MB of map for each TB",
+        },
+        PaperValue {
+            metric: "core_share",
+            value: 0.06,
+            source: "section 4: at most 6 % more processor time than the driver as it was, which is not the same",
+        },
+    ],
+    needs: &["unaccounted", "dlwa.raw.loc", "dlwa.raw.loc_safe", "pages.moved"],
+    measure,
+    judge,
+};
+
+/// By how much DLWA can be below 1: ends of blocks that are no whole stripe are not on flash yet.
+const TAILS: f64 = 0.001;
+
+/// What the array refused.
+#[allow(clippy::needless_pass_by_value)] // for map_err
+fn failed(error: larder_ssd::Error) -> Error {
+    Error::run(error.to_string())
+}
+
+/// Caches: their names in metrics, percent of buckets, and whether deaths are logged.
+const CACHES: [(&str, f64, bool); 3] =
+    [("loc", 0.0, false), ("loc_safe", 0.0, true), ("both", 4.0, false)];
+
+fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
+    let mut metrics = Metrics::new();
+    let isolation = match settings.text(VSSD.name) {
+        "channel" => Isolation::Channel,
+        "die" => Isolation::Die,
+        "software" => Isolation::Software { weight: 1 },
+        "none" => Isolation::None,
+        other => {
+            let complaint = "must be channel, die, software or none";
+            return Err(settings.refuse(VSSD.name, other, complaint));
+        }
+    };
+    note_pages(&mut metrics, settings, seed)?;
+    let whole = rig::options("meta-kv-write-only", settings, seed)?;
+    for (cache, soc_percent, tombstones) in CACHES {
+        let options = ReplayOptions { soc_percent, ..whole.clone() };
+        let engines = EngineOptions { tombstones, ..EngineOptions::default() };
+        for (drive, placement) in [("off", false), ("on", true)] {
+            let run = rig::alone_with(&options, engines, placement, monitor)?;
+            note_run(&mut metrics, drive, cache, &run);
+        }
+        on_blocks(&mut metrics, cache, &options, engines, (isolation, monitor))?;
+    }
+    #[allow(clippy::cast_precision_loss)]
+    let managed_mib = whole.flash_bytes as f64 / f64::from(1 << 20);
+    metrics.insert("capacity_mib.managed".to_owned(), managed_mib);
+    Ok(metrics)
+}
+
+fn note_run(metrics: &mut Metrics, drive: &str, cache: &str, run: &SharedRun) {
+    let point = format!("{drive}.{cache}");
+    metrics.insert(format!("dlwa.{point}"), run.drive.dlwa);
+    rig::note_steadiness(metrics, &point, run);
+    metrics.remove(&format!("soc_share.{point}"));
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn on_blocks(
+    metrics: &mut Metrics,
+    cache: &str,
+    options: &ReplayOptions,
+    engines: EngineOptions,
+    (isolation, monitor): (Isolation, &Monitor),
+) -> Result<(), Error> {
+    let drive = VssdDrive::in_memory(options, engines, isolation)?;
+    let engines = drive.engines(engines);
+    let tenant = Tenant { engines, ..Tenant::new(options.clone(), drive.device()) };
+    let run = shared::play(&drive, &[tenant], false, &mut |_| Ok(()), monitor)?;
+    note_run(metrics, "raw", cache, &run);
+    let (counts, written) = (drive.counts(), drive.device().stats().host_written_bytes as f64);
+    metrics.insert(format!("random_share.{cache}"), counts.page_bytes as f64 / written);
+    metrics.insert(format!("cleaned_share.{cache}"), counts.moved_bytes as f64 / written);
+    if cache == CACHES[0].0 {
+        let capacity_bytes = Arc::clone(&drive.device()).info().capacity_bytes;
+        metrics.insert("capacity_mib.raw".to_owned(), capacity_bytes as f64 / f64::from(1 << 20));
+    }
+    Ok(())
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn note_pages(metrics: &mut Metrics, settings: &Settings, seed: u64) -> Result<(), Error> {
+    let appends = settings.within(APPENDS.name, 1000..=100_000_000)?;
+    let pages = moves::count(appends, seed)?;
+    let (appended, moved) = (pages.counted.appended_pages, pages.counted.migrated_pages);
+    let rows = [
+        ("pages.asked", pages.asked),
+        ("pages.appended", appended),
+        ("pages.moved", moved),
+        ("pages.programmed", pages.programmed),
+        ("swaps", pages.swaps),
+        (
+            "unaccounted",
+            pages.programmed.abs_diff(appended + moved) + pages.asked.abs_diff(appended),
+        ),
+    ];
+    metrics.extend(rows.map(|(name, pages)| (name.to_owned(), pages as f64)));
+    let map_mb = map::mb_per_tb(settings.within(SCALE.name, 1..=400)?)?;
+    let time = map::time(settings.within(MAP_GIB.name, 1..=4096)?)?;
+    metrics.insert("map_mb_per_tb".to_owned(), map_mb);
+    metrics.insert("map_ns.blocks".to_owned(), time.blocks_ns);
+    metrics.insert("map_ns.pages".to_owned(), time.pages_ns);
+    metrics.insert("core_share".to_owned(), time.blocks_ns / 4096.0);
+    Ok(())
+}
+
+fn judge(summary: &Summary) -> Judgement {
+    let dlwa = |name: &str| summary.get(&format!("dlwa.{name}"));
+    let (loc, safe) = (dlwa("raw.loc"), dlwa("raw.loc_safe"));
+    let (map_mb, lost) = (summary.max("map_mb_per_tb"), summary.max("unaccounted"));
+    let mean = |name: &str| summary.mean(name);
+    Checks::default()
+        .exact(
+            lost == 0.0,
+            format!("{:.0} pages programmed and {lost:.0} not accounted for", mean("pages.programmed")),
+        )
+        .exact(mean("pages.moved") > 0.0, format!("{:.0} were moved", mean("pages.moved")))
+        .exact(
+            loc.min >= 1.0 - TAILS && loc.max <= *NEXT_TO_NONE.end(),
+            format!("DLWA of large objects on blocks is {:.4}", loc.mean),
+        )
+        .exact(map_mb <= 8.0, format!("the map takes {map_mb:.2} MB for each TB"))
+        .shape(loc.mean < dlwa("off.both").mean, "blocks have less than a drive that mixes")
+        .note(format!(
+            "with a log of deaths, whose pages come one at a time here, DLWA on blocks is {:.2}; with buckets {:.2}, \
+             where the managed drive has {:.2} without and {:.2} with placement: buckets belong on that",
+            safe.mean,
+            dlwa("raw.both").mean,
+            dlwa("off.both").mean,
+            dlwa("on.both").mean
+        ))
+        .note("the map's time is that of this machine; the paper's 6 % is of its driver")
+        .judge()
+}

@@ -1,0 +1,70 @@
+//! What options describe: a simulated drive, and a cache.
+
+use larder::config::Demotions;
+use larder::{Config, CrashSafety, LocConfig, SocConfig};
+use larder_device::Isolation;
+use larder_ssd::managed::{GcDestination, Geometry, ManagedConfig};
+
+use super::options::{EngineOptions, ReplayOptions};
+use crate::Error;
+
+/// The simulated drive, with that many reclaim unit handles.
+pub(super) fn drive_config(
+    options: &ReplayOptions,
+    placement: bool,
+    handles: u16,
+) -> Result<ManagedConfig, Error> {
+    let unit_bytes = options.resolved_unit_bytes();
+    let geometry =
+        Geometry::with_overprovisioning(options.flash_bytes, unit_bytes, options.op_percent)
+            .map_err(|error| no_such_drive(&error))?;
+    Ok(ManagedConfig {
+        handles,
+        fdp: placement,
+        gc_destination: match options.isolation {
+            Isolation::InitiallyIsolated => GcDestination::Shared,
+            Isolation::PersistentlyIsolated => GcDestination::PerHandle,
+        },
+        ..ManagedConfig::new(geometry)
+    })
+}
+
+pub(super) fn no_such_drive(error: &dyn std::fmt::Display) -> Error {
+    Error::usage(format!("--flash, --op, --ru describe no drive that could work: {error}"))
+}
+
+/// The configuration of the cache.
+pub(super) fn config(options: &ReplayOptions, engines: EngineOptions, placement: bool) -> Config {
+    Config {
+        dram_bytes: options.dram_bytes,
+        dram_policy: options.dram_policy,
+        utilization_percent: options.utilization_percent,
+        soc: SocConfig {
+            percent: Some(options.soc_percent),
+            log_percent: options.soc_log_percent,
+            log_threshold: SocConfig::default().log_threshold,
+            max_object_bytes: options.soc_max_object_bytes,
+            dynamic_placement: engines.dynamic_placement,
+        },
+        loc: LocConfig {
+            region_bytes: engines.region_bytes,
+            write_bytes: options.region_write_bytes(),
+            eviction: options.region_eviction,
+            reinsertion: options.reinsertion,
+            ttl_classes: options.ttl_classes.clone(),
+            ru_aware_eviction: engines.ru_aware_eviction,
+            eager_index_objects: LocConfig::default().eager_index_objects,
+        },
+        admission: options.admission,
+        placement,
+        start_empty: true,
+        // The same run each time.
+        demotions: Demotions::Callers,
+        // A replay is over when it ends, and what a log of tombstones writes is not in the papers.
+        crash_safety: if engines.tombstones { CrashSafety::Process } else { CrashSafety::Off },
+        seed: options.seed,
+        // What collides does so in each run.
+        hash_seed: Some(options.seed),
+        ..Config::default()
+    }
+}

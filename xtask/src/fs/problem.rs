@@ -1,0 +1,14 @@
+//! Why a suite did not pass.
+
+/// Why a suite did not pass.
+pub(super) enum Problem {
+    /// What it needs is not here.
+    Missing(String),
+    Failed(String),
+}
+
+impl From<String> for Problem {
+    fn from(what: String) -> Self {
+        Self::Failed(what)
+    }
+}
