@@ -155,6 +155,26 @@ fn a_mount_in_use_is_left_alone_once() {
     succeeded(&running.ended(), &[]);
 }
 
+/// Whoever unmounts it may mount something else there at once, while the process still writes what it has.
+#[test]
+fn what_is_mounted_there_next_is_left_alone() {
+    let Some(place) = place() else { return };
+    let mut running = Running::start(&place, "");
+    let dir = running.dir.clone();
+    fs::write(dir.join("much"), vec![7; 8 << 20]).unwrap();
+    umount(&dir);
+    let next = Command::new("mount").args(["-t", "tmpfs", "next"]).arg(&dir).status().unwrap();
+    if !next.success() {
+        eprintln!("skipped: this user may not mount a tmpfs");
+        return;
+    }
+    succeeded(&running.ended(), &["unmounted and durable"]);
+    let mounts = fs::read_to_string("/proc/mounts").unwrap();
+    let name = format!("next {} tmpfs", dir.canonicalize().unwrap().display());
+    assert!(mounts.contains(&name), "it was unmounted with the one before");
+    umount(&dir);
+}
+
 #[test]
 fn what_cannot_be_mounted_says_why() {
     let Some(place) = place() else { return };
