@@ -53,6 +53,8 @@ enum Held {
     Begun(IoFuture, Completer),
     /// Has ended; its owner is told when it is let go.
     Result(IoResult, Completer),
+    /// Happens elsewhere when it is let go.
+    Elsewhere(Box<dyn FnOnce() -> IoResult + Send>, Completer),
 }
 
 impl StagedDevice {
@@ -94,11 +96,30 @@ impl StagedDevice {
     /// A request to somebody else, for whoever fetches what the cache misses: it takes its time as
     /// the device's own do.
     pub(super) fn elsewhere(&self) -> IoFuture {
+        self.hold_as(|completer| Held::Result(Ok(IoBuffer::empty()), completer))
+    }
+
+    /// A request to something else, which happens when it ends.
+    pub(super) fn hold(&self, request: impl FnOnce() -> IoResult + Send + 'static) -> IoFuture {
+        self.hold_as(|completer| Held::Elsewhere(Box::new(request), completer))
+    }
+
+    /// The same of one that was begun, and may have happened.
+    pub(super) fn hold_begun(&self, request: IoFuture) -> IoFuture {
+        self.hold_as(|completer| Held::Begun(request, completer))
+    }
+
+    fn hold_as(&self, held: impl FnOnce(Completer) -> Held) -> IoFuture {
         let mut stage = self.lock();
         let due = stage.due();
         let (future, completer) = IoFuture::pending();
-        stage.held.insert(due, Held::Result(Ok(IoBuffer::empty()), completer));
+        stage.held.insert(due, held(completer));
         future
+    }
+
+    /// Yes or no, by chance.
+    pub(super) fn draws(&self) -> bool {
+        self.lock().rng.bool()
     }
 
     /// When the next request ends.
@@ -113,6 +134,7 @@ impl StagedDevice {
             Held::Request(io, completer) => completer.complete(self.inner.start(io).wait()),
             Held::Begun(request, completer) => completer.complete(request.wait()),
             Held::Result(result, completer) => completer.complete(result),
+            Held::Elsewhere(request, completer) => completer.complete(request()),
         }
     }
 
@@ -121,12 +143,12 @@ impl StagedDevice {
     pub(super) fn cut(&self) {
         let held = std::mem::take(&mut self.lock().held);
         for held in held.into_values() {
-            if let Held::Request(io, _) = held
-                && self.lock().rng.bool()
-            {
-                // Who asked for it is no more.
-                let _unheard = self.inner.start(io).wait();
-            }
+            // Who asked for it is no more.
+            let _unheard = match held {
+                Held::Request(io, _) if self.draws() => Some(self.inner.start(io).wait()),
+                Held::Elsewhere(request, _) if self.draws() => Some(request()),
+                _ => None,
+            };
         }
         // The drive goes on.
         self.inner.release_delayed();
@@ -138,7 +160,7 @@ impl StagedDevice {
         let held = std::mem::take(&mut self.lock().held);
         let under_way = held.into_values().filter_map(|held| match held {
             Held::Request(io, _unheard) => Some(io),
-            Held::Begun(..) | Held::Result(..) => None,
+            Held::Begun(..) | Held::Result(..) | Held::Elsewhere(..) => None,
         });
         self.inner.crash_during(under_way.collect())?;
         self.inner.restart()

@@ -340,7 +340,9 @@ impl Scheduler {
         self.totals.crash_points += 1;
         if ending == Ending::PowerLoss {
             self.totals.power_losses += 1;
-            if let Err(error) = self.device.lose_power() {
+            if !self.lose_power_below()
+                && let Err(error) = self.device.lose_power()
+            {
                 self.complain(&format!("the simulated drive does not come back: {error}"));
             }
         } else {

@@ -13,6 +13,7 @@
 //! | `plan` | what a seed decides before anything runs |
 //! | `theme` | what some seeds are about |
 //! | `device` | the SSD model with faults, whose completions the scheduler releases |
+//! | `on_vssd` | blocks of a virtual SSD below that |
 //! | `on_blocks`, `process` | a device on blocks above that one, for the seeds that have it, and who opens it |
 //! | `subject` | the cache, and lies to try the oracle with |
 //! | `request` | what clients ask, and what an answer says of the key |
@@ -32,6 +33,7 @@ mod incarnation;
 mod kept;
 mod look;
 mod on_blocks;
+mod on_vssd;
 mod oracle;
 mod plan;
 mod process;

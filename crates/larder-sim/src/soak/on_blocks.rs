@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use larder_device::blocks::BlocksOptions;
-use larder_device::{BlockStore, BlocksOnDevice, Device, MemoryDevice, block_on};
+use larder_device::{BlockStore, BlocksOnDevice, Device, MemoryDevice, StoreInfo, block_on};
 
+use super::on_vssd::{BLOCK_BYTES, OnVssd};
 use super::plan::{DRIVE_BYTES, Plan, Trouble};
-use super::process::{Division, Life, Way, open};
+use super::process::{Below, Division, Life, OnBlocks, Way};
 use super::scheduler::Scheduler;
 use super::theme::Theme;
 
@@ -14,13 +15,13 @@ use super::theme::Theme;
 const APART: u64 = 0xb10c_5eed;
 /// Pages of the journal's log: few, so that it begins anew all the time.
 const LOG_PAGES: u32 = 12;
-/// Divides every region.
-const BLOCK_BYTES: u64 = 32 << 10;
+/// One in so many ends of requests moves a part of a block of a virtual SSD.
+const SWAP_STEP_ONE_IN: u32 = 8;
 
 impl Plan {
     /// Keeps its cache on blocks, with troubles that such a device has the means to notice. Drives that lie, and bits
     /// that turn, are for caches, whose records say whose they are.
-    pub(super) fn put_on_blocks(&mut self, seed: u64) {
+    pub(super) fn put_on_blocks(&mut self, seed: u64) -> OnBlocks {
         let mut rng = fastrand::Rng::with_seed(seed ^ APART);
         let unfit = matches!(
             self.trouble,
@@ -39,6 +40,9 @@ impl Plan {
         // Another layout is another device.
         self.changing = false;
         self.config.utilization_percent = 100.0;
+        if rng.u32(..3) == 0 {
+            return self.put_on_vssd();
+        }
         let region_bytes = self.config.loc.region_bytes.map_or(BLOCK_BYTES, u64::from);
         // A region is one block or several.
         let block_bytes = if rng.bool() { region_bytes } else { BLOCK_BYTES };
@@ -46,8 +50,23 @@ impl Plan {
         let drive = MemoryDevice::holding(vec![0; usize::try_from(DRIVE_BYTES).unwrap_or(0)]);
         let store = block_on(BlocksOnDevice::format(Arc::new(drive), &blocks));
         let store = store.expect("the drive is ours");
-        self.on_blocks =
-            self.config.on_blocks(store.info()).ok().map(|device| Division { blocks, device });
+        self.divide(store.info(), Below::Drive(blocks));
+        OnBlocks::default()
+    }
+
+    /// The same on a virtual SSD, on which nothing fails but power; slow it may be.
+    fn put_on_vssd(&mut self) -> OnBlocks {
+        if self.trouble != Trouble::Timeouts {
+            self.trouble = Trouble::None;
+        }
+        let vssd = OnVssd::new(DRIVE_BYTES);
+        self.divide(&vssd.info().expect("nothing is wrong with it"), Below::Vssd);
+        OnBlocks { vssd: self.on_blocks.map(|_| vssd), ..OnBlocks::default() }
+    }
+
+    fn divide(&mut self, store: &StoreInfo, below: Below) {
+        let device = self.config.on_blocks(store).ok();
+        self.on_blocks = device.map(|device| Division { below, device });
     }
 }
 
@@ -60,13 +79,13 @@ impl Scheduler {
         if let Some(life) = &self.on_blocks.life {
             return Some(Arc::clone(&life.device) as _);
         }
-        let drive = Arc::clone(&self.device);
-        let way = Way::new(drive);
-        let opening = open(division, Arc::clone(&way), self.on_blocks.is_formatted);
-        let opened = self.drive(Box::pin(opening), crash_at);
+        let way = Way::new(Arc::clone(&self.device));
+        let opening = self.on_blocks.open(division, &way);
+        let opened = self.drive(opening, crash_at);
         match opened {
             Some(Ok(device)) => {
                 self.totals.lives_on_blocks += 1;
+                self.totals.lives_on_vssds += u64::from(self.on_blocks.vssd.is_some());
                 self.on_blocks.is_formatted = true;
                 let device = Arc::new(device);
                 self.on_blocks.life = Some(Life { way, device: Arc::clone(&device) });
@@ -104,6 +123,38 @@ impl Scheduler {
         if let Some(life) = self.on_blocks.life.take() {
             life.way.close();
             self.totals.blocks_cleaned += life.device.counts().cleaned_blocks;
+        }
+    }
+
+    /// Channels below a cache on a virtual SSD change places.
+    pub(super) fn swap_below(&mut self) {
+        let Some(vssd) = &mut self.on_blocks.vssd else { return };
+        if self.rng.u32(..SWAP_STEP_ONE_IN) == 0
+            && let Err(error) = vssd.swap_step(&mut self.rng)
+        {
+            self.complain(&format!("channels that cannot change places: {error}"));
+        }
+    }
+
+    /// The array below loses power while what is under way happens, and is opened anew. Says whether there is one.
+    pub(super) fn lose_power_below(&mut self) -> bool {
+        let Some(vssd) = &self.on_blocks.vssd else { return false };
+        vssd.cut_power_soon(&mut self.rng);
+        self.device.cut();
+        let opened = vssd.power_cycle(&mut self.rng);
+        let verified = opened.map_err(|error| error.to_string()).and_then(|()| vssd.verify());
+        if let Err(complaint) = verified {
+            self.complain(&format!("virtual SSDs after a loss of power: {complaint}"));
+        }
+        true
+    }
+
+    /// Whatever is below is as it should be.
+    pub(super) fn judge_below(&mut self) {
+        let Some(vssd) = &self.on_blocks.vssd else { return };
+        self.totals.vssd_parts_moved += vssd.moved_parts;
+        if let Err(complaint) = vssd.verify() {
+            self.complain(&format!("virtual SSDs: {complaint}"));
         }
     }
 

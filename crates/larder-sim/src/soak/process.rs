@@ -1,7 +1,9 @@
 //! A process that keeps its cache on blocks of the drive: requests that it had begun may happen after its end, those
 //! that they would have led to do not. So each life of it has its own way to the drive, which is closed when it dies.
 
+use std::future::Future;
 use std::ops::Range;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,12 +14,21 @@ use larder_device::{
 };
 
 use super::device::StagedDevice;
+use super::on_vssd::OnVssd;
 
 /// How the drive is divided.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Division {
-    pub(super) blocks: BlocksOptions,
+    pub(super) below: Below,
     pub(super) device: DeviceOnBlocksOptions,
+}
+
+/// What has the blocks.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Below {
+    Drive(BlocksOptions),
+    /// A virtual SSD of an array beside the drive.
+    Vssd,
 }
 
 /// What of blocks outlives a crash, and what does not.
@@ -26,23 +37,26 @@ pub(super) struct OnBlocks {
     pub(super) life: Option<Life>,
     /// There is a device already.
     pub(super) is_formatted: bool,
+    /// For the seeds whose blocks are those of a vSSD.
+    pub(super) vssd: Option<OnVssd>,
 }
 
 /// A process that has not ended.
 pub(super) struct Life {
-    pub(super) way: Arc<Way>,
+    pub(super) way: Way,
     pub(super) device: Arc<DeviceOnBlocks>,
 }
 
 /// A process's way to the drive.
+#[derive(Clone)]
 pub(super) struct Way {
     drive: Arc<StagedDevice>,
-    closed: AtomicBool,
+    closed: Arc<AtomicBool>,
 }
 
 impl Way {
-    pub(super) fn new(drive: Arc<StagedDevice>) -> Arc<Self> {
-        Arc::new(Self { drive, closed: AtomicBool::new(false) })
+    pub(super) fn new(drive: Arc<StagedDevice>) -> Self {
+        Self { drive, closed: Arc::default() }
     }
 
     /// The process dies.
@@ -76,16 +90,41 @@ impl Device for Way {
     }
 }
 
-/// The device above the blocks above `way`.
-pub(super) async fn open(
-    division: Division,
-    way: Arc<Way>,
+/// Blocks that are there already or not, and the device above them.
+pub(super) type Opening = Pin<Box<dyn Future<Output = Result<DeviceOnBlocks, Error>>>>;
+
+impl OnBlocks {
+    /// The device above the blocks that `way` leads to.
+    pub(super) fn open(&self, division: Division, way: &Way) -> Opening {
+        let is_formatted = self.is_formatted;
+        let options = division.device;
+        match (division.below, &self.vssd) {
+            (Below::Drive(blocks), _) => {
+                let way = Arc::new(way.clone());
+                Box::pin(async move {
+                    let store: Arc<dyn BlockStore> = match is_formatted {
+                        true => Arc::new(BlocksOnDevice::open(way).await?),
+                        false => Arc::new(BlocksOnDevice::format(way, &blocks).await?),
+                    };
+                    above(store, options, is_formatted).await
+                })
+            }
+            (Below::Vssd, vssd) => {
+                let vssd = vssd.as_ref().expect("it was made with the plan");
+                let store = vssd.store(&way.drive, &way.closed);
+                Box::pin(async move { above(Arc::new(store?), options, is_formatted).await })
+            }
+        }
+    }
+}
+
+async fn above(
+    store: Arc<dyn BlockStore>,
+    options: DeviceOnBlocksOptions,
     is_formatted: bool,
 ) -> Result<DeviceOnBlocks, Error> {
-    if is_formatted {
-        let store: Arc<dyn BlockStore> = Arc::new(BlocksOnDevice::open(way).await?);
-        return DeviceOnBlocks::open(store, &division.device).await;
+    match is_formatted {
+        true => DeviceOnBlocks::open(store, &options).await,
+        false => DeviceOnBlocks::format(store, &options).await,
     }
-    let store = Arc::new(BlocksOnDevice::format(way, &division.blocks).await?);
-    DeviceOnBlocks::format(store, &division.device).await
 }

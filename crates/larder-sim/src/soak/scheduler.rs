@@ -112,9 +112,10 @@ impl Scheduler {
         let mut rng = fastrand::Rng::with_seed(seed);
         let theme = (about == About::Power).then_some(Theme::Power);
         let mut plan = Plan::of(&mut rng, theme);
-        if about == About::Blocks {
-            plan.put_on_blocks(seed);
-        }
+        let on_blocks = match about {
+            About::Blocks => plan.put_on_blocks(seed),
+            About::Anything | About::Power => OnBlocks::default(),
+        };
         let now = Duration::from_secs(FIRST_SECOND);
         let device = super::incarnation::fresh_device(&plan, &mut rng);
         let keys = plan.keys as usize;
@@ -129,7 +130,7 @@ impl Scheduler {
             back_ns: 0,
             judged_ns: Rc::new(Cell::new(FIRST_SECOND * 1_000_000_000)),
             device,
-            on_blocks: OnBlocks::default(),
+            on_blocks,
             log: Rc::new(RefCell::new(log)),
             // The last ones are for who brings back what a crash has left, and who sends demotions.
             executor: Tasks::new(plan.clients + 2),
@@ -162,6 +163,10 @@ impl Scheduler {
             }
         }
         self.judge();
+        self.judge_below();
+        // What is held holds the drive, through whoever on it waits for that: neither would ever go.
+        self.cut_off_process();
+        self.device.cut();
         if self.bug == InjectedBug::None {
             let audit = self.device.faults().inner().with_ssd(|ssd| ssd.audit());
             if let Err(complaint) = audit {
@@ -239,6 +244,7 @@ impl Scheduler {
         let Some(due_ns) = self.device.next_due_ns() else { return false };
         self.set_now(due_ns);
         self.device.release_next();
+        self.swap_below();
         true
     }
 

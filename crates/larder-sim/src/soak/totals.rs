@@ -55,6 +55,10 @@ totals! {
     lives_with_sender: "lives with a task that sends demotions",
     /// Times that blocks on the drive were opened, with a cache on them.
     lives_on_blocks: "openings of blocks below the cache",
+    /// Those of them that are of a virtual SSD.
+    lives_on_vssds: "  of a virtual SSD",
+    /// Parts of blocks that moved while its channel changed places with others.
+    vssd_parts_moved: "  moved there with their channel",
     /// Blocks of pages that were cleaned there.
     blocks_cleaned: "  blocks cleaned",
     /// Openings that failed on a device with faults.
