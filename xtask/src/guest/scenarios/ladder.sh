@@ -6,9 +6,9 @@
 #: binary larder-cli:larder
 #: check exit(offers) = 0
 #: check says(offers, "reclaim groups")
-#: check says(offers, "isolation reclaim groups        2")
+#: check says(offers, "isolation reclaim groups         2")
 #: check says(offers, "initially isolated by handle")
-#: check says(offers, "isolation namespace             2")
+#: check says(offers, "isolation namespace              2")
 #: check says(offers, "plain drive")
 #: check same(offers, controller)
 

@@ -4,7 +4,7 @@
 #: namespace size=256M block=4096 zoned=8M+10+12
 #: binary larder-cli:larder
 #: example larder-cli:zones
-#: check says(offers, "zones as blocks")
+#: check says(offers, "zones of 8388608 bytes as blocks, host-managed")
 #: check exit(first) = 0
 #: check exit(second) = 0
 #: check exit(third) = 0
