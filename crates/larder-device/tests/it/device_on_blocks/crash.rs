@@ -380,6 +380,41 @@ fn on_blocks_that_take_no_more_after_it_what_was_acknowledged_is_there() {
     all_lives(points() / 3, |seed| on_cut(seed, Cut::Torn));
 }
 
+/// Slots that are one to whoever writes them begin anew: whenever that is cut short, the rest of the old content is not
+/// there without its start, nor the start without all of it.
+#[test]
+fn what_is_given_up_together_goes_from_its_start() {
+    const TOGETHER: usize = 4;
+    let options = DeviceOnBlocksOptions {
+        capacity_bytes: OPTIONS.capacity_bytes - BLOCK_BYTES,
+        slots_together: 4,
+        ..OPTIONS
+    };
+    let mut cut_between = 0;
+    for seed in 0..400 {
+        let mut below = OnCut(Arc::new(CutBlocks::new(20, Cut::Whole, seed)));
+        let device = below.finish(DeviceOnBlocks::format(below.store(), &options)).unwrap();
+        let whole = usize::try_from(BLOCK_BYTES).unwrap();
+        for slot in 0..TOGETHER as u64 {
+            below.finish(write(&device, slot_offset(slot), &vec![1; whole])).unwrap();
+        }
+        below.0.lose_power_after(1 + seed % 8);
+        let again = write(&device, slot_offset(0), &[2; PAGE]);
+        let _ = below.finish(again);
+        drop(device);
+        below.restart(&mut fastrand::Rng::with_seed(seed));
+        let device = below.finish(DeviceOnBlocks::open(below.store(), &options)).unwrap();
+        let first = |slot: usize| {
+            let read = below.finish(read(&device, slot_offset(slot as u64), PAGE)).unwrap();
+            read.as_slice()[0]
+        };
+        let found: Vec<u8> = (0..TOGETHER).map(first).collect();
+        assert!(found[0] != 1 || found == [1; TOGETHER], "seed {seed}: {found:?}");
+        cut_between += u32::from(found[0] == 0 && found[1..].contains(&1));
+    }
+    assert!(cut_between > 20, "{cut_between} were cut between");
+}
+
 /// Whatever is left of the old device, the new one is not half of it.
 #[test]
 fn a_formatting_that_was_cut_short_is_begun_again() {

@@ -1,7 +1,7 @@
 //! Slots: what is written in order, each in a block of its own. The map is the tags of the blocks.
 //!
 //! ```text
-//!   a write at the start     frees the block, and those of the slots that belong together with it and are not its
+//!   a write at the start     frees the block, then those of the slots that belong together with it if it is their
 //!                            first; allocates another, appends
 //!   … where the last ended   appends
 //!   … behind it              appends zeros first
@@ -32,7 +32,7 @@ use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
 use crate::io::{Completer, IoFailure, IoFuture, IoResult};
 use crate::steps;
-use queue::{Active, Change, Request};
+use queue::{Active, Change, GivenUp, Request};
 
 /// Zeros that are appended at a time.
 const PADDING_BYTES: u64 = 1 << 20;
@@ -104,7 +104,7 @@ impl Slots {
         let begins = at == 0 && slot.is_multiple_of(together);
         // Before what the host may send to them next.
         let others = if begins { slot + 1..slot + together } else { 0..0 };
-        let given_up = others.map(|slot| self.free(slot)).collect();
+        let given_up = others.map(|slot| self.give_up_behind(slot)).collect();
         self.submit(slot, Change::Write { at, buffer, stream, given_up })
     }
 
@@ -115,7 +115,12 @@ impl Slots {
 
     /// Gives up what is in the slot.
     pub(super) fn free(self: &Arc<Self>, slot: u32) -> IoFuture {
-        self.submit(slot, Change::Free)
+        self.submit(slot, Change::Free { behind: None })
+    }
+
+    fn give_up_behind(self: &Arc<Self>, slot: u32) -> GivenUp {
+        let (behind, go) = IoFuture::pending();
+        GivenUp { go, gone: self.submit(slot, Change::Free { behind: Some(behind) }) }
     }
 
     fn submit(self: &Arc<Self>, slot: u32, change: Change) -> IoFuture {
@@ -232,10 +237,12 @@ impl Slots {
     ) {
         let Request { change, completer } = request;
         match change {
-            Change::Free | Change::Zeros { at: 0 } => {
-                let freed = self.give_up(slot, block).await;
-                completer
-                    .complete(freed.map(|()| IoBuffer::empty()).map_err(IoFailure::without_buffer));
+            Change::Free { behind: Some(behind) } => match behind.await {
+                Ok(_) => completer.complete(self.given_up(slot, block).await),
+                Err(failure) => completer.complete(Err(failure)),
+            },
+            Change::Free { behind: None } | Change::Zeros { at: 0 } => {
+                completer.complete(self.given_up(slot, block).await);
             }
             Change::Zeros { at } if at >= end => completer.complete(Ok(IoBuffer::empty())),
             Change::Zeros { at } => {
@@ -246,15 +253,11 @@ impl Slots {
                 self.repeat(slot, (block, end), (at, buffer), completer).await;
             }
             Change::Write { at, buffer, stream, given_up } => {
-                if let Err(error) = all(given_up).await {
-                    completer.complete(Err(IoFailure { error, buffer }));
-                    return;
-                }
                 let begun = match block {
                     Some(block) if at > 0 => {
                         self.usable(slot, (block, end), stream).await.map(|block| (block, end))
                     }
-                    old => self.begin(slot, old, stream).await.map(|block| (block, 0)),
+                    old => self.begin(slot, (old, given_up), stream).await.map(|block| (block, 0)),
                 };
                 match begun {
                     Ok((block, end)) => {
@@ -269,19 +272,36 @@ impl Slots {
         }
     }
 
-    /// Gives the slot a block that is empty.
+    /// Gives the slot a block that is empty. What was in it goes first, and then what is given up with it: if power is
+    /// lost in between, the start of it all is gone, and nobody takes the rest for whole.
     async fn begin(
         &self,
         slot: u32,
-        old: Option<BlockId>,
+        (old, others): (Option<BlockId>, Vec<GivenUp>),
         stream: Stream,
     ) -> Result<BlockId, Error> {
-        self.give_up(slot, old).await?;
+        let first = self.give_up(slot, old).await;
+        let mut under_way = Vec::with_capacity(others.len());
+        for GivenUp { go, gone } in others {
+            let ended = first.as_ref().map(|()| IoBuffer::empty()).map_err(|error| {
+                let context = format!("given up behind slot {slot}: {error}");
+                IoFailure::without_buffer(Error::new(error.kind(), context))
+            });
+            go.complete(ended);
+            under_way.push(gone);
+        }
+        all(under_way).await?;
+        first?;
         let block = self.store.alloc(stream, Purpose::Slot(slot).tag()).await;
         let block = block.map_err(|error| self.error(slot, "write", &error))?;
         let state = &mut *self.lock();
         state.blocks[slot as usize] = Some(block);
         Ok(block)
+    }
+
+    async fn given_up(&self, slot: u32, block: Option<BlockId>) -> IoResult {
+        let gone = self.give_up(slot, block).await;
+        gone.map(|()| IoBuffer::empty()).map_err(IoFailure::without_buffer)
     }
 
     async fn give_up(&self, slot: u32, block: Option<BlockId>) -> Result<(), Error> {

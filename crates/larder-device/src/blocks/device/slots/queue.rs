@@ -33,19 +33,28 @@ pub(super) enum Change {
         at: u64,
         buffer: IoBuffer,
         stream: Stream,
-        /// Ends first: slots that are given up with what was in this one.
-        given_up: Vec<IoFuture>,
+        /// Slots that are given up with what was in this one, and before this goes on.
+        given_up: Vec<GivenUp>,
     },
     /// Zeros from there on.
     Zeros { at: u64 },
-    /// All of it is given up.
-    Free,
+    /// All of it is given up, as soon as this has ended.
+    Free { behind: Option<IoFuture> },
+}
+
+/// A slot that is given up behind another one.
+#[derive(Debug)]
+pub(super) struct GivenUp {
+    /// To be told when that is gone.
+    pub(super) go: Completer,
+    /// Ends when this one is.
+    pub(super) gone: IoFuture,
 }
 
 impl Change {
     /// Whether it may change which block the slot has.
     pub(super) fn replaces(&self) -> bool {
-        matches!(self, Self::Write { at: 0, .. } | Self::Zeros { .. } | Self::Free)
+        matches!(self, Self::Write { at: 0, .. } | Self::Zeros { .. } | Self::Free { .. })
     }
 }
 
