@@ -1,10 +1,10 @@
 //! The store below, in pages of the file system.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use larder_device::{BlockId, BlockState, BlockStore, IoBuffer, IoFuture, Stream};
 
-use crate::address::{Address, Pointer};
+use crate::address::{Address, BLOCK_NUMBERS, Pointer};
 use crate::error::{Error, Result};
 use crate::formats::tag::Use;
 use crate::geometry::{Geometry, size};
@@ -17,12 +17,24 @@ const READ_BYTES_MAX: u64 = 1 << 20;
 pub(crate) struct Flash {
     store: Arc<dyn BlockStore>,
     pub(crate) geometry: Geometry,
+    /// What all numbers of the store begin with, above those that an address holds: of the blocks of a virtual SSD, its
+    /// number. Known from the first block on; here numbers are without it.
+    base: Arc<OnceLock<u64>>,
 }
 
 impl Flash {
     pub(crate) fn new(store: Arc<dyn BlockStore>) -> Result<Self> {
         let geometry = Geometry::of(store.info())?;
-        Ok(Self { store, geometry })
+        Ok(Self { store, geometry, base: Arc::default() })
+    }
+
+    fn without_base(&self, block: BlockId) -> BlockId {
+        let base = self.base.get_or_init(|| block.number() & !(BLOCK_NUMBERS - 1));
+        BlockId::new(block.number().wrapping_sub(*base))
+    }
+
+    fn with_base(&self, block: u64) -> BlockId {
+        BlockId::new(block.wrapping_add(self.base.get().copied().unwrap_or(0)))
     }
 
     fn page_bytes(&self) -> u64 {
@@ -30,7 +42,8 @@ impl Flash {
     }
 
     pub(crate) fn list(&self) -> Vec<BlockState> {
-        self.store.list()
+        let known = self.store.list().into_iter();
+        known.map(|state| BlockState { block: self.without_base(state.block), ..state }).collect()
     }
 
     /// Whole pages that can be read of a block.
@@ -46,7 +59,7 @@ impl Flash {
         while offset < end {
             let length = READ_BYTES_MAX.min(end - offset);
             let buffer = IoBuffer::zeroed(size(length));
-            let read = self.store.read(at.block(), offset, buffer).wait();
+            let read = self.store.read(self.with_base(at.block().number()), offset, buffer).wait();
             let read = read.map_err(|failure| {
                 Error::below(format!("reading {pages} pages from {at:?}"), failure.error)
             })?;
@@ -69,18 +82,20 @@ impl Flash {
     pub(crate) fn alloc(&self, what_for: Use) -> Result<u64> {
         let stream = Stream::new(what_for.stream(self.store.info().streams));
         let block = self.store.alloc(stream, what_for.tag()).wait();
-        block.map(BlockId::number).map_err(|error| Error::below("allocating a block", error))
+        block
+            .map(|block| self.without_base(block).number())
+            .map_err(|error| Error::below("allocating a block", error))
     }
 
     /// Starts to write pages to a block, from `page` on.
     pub(crate) fn append(&self, block: u64, page: u32, bytes: &[u8]) -> IoFuture {
         let mut buffer = IoBuffer::zeroed(bytes.len());
         buffer.copy_in(0, bytes);
-        self.store.append(BlockId::new(block), u64::from(page) * self.page_bytes(), buffer)
+        self.store.append(self.with_base(block), u64::from(page) * self.page_bytes(), buffer)
     }
 
     pub(crate) fn free(&self, block: u64) -> Result<()> {
-        let freed = self.store.free(BlockId::new(block)).wait();
+        let freed = self.store.free(self.with_base(block)).wait();
         let context = || format!("freeing block {block}");
         freed.map(drop).map_err(|failure| Error::below(context(), failure.error))
     }

@@ -12,4 +12,5 @@ mod image;
 mod model;
 mod power;
 mod shadow;
+mod timed;
 mod visit;
