@@ -10,6 +10,7 @@ mod errors_of_options;
 mod errors_of_places;
 mod errors_of_traces;
 mod exact_counts;
+mod file_system_in_time;
 mod full_disk;
 mod interrupt;
 mod json_page;

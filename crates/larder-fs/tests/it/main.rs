@@ -12,5 +12,4 @@ mod image;
 mod model;
 mod power;
 mod shadow;
-mod timed;
 mod visit;

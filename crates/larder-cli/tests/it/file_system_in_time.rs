@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use larder_device::blocks::TimedBlocks;
-use larder_fs::{FileSystem, Options, ROOT};
+use larder_fs::{FileSystem, Options, Owner, ROOT};
 use larder_ssd::raw::{RawConfig, RawSsd};
 use larder_ssd::timed::{DriveTiming, NandTiming, open_channel};
 use larder_ssd::vssd::timed::{SharePolicy, TimedVssds};
 use larder_ssd::vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId, Vssds};
 
-use super::basics::owner;
+const OWNER: Owner = Owner { uid: 1, gid: 2, permissions: 0o644 };
 
 /// Two vSSDs of two channels.
 fn clients(isolation: Isolation, units: u32) -> Vec<TimedBlocks> {
@@ -30,7 +30,7 @@ fn work(store: TimedBlocks, with: u8) -> u64 {
     let store = Arc::new(store);
     let fs = FileSystem::format(store.clone(), false, Options::default()).unwrap();
     for number in 0..8_u8 {
-        let file = fs.create(ROOT, &[b'a' + number], owner()).unwrap().ino;
+        let file = fs.create(ROOT, &[b'a' + number], OWNER).unwrap().ino;
         fs.write(file, 0, &vec![with ^ number; 100_000]).unwrap();
         fs.fsync(file).unwrap();
     }
