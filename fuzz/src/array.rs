@@ -138,7 +138,6 @@ pub fn used_image() -> Vec<u8> {
 pub struct Sections {
     /// Headers, catalogues, records of blocks, entries of the protected buffer.
     pub copies: [[Range<usize>; 2]; 4],
-    blocks: usize,
 }
 
 /// Where they are in `image`, which must be whole.
@@ -157,7 +156,7 @@ pub fn sections(image: &[u8]) -> Sections {
         let (copies, length) = places.next().expect("there are four");
         copies.map(|at| range(at, length))
     });
-    Sections { copies, blocks }
+    Sections { copies }
 }
 
 /// `image` with marks and checksums put right, but for those of the catalogue.
@@ -177,6 +176,5 @@ pub fn sealed(mut image: Vec<u8>, sections: &Sections) -> Vec<u8> {
             }
         }
     }
-    debug_assert!(sections.blocks > 0);
     image
 }

@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind};
 use crate::nvme::node::Roots;
 use crate::nvme::{Commands, Node, NodeKind, Silence, Survey};
 use crate::placement::Isolation;
+use crate::zones::{ZoneLimits, queue};
 
 const SECTOR_BYTES: u64 = 512;
 
@@ -126,22 +127,15 @@ impl Ladder {
 
     /// Whether all that is written there must be in order.
     fn zones(&mut self, queue: &Path) -> bool {
-        let model = fs::read_to_string(queue.join("zoned")).unwrap_or_default();
-        let model = model.trim();
-        if model.is_empty() || model == "none" {
-            return false;
-        }
-        let number = |name: &str| -> Option<u64> {
-            fs::read_to_string(queue.join(name)).ok()?.trim().parse().ok()
-        };
-        let zones = number("nr_zones");
-        let bytes = number("chunk_sectors").unwrap_or(0) * SECTOR_BYTES;
-        // 0 is no limit.
-        let limit = |name, what| match number(name) {
-            Some(0) | None => format!("no limit of {what} ones"),
+        let Some(model) = queue::model(queue) else { return false };
+        let zones = queue::number(queue, "nr_zones");
+        let bytes = queue::number(queue, "chunk_sectors").unwrap_or(0) * SECTOR_BYTES;
+        let limit = |most, what| match most {
+            None => format!("no limit of {what} ones"),
             Some(most) => format!("{most} {what} at a time"),
         };
-        let (open, active) = (limit("max_open_zones", "open"), limit("max_active_zones", "active"));
+        let ZoneLimits { open, active } = queue::limits(queue);
+        let (open, active) = (limit(open, "open"), limit(active, "active"));
         let says = format!(
             "zones of {bytes} bytes as blocks, {model}; {open}, {active}; which dies a zone has, the drive does not say"
         );

@@ -239,6 +239,14 @@ impl Ledger {
         self.lock().blocks.get(&block.number()).is_some_and(|entry| entry.phase != Phase::Freeing)
     }
 
+    /// What an append ends with that is behind one that failed, or whose block was freed meanwhile.
+    #[cold]
+    pub fn takes_no_more(block: BlockId, at: u64, buffer: IoBuffer) -> IoFailure {
+        let context =
+            format!("append at {at} of block {block}: one before it failed, or it was freed");
+        IoFailure { error: Error::new(ErrorKind::NotOpen, context), buffer }
+    }
+
     /// What a read ends with whose block was freed meanwhile.
     pub fn gone(block: BlockId, buffer: IoBuffer) -> IoFailure {
         let context = format!("read of block {block}: it was freed meanwhile");

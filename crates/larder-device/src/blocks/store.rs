@@ -45,10 +45,8 @@ pub trait BlockStore: Send + Sync {
     /// [`OutOfRange`](crate::ErrorKind::OutOfRange) for a stream that the store does not have; what the storage below
     /// reports.
     fn alloc(&self, stream: Stream, tag: u64) -> AllocFuture {
-        match self.ledger().admit_alloc(self.info(), stream, tag) {
-            Ok((block, io)) => AllocFuture::under_way(block, self.start(io)),
-            Err(error) => AllocFuture::refused(error),
-        }
+        let admitted = self.ledger().admit_alloc(self.info(), stream, tag);
+        AllocFuture::begin(admitted, |_, io| self.start(io))
     }
 
     /// Writes all of `buffer` at `at`, which must be the end of what was submitted to the block.
@@ -140,6 +138,17 @@ impl AllocFuture {
     /// One that ends as `future` does, with this block.
     pub fn under_way(block: BlockId, future: IoFuture) -> Self {
         Self(Alloc::UnderWay(block, future))
+    }
+
+    /// Starts one that the ledger has admitted.
+    pub fn begin(
+        admitted: Result<(BlockId, CheckedBlockIo), Error>,
+        start: impl FnOnce(BlockId, CheckedBlockIo) -> IoFuture,
+    ) -> Self {
+        match admitted {
+            Ok((block, io)) => Self::under_way(block, start(block, io)),
+            Err(error) => Self::refused(error),
+        }
     }
 
     /// One that has failed.

@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use super::{Zone, ZoneLimits, ZonedDevice, ioctl};
+use super::{Zone, ZoneLimits, ZonedDevice, ioctl, queue};
 use crate::claim::Extent;
 use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
@@ -21,24 +21,6 @@ pub struct ZonedFile {
     limits: ZoneLimits,
 }
 
-/// Whether the node at `path` is a zoned block device.
-///
-/// # Errors
-/// Those of the operating system, of opening it.
-pub fn is_zoned(path: impl AsRef<Path>) -> io::Result<bool> {
-    let file = File::open(path)?;
-    Ok(model(&file).is_some())
-}
-
-/// `host-managed` or `host-aware`.
-fn model(file: &File) -> Option<String> {
-    let queue = sys::queue_below(file)
-        .filter(|_| file.metadata().is_ok_and(|metadata| sys::is_block(&metadata)))?;
-    let said = std::fs::read_to_string(queue.join("zoned")).ok()?;
-    let said = said.trim();
-    (said != "none").then(|| said.to_owned())
-}
-
 impl ZonedFile {
     /// Opens it, past the page cache, which knows no order.
     ///
@@ -51,31 +33,22 @@ impl ZonedFile {
             |what: String| Error::new(ErrorKind::Setup, format!("{}: {what}", path.display()));
         let zones = File::options().read(true).write(true).open(path);
         let zones = zones.map_err(|cause| setup(cause.to_string()))?;
-        if model(&zones).is_none() {
+        let is_block = zones.metadata().is_ok_and(|metadata| sys::is_block(&metadata));
+        let queue = sys::queue_below(&zones).filter(|_| is_block);
+        let Some(queue) = queue.filter(|queue| queue::model(queue).is_some()) else {
             let what =
                 "it is no zoned block device (/sys/block/…/queue/zoned says so); open it as a file";
             return Err(setup(what.to_owned()));
-        }
+        };
         let options = FileOptions { direct: DirectIo::Required, ..FileOptions::default() };
         let device = FileDevice::open(path, &options)?;
-        let limits = limits(&zones);
-        Ok(Self { device, zones, limits })
+        Ok(Self { device, zones, limits: queue::limits(&queue) })
     }
 
     fn failed(&self, what: &str, zone: &Zone, cause: &io::Error) -> Error {
         let name = &self.device.info().name;
         Error::new(ErrorKind::Io, format!("{name}: {what} of the zone at {}: {cause}", zone.start))
     }
-}
-
-/// 0 is no limit.
-fn limits(zones: &File) -> ZoneLimits {
-    let queue = sys::queue_below(zones);
-    let said = |name: &str| {
-        let text = std::fs::read_to_string(queue.as_deref()?.join(name)).ok()?;
-        text.trim().parse().ok().filter(|&most: &u32| most > 0)
-    };
-    ZoneLimits { open: said("max_open_zones"), active: said("max_active_zones") }
 }
 
 impl Device for ZonedFile {

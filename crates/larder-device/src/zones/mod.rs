@@ -8,16 +8,18 @@
 //! |---|---|
 //! | `file` | a zoned block device of Linux |
 //! | `ioctl` | its zones, through the kernel's ioctls |
+//! | `queue` | what sysfs says of zones |
 
 #[cfg(target_os = "linux")]
 mod file;
 #[cfg(target_os = "linux")]
 mod ioctl;
+pub(crate) mod queue;
 
 use crate::device::Device;
 use crate::error::Error;
 #[cfg(target_os = "linux")]
-pub use file::{ZonedFile, is_zoned};
+pub use file::ZonedFile;
 
 /// What a zone is good for now (Zoned Namespace Command Set 1.1, section 2.1.1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -110,7 +110,7 @@ impl VssdBlocks {
             }
             Some(known) if !known.closed => {}
             _ => {
-                return IoFuture::ready(Err(IoFailure { error: takes_no_more(block, at), buffer }));
+                return IoFuture::ready(Err(Ledger::takes_no_more(block, at, buffer)));
             }
         }
         let mut ended = Ended::new();
@@ -169,12 +169,6 @@ impl VssdBlocks {
     }
 }
 
-#[cold]
-fn takes_no_more(block: BlockId, at: u64) -> Error {
-    let context = format!("append at {at} of block {block}: one before it failed, or it was freed");
-    Error::new(ErrorKind::NotOpen, context)
-}
-
 /// Appends of `block` that wait for one that does not come.
 fn fail_early(state: &mut State, block: BlockId, ended: &mut Ended) {
     let block = logical(block);
@@ -182,8 +176,8 @@ fn fail_early(state: &mut State, block: BlockId, ended: &mut Ended) {
         state.early.range((block, 0)..=(block, u64::MAX)).map(|(key, _)| *key).collect();
     for key in waiting {
         let Some((buffer, completer)) = state.early.remove(&key) else { continue };
-        let error = takes_no_more(BlockId::new(block.number()), key.1);
-        ended.push((completer, Err(IoFailure { error, buffer })));
+        let failure = Ledger::takes_no_more(BlockId::new(block.number()), key.1, buffer);
+        ended.push((completer, Err(failure)));
     }
 }
 
@@ -250,13 +244,9 @@ impl BlockStore for VssdBlocks {
             Ok(array) => array.next_block(self.id).map_or(0, |next| next.number()),
             Err(error) => return AllocFuture::refused(error),
         };
-        match self.ledger.admit_alloc_from(&self.info, stream, tag, BlockId::new(next)) {
-            Ok((block, io)) => {
-                drop(io);
-                AllocFuture::under_way(block, self.make(&mut state, block, tag))
-            }
-            Err(error) => AllocFuture::refused(error),
-        }
+        let next = BlockId::new(next);
+        let admitted = self.ledger.admit_alloc_from(&self.info, stream, tag, next);
+        AllocFuture::begin(admitted, |block, _| self.make(&mut state, block, tag))
     }
 }
 

@@ -292,13 +292,9 @@ impl BlockStore for TimedBlocks {
     fn alloc(&self, stream: Stream, tag: u64) -> AllocFuture {
         let mut state = self.state();
         let next = state.timed.array().next_block(self.vssd).map_or(0, |next| next.number());
-        match self.ledger.admit_alloc_from(&self.info, stream, tag, BlockId::new(next)) {
-            Ok((block, io)) => {
-                drop(io);
-                AllocFuture::under_way(block, self.make(&mut state, block, tag))
-            }
-            Err(error) => AllocFuture::refused(error),
-        }
+        let next = BlockId::new(next);
+        let admitted = self.ledger.admit_alloc_from(&self.info, stream, tag, next);
+        AllocFuture::begin(admitted, |block, _| self.make(&mut state, block, tag))
     }
 }
 

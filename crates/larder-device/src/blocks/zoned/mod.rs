@@ -77,12 +77,18 @@ struct State {
 
 /// What is done one after the other.
 enum Pending {
-    /// Makes a block, and before that closes another one early.
-    Alloc { block: BlockId, tag: u64, closing: Option<BlockId>, completer: Completer },
+    Alloc {
+        block: BlockId,
+        tag: u64,
+        completer: Completer,
+    },
     /// Its zone must not stay active.
     Close(BlockId),
     /// Nothing is under way to it any more.
-    Free { block: BlockId, completer: Completer },
+    Free {
+        block: BlockId,
+        completer: Completer,
+    },
 }
 
 impl std::fmt::Debug for Core {
@@ -181,15 +187,24 @@ impl Core {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes a block that nobody has written to since it was found, if too many are open for another one.
-    fn closed_for_room(&self) -> Option<BlockId> {
-        let most = self.info.open_blocks_max? as usize;
-        if self.ledger.open_blocks(&self.info) < most {
-            return None;
+    /// Closes a block that nobody has written to since it was found, if too many are open for another one. Its zone is
+    /// finished before that gets one.
+    fn close_for_room(&self) {
+        let most = self.info.open_blocks_max.map(|most| most as usize);
+        if most.is_none_or(|most| self.ledger.open_blocks(&self.info) < most) {
+            return;
         }
-        let block = BlockId::new(self.lock().stale.pop_first()?);
-        self.ledger.closed(block);
-        Some(block)
+        let mut state = self.lock();
+        let Some(block) = state.stale.pop_first() else { return };
+        state.unfinished.insert(block);
+        drop(state);
+        self.ledger.closed(BlockId::new(block));
+    }
+
+    fn alloc(self: &Arc<Self>, block: BlockId, tag: u64) -> IoFuture {
+        let (future, completer) = IoFuture::pending();
+        self.push([Pending::Alloc { block, tag, completer }]);
+        future
     }
 
     fn append(self: &Arc<Self>, block: BlockId, at: u64, buffer: IoBuffer) -> IoFuture {
@@ -199,7 +214,7 @@ impl Core {
         let zoned = state.blocks.get_mut(&block.number()).filter(|zoned| !zoned.failed);
         let Some(zoned) = zoned else {
             drop(state);
-            return IoFuture::ready(Err(IoFailure { error: takes_no_more(block, at), buffer }));
+            return IoFuture::ready(Err(Ledger::takes_no_more(block, at, buffer)));
         };
         let begins = zoned.append(at, buffer, completer);
         drop(state);
@@ -294,8 +309,7 @@ impl Core {
                 let error = failure.error.within(&format!("append at {at} of block {block}"));
                 completer.complete(Err(IoFailure { error, buffer: failure.buffer }));
                 for (at, buffer, completer) in waiting {
-                    let error = takes_no_more(block, at);
-                    completer.complete(Err(IoFailure { error, buffer }));
+                    completer.complete(Err(Ledger::takes_no_more(block, at, buffer)));
                 }
                 self.push([Pending::Close(block)]);
             }
@@ -341,8 +355,8 @@ impl Core {
                 pending
             };
             match pending {
-                Pending::Alloc { block, tag, closing, completer } => {
-                    let made = self.make(&mut log, (block, tag), closing).await;
+                Pending::Alloc { block, tag, completer } => {
+                    let made = self.make(&mut log, block, tag).await;
                     self.ledger.allocated(block, made.is_ok());
                     let made = made
                         .map(|()| IoBuffer::empty())
@@ -359,13 +373,7 @@ impl Core {
         }
     }
 
-    async fn make(
-        &self,
-        log: &mut Log,
-        (block, tag): (BlockId, u64),
-        closing: Option<BlockId>,
-    ) -> Result<(), Error> {
-        self.lock().unfinished.extend(closing.map(BlockId::number));
+    async fn make(&self, log: &mut Log, block: BlockId, tag: u64) -> Result<(), Error> {
         self.finish_ended(log).await?;
         if !log.has_reserved(block.number()) {
             log.reserve(&self.device, block.number(), &self.all_closed_early()).await?;
@@ -433,12 +441,6 @@ impl Core {
     }
 }
 
-#[cold]
-fn takes_no_more(block: BlockId, at: u64) -> Error {
-    let context = format!("append at {at} of block {block}: one before it failed, or it was freed");
-    Error::new(ErrorKind::NotOpen, context)
-}
-
 impl BlockStore for ZonedBlocks {
     fn info(&self) -> &StoreInfo {
         &self.core.info
@@ -450,7 +452,7 @@ impl BlockStore for ZonedBlocks {
 
     fn start(&self, io: CheckedBlockIo) -> IoFuture {
         match io.into_inner() {
-            BlockIo::Alloc { block, tag, .. } => self.make(block, tag, None),
+            BlockIo::Alloc { block, tag, .. } => self.core.alloc(block, tag),
             BlockIo::Append { block, at, buffer } => self.core.append(block, at, buffer),
             BlockIo::Read { block, offset, buffer } => self.core.read(block, offset, buffer),
             BlockIo::Free { block } => self.core.free(block),
@@ -479,24 +481,8 @@ impl BlockStore for ZonedBlocks {
 
     /// Makes room among the open blocks before.
     fn alloc(&self, stream: Stream, tag: u64) -> AllocFuture {
-        let closing = self.core.closed_for_room();
-        match self.core.ledger.admit_alloc(&self.core.info, stream, tag) {
-            Ok((block, io)) => {
-                drop(io);
-                AllocFuture::under_way(block, self.make(block, tag, closing))
-            }
-            Err(error) => {
-                self.core.push(closing.map(Pending::Close));
-                AllocFuture::refused(error)
-            }
-        }
-    }
-}
-
-impl ZonedBlocks {
-    fn make(&self, block: BlockId, tag: u64, closing: Option<BlockId>) -> IoFuture {
-        let (future, completer) = IoFuture::pending();
-        self.core.push([Pending::Alloc { block, tag, closing, completer }]);
-        future
+        self.core.close_for_room();
+        let admitted = self.core.ledger.admit_alloc(&self.core.info, stream, tag);
+        AllocFuture::begin(admitted, |_, io| self.start(io))
     }
 }

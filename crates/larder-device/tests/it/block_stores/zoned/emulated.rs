@@ -76,6 +76,19 @@ impl EmulatedZones {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Makes a zone so. At the moment of a loss of power it happens or does not.
+    fn manage(&self, zone: &Zone, becomes: (ZoneState, u64)) -> Result<(), Error> {
+        let mut state = self.lock();
+        let had_power = state.left > 0;
+        let happens = had_power && (state.has_power() || state.rng.bool());
+        let has_power = state.left > 0;
+        if happens {
+            let zone = state.zone(zone);
+            (zone.state, zone.write_pointer) = becomes;
+        }
+        if has_power { Ok(()) } else { Err(Error::new(ErrorKind::Gone, "power was lost")) }
+    }
+
     fn checked<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let Some(violation) = state.violation.take() else { return state };
         // Whoever unwinds comes back here.
@@ -275,28 +288,11 @@ impl ZonedDevice for EmulatedZones {
     }
 
     fn reset(&self, zone: &Zone) -> Result<(), Error> {
-        let mut state = self.lock();
-        // A reset at the moment of the loss happens or does not.
-        let had_power = state.left > 0;
-        let happens = had_power && (state.has_power() || state.rng.bool());
-        let has_power = state.left > 0;
-        if happens {
-            let zone = state.zone(zone);
-            (zone.state, zone.write_pointer) = (ZoneState::Empty, zone.start);
-        }
-        if has_power { Ok(()) } else { Err(Error::new(ErrorKind::Gone, "power was lost")) }
+        self.manage(zone, (ZoneState::Empty, zone.start))
     }
 
+    /// The standard leaves the write pointer of a full zone undefined.
     fn finish(&self, zone: &Zone) -> Result<(), Error> {
-        let mut state = self.lock();
-        let had_power = state.left > 0;
-        let happens = had_power && (state.has_power() || state.rng.bool());
-        let has_power = state.left > 0;
-        if happens {
-            let zone = state.zone(zone);
-            // The standard leaves the write pointer of a full zone undefined.
-            (zone.state, zone.write_pointer) = (ZoneState::Full, u64::MAX);
-        }
-        if has_power { Ok(()) } else { Err(Error::new(ErrorKind::Gone, "power was lost")) }
+        self.manage(zone, (ZoneState::Full, u64::MAX))
     }
 }
