@@ -9,10 +9,11 @@ use larder_device::{BufferPool, IoBuffer};
 
 use crate::chunks::{Chunks, SpareChunks};
 use crate::expiry::later_expiry;
-use crate::footer::{self, FooterEntry};
+use crate::footer::{Closing, FooterEntry, NewFooter};
+use crate::form::RecordForm;
 use crate::identity::CacheId;
 use crate::in_flight::{InFlight, PIECES_IN_FLIGHT};
-use crate::record::{self, NewRecord, RECORD_ALIGN_BYTES, RecordIdentity};
+use crate::record::{self, NewRecord, RecordIdentity};
 use crate::region::{RegionId, RegionIdentity};
 use crate::{BLOCK_BYTES, narrow};
 
@@ -25,19 +26,35 @@ pub struct ActiveRegions {
     piece_bytes: usize,
     /// Bytes that may wait for their pieces to be full.
     budget_bytes: usize,
+    form: RecordForm,
+    /// See [`Closing::horizon`].
+    horizon: u64,
 }
 
 impl ActiveRegions {
     /// None yet. `piece_bytes` and `budget_bytes`: see [`LogPlace`](crate::LogPlace).
-    pub(crate) fn new(piece_bytes: usize, budget_bytes: usize) -> Self {
+    pub(crate) fn new(form: RecordForm, piece_bytes: usize, budget_bytes: usize) -> Self {
         let spare = SpareChunks::new(piece_bytes, budget_bytes.min(PIECES_IN_FLIGHT * piece_bytes));
-        Self { all: Vec::new(), spare, piece_bytes, budget_bytes }
+        Self { all: Vec::new(), spare, piece_bytes, budget_bytes, form, horizon: 0 }
     }
 
-    pub(crate) fn add(&mut self, active: ActiveRegion) {
-        assert!(self.open(active.stream).is_none(), "a stream has one open region");
-        assert!(self.get(active.identity.region).is_none(), "a region is filled once at a time");
-        self.all.push(active);
+    /// From now on the index on flash knows all records with smaller stamps; regions say so that are closed later.
+    pub fn set_horizon(&mut self, horizon: u64) {
+        debug_assert!(self.horizon <= horizon, "what is known stays known");
+        self.horizon = horizon;
+    }
+
+    /// A region is filled for a stream from now on.
+    pub(crate) fn begin(
+        &mut self,
+        cache: CacheId,
+        identity: RegionIdentity,
+        (stream, region_bytes): (usize, usize),
+    ) {
+        assert!(self.open(stream).is_none(), "a stream has one open region");
+        assert!(self.get(identity.region).is_none(), "a region is filled once at a time");
+        let lengths = (region_bytes, self.chunk_bytes());
+        self.all.push(ActiveRegion::new((cache, self.form), identity, stream, lengths));
     }
 
     /// The region that takes the records of a stream.
@@ -115,12 +132,12 @@ impl ActiveRegions {
     }
 
     /// The next bytes to write: of closed regions first, so that their memory is free soon.
-    pub(crate) fn next_piece(&mut self, pool: &BufferPool) -> Option<Piece> {
+    pub(crate) fn next_piece(&mut self, pool: &BufferPool, now_s: u32) -> Option<Piece> {
         self.keep_to_budget();
-        let piece_bytes = self.piece_bytes;
+        let (piece_bytes, closing) = (self.piece_bytes, (self.horizon, now_s));
         [true, false].into_iter().find_map(|closed| {
             let regions = self.all.iter_mut().filter(|active| active.closed == closed);
-            regions.into_iter().find_map(|active| active.next_piece(piece_bytes, pool))
+            regions.into_iter().find_map(|active| active.next_piece(piece_bytes, pool, closing))
         })
     }
 
@@ -150,16 +167,6 @@ impl ActiveRegions {
     }
 }
 
-/// What an object takes at most, with its line in the footer.
-pub fn bytes_in_region(object_bytes: usize) -> usize {
-    record::record_bytes_max(object_bytes) + footer::ENTRY_BYTES
-}
-
-/// Longest object (key and value) that fits a region of this size.
-pub fn object_bytes_max(region_bytes: usize) -> usize {
-    region_bytes.saturating_sub(record::record_bytes_max(0) + footer::footer_bytes(1))
-}
-
 /// What a region held that is Active no more.
 #[derive(Debug)]
 pub(crate) struct Filled {
@@ -186,6 +193,8 @@ pub(crate) struct Piece {
 pub struct ActiveRegion {
     /// Who fills it.
     cache: CacheId,
+    /// What its records are like.
+    form: RecordForm,
     identity: RegionIdentity,
     /// Which records it takes.
     stream: usize,
@@ -204,7 +213,7 @@ pub struct ActiveRegion {
 
 impl ActiveRegion {
     pub(crate) fn new(
-        cache: CacheId,
+        (cache, form): (CacheId, RecordForm),
         identity: RegionIdentity,
         stream: usize,
         (region_bytes, chunk_bytes): (usize, usize),
@@ -212,6 +221,7 @@ impl ActiveRegion {
         assert!(region_bytes.is_multiple_of(BLOCK_BYTES) && region_bytes > 0);
         Self {
             cache,
+            form,
             identity,
             stream,
             region_bytes,
@@ -256,7 +266,7 @@ impl ActiveRegion {
     /// Records that begin here or later are in memory.
     fn memory_from(&self) -> usize {
         let on_flash = self.in_flight.on_flash();
-        let whole = self.entries.partition_point(|entry| entry.end() <= on_flash);
+        let whole = self.entries.partition_point(|entry| self.form.end_of(entry) <= on_flash);
         self.entries.get(whole).map_or(on_flash, |entry| on_flash.min(entry.offset as usize))
     }
 
@@ -273,12 +283,12 @@ impl ActiveRegion {
 
     /// Whether there is room for an object with so many bytes of key and value.
     pub fn has_room_for(&self, object_bytes: usize) -> bool {
-        bytes_in_region(object_bytes) <= self.room()
+        self.form.bytes_in_region(object_bytes) <= self.room()
     }
 
-    /// Bytes that are left, as [`bytes_in_region`] counts them.
+    /// Bytes that are left, as [`RecordForm::bytes_in_region`] counts them.
     pub fn room(&self) -> usize {
-        let taken = self.chunks.end() + footer::footer_bytes(self.entries.len());
+        let taken = self.chunks.end() + self.form.footer_bytes(self.entries.len());
         if self.closed { 0 } else { self.region_bytes.saturating_sub(taken) }
     }
 
@@ -290,12 +300,13 @@ impl ActiveRegion {
     fn append(&mut self, new: &NewRecord<'_>, spare: &mut SpareChunks) -> FooterEntry {
         assert!(self.has_room_for(new.object_bytes()), "whoever appends has asked for room");
         let (offset, length) = self.next_place(new);
-        debug_assert!((offset as usize).is_multiple_of(RECORD_ALIGN_BYTES));
+        debug_assert!(offset.is_multiple_of(self.form.align_bytes()));
+        assert_eq!(self.form.is_stamped(), new.stamp.is_some(), "all records of a log are alike");
         let identity = self.record_at(offset);
         let chunks = &mut self.chunks;
         new.encode(identity, |part| chunks.push(part, spare));
-        let entry = FooterEntry { hash: new.hash, offset, length };
-        chunks.pad(entry.end(), spare);
+        let entry = FooterEntry { hash: new.hash, offset, length, stamp: new.stamp.unwrap_or(0) };
+        chunks.pad(self.form.end_of(&entry), spare);
         self.entries.push(entry);
         self.latest_expiry_s = later_expiry(self.latest_expiry_s, new.expiry_s);
         entry
@@ -309,22 +320,27 @@ impl ActiveRegion {
     }
 
     /// The next bytes to write. The last ones carry the footer: what a footer lists is on flash.
-    fn next_piece(&mut self, piece_bytes: usize, pool: &BufferPool) -> Option<Piece> {
+    fn next_piece(
+        &mut self,
+        piece_bytes: usize,
+        pool: &BufferPool,
+        closing: (u64, u32),
+    ) -> Option<Piece> {
         if !self.has_piece(piece_bytes) {
             return None;
         }
         let (sent, records_end) = (self.in_flight.sent(), self.chunks.end());
         if records_end.saturating_sub(sent) >= piece_bytes {
-            return Some(self.send(sent + piece_bytes, pool));
+            return Some(self.send(sent + piece_bytes, pool, closing));
         }
         match self.closed {
-            true => self.in_flight.is_empty().then(|| self.send(self.region_bytes, pool)),
-            false => Some(self.send(self.wanted, pool)),
+            true => self.in_flight.is_empty().then(|| self.send(self.region_bytes, pool, closing)),
+            false => Some(self.send(self.wanted, pool, closing)),
         }
     }
 
     /// The piece from where the last one ended up to `end`.
-    fn send(&mut self, end: usize, pool: &BufferPool) -> Piece {
+    fn send(&mut self, end: usize, pool: &BufferPool, (horizon, closed_s): (u64, u32)) -> Piece {
         let (offset, records_end) = (self.in_flight.sent(), self.chunks.end());
         assert!(end.is_multiple_of(BLOCK_BYTES) && offset < end, "pieces are whole blocks");
         let mut buffer = pool.take(end - offset);
@@ -335,8 +351,15 @@ impl ActiveRegion {
         rest.fill(0);
         if end == self.region_bytes {
             assert!(self.closed && self.in_flight.is_empty(), "a footer comes last");
-            let (used, latest) = (narrow(records_end), self.latest_expiry_s.unwrap_or(0));
-            footer::encode(rest, self.cache, self.identity, &self.entries, (used, latest));
+            let stream = u16::try_from(self.stream).expect("streams are few");
+            let footer = NewFooter {
+                identity: self.identity,
+                entries: &self.entries,
+                used_bytes: narrow(records_end),
+                latest_expiry_s: self.latest_expiry_s.unwrap_or(0),
+                closing: self.form.is_stamped().then_some(Closing { horizon, closed_s, stream }),
+            };
+            footer.encode(rest, self.cache);
         }
         self.in_flight.send(end);
         Piece { identity: self.identity, stream: self.stream, offset, buffer }
@@ -368,7 +391,7 @@ impl ActiveRegion {
             return;
         }
         let end = self.chunks.end().next_multiple_of(BLOCK_BYTES);
-        if end + footer::footer_bytes(self.entries.len()) > self.region_bytes {
+        if end + self.form.footer_bytes(self.entries.len()) > self.region_bytes {
             self.closed = true;
             return;
         }

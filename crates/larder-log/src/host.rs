@@ -7,15 +7,25 @@ use crate::record::NewRecord;
 use crate::region::{RegionId, RegionIdentity};
 
 /// The engine's index: where the newest record of a hash lies. The log holds its lock when it asks.
+///
+/// An index that knows of each entry into which filling it points may leave what points into regions that are gone to
+/// whoever comes by: then [`Entries::parts`] is 0, and what it removes is only what it finds at once.
 pub trait Entries {
-    /// Whether the newest record of `hash` lies at this place.
-    fn points_to(&self, hash: u64, region: RegionId, offset: u32) -> bool;
+    /// Whether the newest record of `hash` in regions of this stream lies at this place.
+    fn points_to(&self, stream: usize, hash: u64, region: RegionId, offset: u32) -> bool;
 
-    /// The newest record of the entry's hash lies there.
-    fn set(&mut self, region: RegionId, entry: &FooterEntry);
+    /// The newest record of the entry's hash lies there, in a filling for this stream.
+    fn set(&mut self, stream: usize, filling: RegionIdentity, entry: &FooterEntry);
 
-    /// Removes `hash` if its newest record lies at this place. Says whether it did.
-    fn remove_if_at(&mut self, hash: u64, region: RegionId, offset: u32) -> bool;
+    /// Removes `hash` if its newest record lies at this place. Says whether it did. `stream` is what fills the region,
+    /// if that is known: what an earlier opening has left may be of any.
+    fn remove_if_at(
+        &mut self,
+        stream: Option<usize>,
+        hash: u64,
+        region: RegionId,
+        offset: u32,
+    ) -> bool;
 
     /// Removes all that points into a region whose footer cannot be read. Returns how much that was.
     fn remove_region(&mut self, region: RegionId) -> u64;
@@ -125,9 +135,8 @@ pub trait Rescue: Sync {
     type Record: AsRecord + Send + Sync;
 
     /// Reads those records of a filling that have earned to stay, as long as there is `room`. Adds
-    /// them to `kept`, and returns how much room is left, as [`bytes_in_region`] counts it.
-    ///
-    /// [`bytes_in_region`]: crate::bytes_in_region
+    /// them to `kept`, and returns how much room is left, as
+    /// [`RecordForm::bytes_in_region`](crate::RecordForm::bytes_in_region) counts it.
     fn rescue(
         &self,
         filling: RegionIdentity,

@@ -14,7 +14,7 @@
 //!
 //! - [`Regions`] states and checks the life of a region.
 //! - [`ActiveRegions`] is what is being filled, in memory as far as it is not on flash.
-//! - [`record`] and [`footer`] are what lies on flash, byte by byte.
+//! - [`record`] and [`footer`] are what lies on flash, byte by byte, in one of two forms ([`RecordForm`]).
 //! - [`RegionLog`] writes, reads and reclaims. It knows where no record lies: that is the matter of an
 //!   index behind [`Entries`], which is under the same lock. What has died in a way that a crash may not
 //!   undo is the matter of a [`Host`].
@@ -29,6 +29,7 @@ mod eviction;
 mod expired;
 mod expiry;
 pub mod footer;
+mod form;
 mod host;
 mod identity;
 mod in_flight;
@@ -41,11 +42,12 @@ mod regions;
 mod unsealed;
 mod writer;
 
-pub use active::{ActiveRegion, ActiveRegions, bytes_in_region, object_bytes_max};
+pub use active::{ActiveRegion, ActiveRegions};
 pub use backoff::Backoff;
 pub use eviction::RegionEviction;
 pub use expiry::is_expired;
-pub use footer::{Footer, FooterEntry};
+pub use footer::{Closing, Footer, FooterEntry};
+pub use form::RecordForm;
 pub use host::{AsRecord, Entries, Event, Host, Kept, Rescue};
 pub use identity::{CACHE_ID_BYTES, CacheId};
 pub use in_flight::PIECES_IN_FLIGHT;

@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_device::{BufferPool, Device, Durability, PlacementHandle};
 
-use crate::active::{ActiveRegion, ActiveRegions};
+use crate::active::ActiveRegions;
 use crate::eviction::RegionEviction;
 use crate::expired::Sweep;
+use crate::form::RecordForm;
 use crate::host::{Entries, Host};
 use crate::identity::CacheId;
 use crate::in_flight::PIECES_IN_FLIGHT;
@@ -30,6 +31,8 @@ pub struct LogPlace {
     /// How many bytes of all open regions may wait until they fill a piece. Beyond that, pieces are
     /// written that are not full.
     pub budget_bytes: usize,
+    /// What records are like.
+    pub form: RecordForm,
     /// What shares a region, at least one.
     pub streams: Vec<Stream>,
     /// Which region gives way.
@@ -52,6 +55,9 @@ pub struct Stream {
     pub handle: PlacementHandle,
     /// Which segment their regions come to, below [`SEGMENTS`].
     pub segment: usize,
+    /// Whether its regions give way only to whoever gives them up by name ([`RegionLog::give_up_region`]): no other
+    /// stream can do without what is in them.
+    pub stays: bool,
 }
 
 /// A log with an index of kind `E`, run by a host of kind `H`.
@@ -87,7 +93,7 @@ impl<E> LogState<E> {
         Self {
             entries,
             regions: Regions::new(place.regions, place.first_sequence),
-            active: ActiveRegions::new(piece_bytes, budget_bytes),
+            active: ActiveRegions::new(place.form, piece_bytes, budget_bytes),
             emptying: None,
             sweep: Sweep::default(),
         }
@@ -109,10 +115,11 @@ impl<E: Entries> LogState<E> {
     /// it lies.
     ///
     /// # Panics
-    /// If that region has no room for it: see [`ActiveRegion::has_room_for`].
+    /// If that region has no room for it: see [`ActiveRegion::has_room_for`](crate::ActiveRegion::has_room_for).
     pub fn append(&mut self, stream: usize, new: &NewRecord<'_>) -> RegionId {
         let (region, entry) = self.active.append(stream, new);
-        self.entries.set(region, &entry);
+        let filling = self.filling(region);
+        self.entries.set(stream, filling, &entry);
         region
     }
 
@@ -213,9 +220,9 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     /// A region is Active now, and open for its stream.
     pub(crate) fn begin(&self, state: &mut LogState<E>, filling: RegionIdentity, stream: usize) {
         state.regions.activate(filling.region, filling.sequence);
-        state.regions.note_filling(filling.region, stream, self.host.now_s());
-        let lengths = (self.region_bytes(), state.active.chunk_bytes());
-        state.active.add(ActiveRegion::new(self.place.cache, filling, stream, lengths));
+        let stays = self.place.streams[stream].stays;
+        state.regions.note_filling(filling.region, (stream, stays), self.host.now_s());
+        state.active.begin(self.place.cache, filling, (stream, self.region_bytes()));
     }
 
     /// Forgets everything: fillings before this number are void, and so is what `entries` had. Nobody

@@ -60,21 +60,22 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     /// Its length is not known, or `wanted` is what it announces.
     async fn footer_of(&self, region: RegionId, wanted: usize) -> Option<Footer> {
         let region_bytes = self.region_bytes();
+        let whose = (self.place.cache, self.place.form);
         let end = self.offset_of(region) + region_bytes as u64;
         let mut wanted = wanted.min(region_bytes);
         loop {
             let (buffer, skip) = self.read_span(end - wanted as u64, wanted).await?;
             let tail = &buffer.as_slice()[skip..skip + wanted];
-            match footer::announced_bytes(tail, region_bytes) {
+            match footer::announced_bytes(tail, self.place.form, region_bytes) {
                 // At most once: the same trailer announces the same length.
                 Some(bytes) if bytes > wanted => wanted = bytes,
-                _ => return footer::parse(tail, self.place.cache, region, region_bytes),
+                _ => return footer::parse(tail, whose, region, region_bytes),
             }
         }
     }
 
     fn tail_bytes(&self) -> usize {
-        let guess = footer::footer_bytes(self.region_bytes() / BYTES_PER_ENTRY);
+        let guess = self.place.form.footer_bytes(self.region_bytes() / BYTES_PER_ENTRY);
         guess.next_multiple_of(BLOCK_BYTES).min(self.region_bytes())
     }
 
@@ -88,10 +89,11 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     /// The footer that this end of a region has; more is read if it is longer.
     pub async fn footer_in(&self, region: RegionId, tail: &IoBuffer) -> Option<Footer> {
         let region_bytes = self.region_bytes();
-        let announced = footer::announced_bytes(tail.as_slice(), region_bytes)?;
+        let whose = (self.place.cache, self.place.form);
+        let announced = footer::announced_bytes(tail.as_slice(), self.place.form, region_bytes)?;
         if announced > tail.len() {
             return self.footer_of(region, announced).await;
         }
-        footer::parse(tail.as_slice(), self.place.cache, region, region_bytes)
+        footer::parse(tail.as_slice(), whose, region, region_bytes)
     }
 }

@@ -2,7 +2,6 @@
 
 use larder_device::Io;
 
-use crate::active::bytes_in_region;
 use crate::footer::FooterEntry;
 use crate::host::{AsRecord, Entries, Event, Host, Kept, Rescue};
 use crate::log::{LogState, RegionLog};
@@ -119,7 +118,8 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     /// an object of this size.
     fn room_to_keep(&self, object_bytes: usize) -> usize {
         let region_bytes = self.region_bytes();
-        let wanted = bytes_in_region(object_bytes) + crate::footer::footer_bytes(0);
+        let form = self.place.form;
+        let wanted = form.bytes_in_region(object_bytes) + form.footer_bytes(0);
         (region_bytes / KEPT_PART).min(region_bytes.saturating_sub(wanted))
     }
 
@@ -132,7 +132,9 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         let mut state = self.lock();
         (0..self.place.streams.len()).filter(|&stream| !is_served(stream)).find(|&stream| {
             let here = kept.iter().filter(|kept| kept.stream == stream);
-            let bytes = here.map(|kept| bytes_in_region(kept.record.as_record().object_bytes()));
+            let form = self.place.form;
+            let bytes =
+                here.map(|kept| form.bytes_in_region(kept.record.as_record().object_bytes()));
             bytes.sum::<usize>() > state.active.open(stream).map_or(0, |active| active.room())
         })
     }
@@ -149,7 +151,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         let state = &mut *self.lock();
         let is_current = |kept: &&Kept<R>| {
             let hash = kept.record.as_record().hash;
-            state.entries.points_to(hash, kept.region, kept.offset)
+            state.entries.points_to(kept.stream, hash, kept.region, kept.offset)
         };
         let current: Vec<&Kept<R>> = kept.iter().filter(is_current).collect();
         let mut gone = Vec::new();
@@ -182,6 +184,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         gone: &mut Vec<FooterEntry>,
     ) -> u64 {
         let Reclaimed { region, listed } = reclaimed;
+        let stream = state.regions.get(*region).stream();
         state.regions.empty(*region, sequence, RegionState::Free);
         self.host.note(Event::Reclaimed);
         let entries = &mut state.entries;
@@ -191,7 +194,8 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
             return records;
         };
         let wants_removals = self.host.wants_removals();
-        let current = listed.iter().filter(|e| entries.remove_if_at(e.hash, *region, e.offset));
+        let is_current = |e: &&FooterEntry| entries.remove_if_at(stream, e.hash, *region, e.offset);
+        let current = listed.iter().filter(is_current);
         let named = current.inspect(|entry| {
             if wants_removals {
                 gone.push(**entry);

@@ -1,9 +1,9 @@
-//! One record, as it lies in a region. Little-endian. Records begin at multiples of 4 bytes; between
-//! them are zeros.
+//! One record, as it lies in a region. Little-endian. Records begin at multiples of 4 bytes, or 1 KiB if they have
+//! stamps; between them are zeros.
 //!
 //! ```text
 //!  offset  bytes  field
-//!       0      4  magic "LREC"
+//!       0      4  magic "LREC"; with a stamp "LRST"
 //!       4      2  version of the formats
 //!       6      2  key length
 //!       8      4  CRC-32C of the cache's identity (6 bytes) and of bytes 12 to the end
@@ -11,7 +11,8 @@
 //!      16      8  sequence number of the region's filling
 //!      24      4  offset of this record in its region
 //!      28      4  expiry, second of the cache's clock; 0 is never
-//!      32      4  flags, if there are any
+//!      32      8  stamp, if it has one
+//!              4  flags, if there are any
 //!              k  key
 //!              v  value
 //! ```
@@ -29,14 +30,15 @@ use crate::identity::CacheId;
 
 /// What a record begins with.
 pub const RECORD_MAGIC: [u8; 4] = *b"LREC";
-/// Records begin at multiples of this.
-pub const RECORD_ALIGN_BYTES: usize = 4;
+/// The same, of one with a stamp.
+pub const STAMPED_MAGIC: [u8; 4] = *b"LRST";
 /// Bytes of a record without flags, key and value.
 pub const RECORD_HEADER_BYTES: usize = size_of::<Header>();
 /// Marks are below this.
 pub const MARKS_END: u8 = 1 << MARKS_BITS;
 
 const FLAGS_BYTES: usize = 4;
+const STAMP_BYTES: usize = 8;
 const MARKS_BITS: u32 = 3;
 const MARKS_AT: u32 = 28;
 /// In the value's length.
@@ -92,6 +94,9 @@ pub struct NewRecord<'a> {
     pub flags: u32,
     /// What the engine marked it with, below [`MARKS_END`].
     pub marks: u8,
+    /// When it was appended, by whatever the engine counts; where records have stamps
+    /// ([`RecordForm::STAMPED`](crate::RecordForm::STAMPED)).
+    pub stamp: Option<u64>,
 }
 
 /// A valid record.
@@ -107,6 +112,8 @@ pub struct Record<'a> {
     pub flags: u32,
     /// What the engine marked it with.
     pub marks: u8,
+    /// When it was appended, by whatever the engine counts.
+    pub stamp: Option<u64>,
     has_flags: bool,
 }
 
@@ -118,20 +125,21 @@ impl<'a> Record<'a> {
 
     /// Where in the record key and value begin.
     pub fn body_at(&self) -> usize {
-        RECORD_HEADER_BYTES + if self.has_flags { FLAGS_BYTES } else { 0 }
+        record_bytes(0, self.stamp.is_some(), self.has_flags)
     }
 
-    /// Whether this is what `new` says.
+    /// Whether this is what `new` says, whenever it was appended.
     pub fn is(&self, new: &NewRecord<'_>) -> bool {
         self.body.split_at_checked(self.key_bytes) == Some((new.key, new.value))
             && (self.expiry_s, self.flags, self.marks) == (new.expiry_s, new.flags, new.marks)
     }
 }
 
-/// Most bytes that a record with so many of key and value takes in a region, up to where the next may
-/// begin.
-pub fn record_bytes_max(object_bytes: usize) -> usize {
-    (RECORD_HEADER_BYTES + FLAGS_BYTES + object_bytes).next_multiple_of(RECORD_ALIGN_BYTES)
+/// Bytes of a record with so many of key and value.
+pub(crate) fn record_bytes(object_bytes: usize, is_stamped: bool, has_flags: bool) -> usize {
+    let stamp_bytes = if is_stamped { STAMP_BYTES } else { 0 };
+    let flags_bytes = if has_flags { FLAGS_BYTES } else { 0 };
+    RECORD_HEADER_BYTES + stamp_bytes + flags_bytes + object_bytes
 }
 
 impl NewRecord<'_> {
@@ -142,8 +150,7 @@ impl NewRecord<'_> {
 
     /// Bytes of the record.
     pub fn record_bytes(&self) -> usize {
-        let flags_bytes = if self.flags == 0 { 0 } else { FLAGS_BYTES };
-        RECORD_HEADER_BYTES + flags_bytes + self.object_bytes()
+        record_bytes(self.object_bytes(), self.stamp.is_some(), self.flags != 0)
     }
 
     /// Gives the bytes of the record, one part after another, to `put`.
@@ -162,11 +169,13 @@ impl NewRecord<'_> {
         };
         let flags = self.flags.to_le_bytes();
         let flags: &[u8] = if self.flags == 0 { &[] } else { &flags };
-        let body = [flags, self.key, self.value];
+        let stamp = self.stamp.map(u64::to_le_bytes);
+        let stamp: &[u8] = stamp.as_ref().map_or(&[], |stamp| stamp);
+        let body = [stamp, flags, self.key, self.value];
         let first = identity.cache.checksum(checked.as_bytes());
         let checksum = body.iter().fold(first, |sum, part| crc32c::crc32c_append(sum, part));
         let header = Header {
-            magic: RECORD_MAGIC,
+            magic: if self.stamp.is_some() { STAMPED_MAGIC } else { RECORD_MAGIC },
             version: FORMAT_VERSION.into(),
             key_bytes: u16::try_from(self.key.len()).expect("checked where it came in").into(),
             checksum: checksum.into(),
@@ -189,17 +198,18 @@ impl NewRecord<'_> {
 pub fn parse_first(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>> {
     let (header, _) = Header::ref_from_prefix(bytes).ok()?;
     let value_bytes = header.checked.value_bytes.get();
-    let flags_bytes = if value_bytes & HAS_FLAGS == 0 { 0 } else { FLAGS_BYTES };
+    let has_flags = value_bytes & HAS_FLAGS != 0;
     let value_bytes = usize::try_from(value_bytes & LENGTH).ok()?;
     let key_bytes = usize::from(header.key_bytes.get());
-    let length = (RECORD_HEADER_BYTES + flags_bytes + key_bytes).checked_add(value_bytes)?;
+    let before_value = record_bytes(key_bytes, header.magic == STAMPED_MAGIC, has_flags);
+    let length = before_value.checked_add(value_bytes)?;
     parse(bytes.get(..length)?, identity)
 }
 
 /// Whether `bytes` begin with the header of the record of this identity. What follows is not checked.
 pub fn begins(bytes: &[u8], identity: RecordIdentity) -> bool {
     Header::ref_from_prefix(bytes).is_ok_and(|(header, _)| {
-        header.magic == RECORD_MAGIC
+        [RECORD_MAGIC, STAMPED_MAGIC].contains(&header.magic)
             && header.checked.sequence.get() == identity.sequence
             && header.checked.offset.get() == identity.offset
     })
@@ -211,6 +221,10 @@ pub fn parse(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>> {
     let checked = &header.checked;
     let value_bytes = checked.value_bytes.get();
     let has_flags = value_bytes & HAS_FLAGS != 0;
+    let (stamp, body) = match header.magic == STAMPED_MAGIC {
+        true => U64::ref_from_prefix(body).ok().map(|(stamp, body)| (Some(stamp.get()), body))?,
+        false => (None, body),
+    };
     let (flags, body) = match has_flags {
         true => U32::ref_from_prefix(body).ok().map(|(flags, body)| (flags.get(), body))?,
         false => (0, body),
@@ -219,7 +233,7 @@ pub fn parse(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>> {
     let key_bytes = usize::from(header.key_bytes.get());
     let value_bytes = usize::try_from(value_bytes & LENGTH).ok()?;
     let checked_from = RECORD_HEADER_BYTES - size_of::<Checked>();
-    let valid = header.magic == RECORD_MAGIC
+    let valid = [RECORD_MAGIC, STAMPED_MAGIC].contains(&header.magic)
         && header.version.get() == FORMAT_VERSION
         && checked.sequence.get() == identity.sequence
         && checked.offset.get() == identity.offset
@@ -227,7 +241,7 @@ pub fn parse(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>> {
         && key_bytes.checked_add(value_bytes) == Some(body.len())
         && header.checksum.get() == identity.cache.checksum(bytes.get(checked_from..)?);
     let expiry_s = checked.expiry_s.get();
-    valid.then_some(Record { body, key_bytes, expiry_s, flags, marks, has_flags })
+    valid.then_some(Record { body, key_bytes, expiry_s, flags, marks, stamp, has_flags })
 }
 
 #[cfg(test)]
@@ -239,7 +253,7 @@ mod tests {
         RecordIdentity { cache: CacheId::ZERO, sequence: 77, offset: 4000 };
 
     fn new<'a>(key: &'a [u8], value: &'a [u8]) -> NewRecord<'a> {
-        NewRecord { hash: 1, key, value, expiry_s: 9, flags: 6, marks: 0 }
+        NewRecord { hash: 1, key, value, expiry_s: 9, flags: 6, marks: 0, stamp: None }
     }
 
     #[test]
@@ -251,7 +265,34 @@ mod tests {
             assert_eq!((record.key(), record.body), (&b"key"[..], &b"keyvalue"[..]));
             assert!(record.is(&new) && begins(&bytes, IDENTITY));
             assert!(!record.is(&NewRecord { marks: marks ^ 1, ..new }));
+            let stamped = NewRecord { stamp: Some(u64::MAX), ..new };
+            let bytes = stamped.to_vec(IDENTITY);
+            let record = parse_first(&bytes, IDENTITY).unwrap();
+            assert_eq!((record.stamp, record.key()), (Some(u64::MAX), &b"key"[..]));
+            assert_eq!(
+                (bytes.get(record.body_at()..), bytes.len()),
+                (Some(record.body), stamped.record_bytes())
+            );
+            assert!(record.is(&new) && begins(&bytes, IDENTITY));
         }
+    }
+
+    /// Each byte, as docs/formats.md draws it.
+    #[test]
+    fn a_stamped_record_is_what_it_is_in_version_9() {
+        let identity = RecordIdentity {
+            cache: CacheId::from_number(0x1122_3344_5566),
+            sequence: 0x0102_0304_0506_0708,
+            offset: 4096,
+        };
+        let stamped = NewRecord { stamp: Some(0x1112_1314_1516_1718), ..new(b"key", b"value") };
+        let bytes = stamped.to_vec(identity);
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(
+            hex,
+            "4c52535409000300694c595305000080080706050403020100100000090000001817161514131211060000006b6579\
+             76616c7565"
+        );
     }
 
     #[test]
@@ -270,8 +311,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bit_flip_passes(bit in 0..(RECORD_HEADER_BYTES + FLAGS_BYTES + 8) * 8) {
-            let mut bytes = new(b"key", b"value").to_vec(IDENTITY);
+        fn no_bit_flip_passes(bit in 0..(RECORD_HEADER_BYTES + FLAGS_BYTES + 8) * 8, stamp in any::<Option<u64>>()) {
+            let mut bytes = NewRecord { stamp, ..new(b"key", b"value") }.to_vec(IDENTITY);
             if let Some(byte) = bytes.get_mut(bit / 8) {
                 *byte ^= 1 << (bit % 8);
             }

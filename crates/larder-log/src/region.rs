@@ -72,6 +72,8 @@ pub struct Region {
     pub(crate) entered: u64,
     /// Which stream fills it, or has filled it; `None` if that was before the opening, or nothing is in it.
     pub(crate) stream: Option<u16>,
+    /// Whether it gives way only by name.
+    pub(crate) stays: bool,
     /// When its filling began, a second of the host's clock; 0 if that was before the opening, or nothing is in it.
     pub(crate) begun_s: u32,
     /// When the last of its records expires, a second of the host's clock; 0 is never.
@@ -90,6 +92,7 @@ impl Region {
             segment: 0,
             entered: 0,
             stream: None,
+            stays: false,
             begun_s: 0,
             latest_expiry_s: 0,
             backoff: Backoff::default(),
@@ -109,6 +112,11 @@ impl Region {
     /// Which stream fills it, or has filled it; `None` if that was before the opening, or nothing is in it.
     pub fn stream(&self) -> Option<usize> {
         self.stream.map(usize::from)
+    }
+
+    /// When the last of its records expires, a second of the host's clock; 0 is never.
+    pub fn latest_expiry_s(&self) -> u32 {
+        self.latest_expiry_s
     }
 
     /// When its filling began, a second of the host's clock; `None` if that was before the opening, or nothing

@@ -117,7 +117,12 @@ impl Regions {
     }
 
     /// Notes of an Active region who fills it, and since when.
-    pub(crate) fn note_filling(&mut self, region: RegionId, stream: usize, now_s: u32) {
+    pub(crate) fn note_filling(
+        &mut self,
+        region: RegionId,
+        (stream, stays): (usize, bool),
+        now_s: u32,
+    ) {
         let active = self.get_mut(region);
         assert_eq!(
             active.state,
@@ -125,6 +130,14 @@ impl Regions {
             "only what is filled has somebody who fills it"
         );
         (active.stream, active.begun_s) = (u16::try_from(stream).ok(), now_s);
+        active.stays = stays;
+    }
+
+    /// Notes of a Sealed region that an earlier opening has left who has filled it.
+    pub fn note_filled(&mut self, region: RegionId, (stream, stays): (u16, bool)) {
+        let sealed = self.get_mut(region);
+        assert_eq!(sealed.state, RegionState::Sealed, "it was restored");
+        (sealed.stream, sealed.stays) = (Some(stream), stays);
     }
 
     /// Active to Sealed: it is on flash, whole. `latest_expiry_s` is 0 if something of it never expires.
@@ -241,7 +254,7 @@ impl Regions {
     }
 
     /// What to fill next: the first free region, or else the first of the `together` regions that
-    /// are reclaimed as one. `None` if all regions are retired or Active.
+    /// are reclaimed as one. `None` if all regions are retired or Active, or stay.
     ///
     /// Regions are reclaimed in groups of `together` with neighbouring numbers; a group is as old,
     /// or as long without a hit, as the youngest of its regions. With an Unknown one among them it
@@ -258,7 +271,7 @@ impl Regions {
                 (region.segment as u64, region.entered, region.sequence)
             }
         };
-        let sealed = |region: &&Region| region.state == RegionState::Sealed;
+        let sealed = |region: &&Region| region.state == RegionState::Sealed && !region.stays;
         let groups = (0..).step_by(together as usize).zip(self.all.chunks(together as usize));
         // A unit is deallocated whole: nothing of it may be on its way, or unknown.
         use RegionState::{Active, Unknown};

@@ -5,34 +5,40 @@ use larder_device::{Io, IoBuffer};
 
 use crate::BLOCK_BYTES;
 use crate::expiry::later_expiry;
-use crate::footer::{self, Footer, FooterEntry};
+use crate::footer::{Closing, Footer, FooterEntry, NewFooter};
+use crate::form::RecordForm;
 use crate::host::{Entries, Event, Host};
 use crate::identity::CacheId;
-use crate::log::RegionLog;
-use crate::record::{self, RecordIdentity};
+use crate::log::{LogPlace, RegionLog};
+use crate::record::{self, Record, RecordIdentity};
 use crate::region::RegionIdentity;
 
 impl<E: Entries, H: Host> RegionLog<E, H> {
-    /// Seals a region that was being filled: `hash_of` a key is what the footer names it by. Returns its
-    /// records, if there are any.
+    /// Seals a region that was being filled: `hash_of` a record is what the footer names it by, and `closing` says how
+    /// the region was filled, by its first record. Returns its records, if there are any.
     pub async fn seal_unsealed(
         &self,
         identity: RegionIdentity,
-        hash_of: impl Fn(&[u8]) -> u64 + Send,
+        hash_of: impl Fn(&Record<'_>) -> u64 + Send,
+        closing: impl Fn(&Record<'_>) -> Option<Closing> + Send,
     ) -> Option<Footer> {
         let region_bytes = self.region_bytes();
         let offset = self.offset_of(identity.region);
         // Most regions without a footer hold nothing: the first record tells.
         let first = Io::Read { offset, buffer: self.pool.take(BLOCK_BYTES) };
         let first = self.device.submit(first).await.ok()?;
-        let filling = Filling { cache: self.place.cache, sequence: identity.sequence, hash_of };
+        let LogPlace { cache, form, durability, .. } = self.place;
+        let filling = Filling { cache, form, sequence: identity.sequence, hash_of };
         if !record::begins(first.as_slice(), filling.record_at(0)) {
             return None;
         }
         let whole = Io::Read { offset, buffer: self.pool.take(region_bytes) };
         let whole = self.device.submit(whole).await.ok()?;
-        let (footer, used) = filling.records_in(whole.as_slice());
-        let footer_bytes = footer::footer_bytes(footer.entries.len());
+        let (mut footer, used) = filling.records_in(whole.as_slice());
+        let first = record::parse_first(whole.as_slice(), filling.record_at(0));
+        footer.closing = first.as_ref().and_then(closing);
+        debug_assert!(first.is_none() || footer.closing.is_some() == form.is_stamped());
+        let footer_bytes = form.footer_bytes(footer.entries.len());
         // Whoever filled it left room for this.
         if footer.entries.is_empty() || used + footer_bytes > region_bytes {
             return None;
@@ -40,11 +46,17 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         let from = (region_bytes - footer_bytes) / BLOCK_BYTES * BLOCK_BYTES;
         let mut tail = IoBuffer::zeroed(region_bytes - from);
         tail.as_mut_slice().copy_from_slice(&whole.as_slice()[from..]);
-        let (cache, used) = (self.place.cache, u32::try_from(used).ok()?);
-        let said = (used, footer.latest_expiry_s);
-        footer::encode(tail.as_mut_slice(), cache, identity, &footer.entries, said);
+        let new = NewFooter {
+            identity,
+            entries: &footer.entries,
+            used_bytes: u32::try_from(used).ok()?,
+            latest_expiry_s: footer.latest_expiry_s,
+            closing: footer.closing,
+        };
+        new.encode(tail.as_mut_slice(), cache);
         self.host.note(Event::Wrote(tail.len() as u64));
-        let (handle, durability) = (self.place.streams[0].handle, self.place.durability);
+        let stream = footer.closing.map_or(0, |closing| usize::from(closing.stream));
+        let handle = self.place.streams[stream].handle;
         let write = Io::Write { offset: offset + from as u64, buffer: tail, handle, durability };
         match self.device.submit(write).await {
             Ok(_) => Some(footer),
@@ -59,11 +71,12 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
 /// A filling whose records are looked for.
 struct Filling<F> {
     cache: CacheId,
+    form: RecordForm,
     sequence: u64,
     hash_of: F,
 }
 
-impl<F: Fn(&[u8]) -> u64> Filling<F> {
+impl<F: Fn(&Record<'_>) -> u64> Filling<F> {
     fn record_at(&self, offset: u32) -> RecordIdentity {
         RecordIdentity { cache: self.cache, sequence: self.sequence, offset }
     }
@@ -77,12 +90,13 @@ impl<F: Fn(&[u8]) -> u64> Filling<F> {
             .entry_at(bytes, end)
             .or_else(|| self.entry_at(bytes, end.next_multiple_of(BLOCK_BYTES)))
         {
-            end = entry.end();
+            end = self.form.end_of(&entry);
             latest_expiry_s = later_expiry(latest_expiry_s, expiry_s);
             entries.push(entry);
         }
         let latest_expiry_s = latest_expiry_s.unwrap_or(0);
-        (Footer { sequence: self.sequence, latest_expiry_s, entries }, end.min(bytes.len()))
+        let sequence = self.sequence;
+        (Footer { closing: None, sequence, latest_expiry_s, entries }, end.min(bytes.len()))
     }
 
     /// The record that begins there, and when it expires.
@@ -90,7 +104,8 @@ impl<F: Fn(&[u8]) -> u64> Filling<F> {
         let offset = u32::try_from(at).ok()?;
         let record = record::parse_first(bytes.get(at..)?, self.record_at(offset))?;
         let length = u32::try_from(record.body_at() + record.body.len()).ok()?;
-        let entry = FooterEntry { hash: (self.hash_of)(record.key()), offset, length };
+        let (hash, stamp) = ((self.hash_of)(&record), record.stamp.unwrap_or(0));
+        let entry = FooterEntry { hash, offset, length, stamp };
         Some((entry, record.expiry_s))
     }
 }

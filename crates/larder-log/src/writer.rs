@@ -102,7 +102,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     /// Sends off what is to be written, as much as may be under way.
     pub(crate) async fn send_pieces(&self, writer: &mut Writer) {
         while writer.pieces.len() < PIECES_IN_FLIGHT {
-            let next = self.lock().active.next_piece(&self.pool);
+            let next = self.lock().active.next_piece(&self.pool, self.host.now_s());
             let Some(Piece { identity, stream, offset, buffer }) = next else { return };
             self.host.note(Event::Wrote(buffer.len() as u64));
             // The last piece has the footer, which takes the place of what was written down of earlier fillings.
@@ -191,7 +191,8 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
             let Some(filled) = state.active.remove(region) else { return };
             state.regions.retire(region, sequence, self.host.now_s());
             let entries = &mut state.entries;
-            let current = |e: &FooterEntry| entries.remove_if_at(e.hash, region, e.offset);
+            let stream = Some(filled.stream);
+            let current = |e: &FooterEntry| entries.remove_if_at(stream, e.hash, region, e.offset);
             filled.entries.into_iter().filter(current).collect()
         };
         self.host.note(Event::Retired(region, &lost));

@@ -3,7 +3,7 @@
 use larder_device::IoBuffer;
 use larder_device::label::{self, Uuid};
 use larder_log::CacheId;
-use larder_log::{RecordIdentity, RegionId, footer, record};
+use larder_log::{RecordForm, RecordIdentity, RegionId, footer, record};
 
 use crate::soc::bucket::{BUCKET_BYTES, Bucket, Wanted};
 use crate::soc::log::page::{self as log, PAGE_BYTES, PageIdentity};
@@ -61,9 +61,11 @@ pub fn record(bytes: &[u8]) {
 /// Any bytes as the tail of a region.
 pub fn footer(bytes: &[u8]) {
     const REGION_BYTES: usize = 1 << 20;
-    let footer = footer::parse(bytes, CacheId::ZERO, RegionId::new(0), REGION_BYTES);
-    for entry in footer.map(|footer| footer.entries).unwrap_or_default() {
-        assert!(entry.offset as usize + entry.length as usize <= REGION_BYTES);
+    for form in [RecordForm::PLAIN, RecordForm::STAMPED] {
+        let footer = footer::parse(bytes, (CacheId::ZERO, form), RegionId::new(0), REGION_BYTES);
+        for entry in footer.map(|footer| footer.entries).unwrap_or_default() {
+            assert!(entry.offset as usize + entry.length as usize <= REGION_BYTES);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::footer::Footer;
+use crate::footer::{self, Footer};
 use crate::record::Record;
 
 const REGION: usize = 512 << 10;
@@ -14,12 +14,11 @@ fn identity(region: u32) -> RegionIdentity {
 }
 
 fn add(regions: &mut ActiveRegions, number: u32, stream: usize) {
-    let lengths = (REGION, regions.chunk_bytes());
-    regions.add(ActiveRegion::new(CacheId::ZERO, identity(number), stream, lengths));
+    regions.begin(CacheId::ZERO, identity(number), (stream, REGION));
 }
 
 fn new<'a>(hash: u64, key: &'a [u8], value: &'a [u8]) -> NewRecord<'a> {
-    NewRecord { hash, key, value, expiry_s: 0, flags: 0, marks: 0 }
+    NewRecord { hash, key, value, expiry_s: 0, flags: 0, marks: 0, stamp: None }
 }
 
 fn parsed(bytes: &[u8], offset: u32) -> Option<Record<'_>> {
@@ -30,7 +29,7 @@ fn parsed(bytes: &[u8], offset: u32) -> Option<Record<'_>> {
 
 #[test]
 fn closed_regions_are_written_before_open_ones() {
-    let mut regions = ActiveRegions::new(BLOCK_BYTES, REGION);
+    let mut regions = ActiveRegions::new(RecordForm::PLAIN, BLOCK_BYTES, REGION);
     let value = vec![1; BLOCK_BYTES];
     for (number, stream) in [(0, 0), (1, 1), (2, 2)] {
         add(&mut regions, number, stream);
@@ -38,14 +37,14 @@ fn closed_regions_are_written_before_open_ones() {
     }
     regions.get_mut(RegionId::new(1)).unwrap().close();
     let pool = BufferPool::new();
-    let mut next = || regions.next_piece(&pool).map(|piece| piece.identity.region.number());
+    let mut next = || regions.next_piece(&pool, 0).map(|piece| piece.identity.region.number());
     // Each has a block of records to write; the footer waits until it is written.
     assert_eq!([next(), next(), next(), next()], [Some(1), Some(0), Some(2), None]);
 }
 
 #[test]
 fn beyond_the_budget_the_fullest_is_written_first() {
-    let mut regions = ActiveRegions::new(PIECE, 3 * PIECE / 2);
+    let mut regions = ActiveRegions::new(RecordForm::PLAIN, PIECE, 3 * PIECE / 2);
     let value = vec![1; PIECE / 4];
     for stream in 0..32 {
         add(&mut regions, stream, stream as usize);
@@ -58,23 +57,23 @@ fn beyond_the_budget_the_fullest_is_written_first() {
     for stream in 0..3 {
         regions.append(stream, &new(1, b"key", &value));
     }
-    assert!(!regions.has_pieces() && regions.next_piece(&pool).is_none());
+    assert!(!regions.has_pieces() && regions.next_piece(&pool, 0).is_none());
     regions.append(9, &new(1, b"key", &value));
     assert!(regions.is_due(RegionId::new(9)), "all of them together");
-    let piece = regions.next_piece(&pool).unwrap();
+    let piece = regions.next_piece(&pool, 0).unwrap();
     assert_eq!((piece.identity.region.number(), piece.offset), (7, 0));
-    assert!(piece.buffer.len() < PIECE && regions.next_piece(&pool).is_none());
+    assert!(piece.buffer.len() < PIECE && regions.next_piece(&pool, 0).is_none());
 }
 
 #[test]
 fn what_is_on_flash_leaves_memory() {
-    let mut regions = ActiveRegions::new(PIECE, REGION);
+    let mut regions = ActiveRegions::new(RecordForm::PLAIN, PIECE, REGION);
     add(&mut regions, 0, 0);
     let (pool, value) = (BufferPool::new(), vec![1; 5000]);
     let mut most = 0;
     while regions.open(0).unwrap().has_room_for(5003) {
         regions.append(0, &new(1, b"key", &value));
-        if let Some(piece) = regions.next_piece(&pool) {
+        if let Some(piece) = regions.next_piece(&pool, 0) {
             assert!(!regions.piece_written(piece.identity, piece.offset));
         }
         most = most.max(regions.memory_bytes());
@@ -131,7 +130,7 @@ impl Bench {
     }
 
     fn send(&mut self) {
-        let next = self.regions.next_piece(&self.pool);
+        let next = self.regions.next_piece(&self.pool, 0);
         self.in_flight.extend(next);
     }
 
@@ -164,7 +163,7 @@ proptest! {
 
     #[test]
     fn a_region_is_on_flash_as_it_was_in_memory(steps in prop::collection::vec(step(), 1..80)) {
-        let regions = ActiveRegions::new(PIECE, REGION);
+        let regions = ActiveRegions::new(RecordForm::PLAIN, PIECE, REGION);
         let (pool, in_flight, written) = (used_pool(), Vec::new(), Vec::new());
         let mut bench = Bench { regions, pool, in_flight, flash: vec![0xee; REGION], written };
         add(&mut bench.regions, 0, 0);
@@ -188,7 +187,7 @@ proptest! {
             bench.send();
             bench.end(0);
         }
-        let footer = footer::parse(&bench.flash, CacheId::ZERO, RegionId::new(0), REGION);
+        let footer = footer::parse(&bench.flash, (CacheId::ZERO, RecordForm::PLAIN), RegionId::new(0), REGION);
         let Footer { sequence, entries, .. } = footer.expect("it is sealed");
         prop_assert_eq!(sequence, identity(0).sequence);
         prop_assert!(entries.iter().eq(bench.written.iter().map(|(entry, _)| entry)));
@@ -196,8 +195,8 @@ proptest! {
             let record = parsed(&bench.flash[entry.offset as usize..], entry.offset).unwrap();
             prop_assert!(record.body[3..].iter().all(|byte| byte == tag));
         }
-        let records_end = entries.last().map_or(0, FooterEntry::end);
-        let rest = &bench.flash[records_end..REGION - footer::footer_bytes(entries.len())];
+        let records_end = entries.last().map_or(0, |entry| RecordForm::PLAIN.end_of(entry));
+        let rest = &bench.flash[records_end..REGION - RecordForm::PLAIN.footer_bytes(entries.len())];
         prop_assert!(rest.iter().all(|&byte| byte == 0), "nothing of what buffers had before");
         let filled = bench.regions.remove(RegionId::new(0)).unwrap();
         prop_assert_eq!(filled.entries.len(), bench.written.len());

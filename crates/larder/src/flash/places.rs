@@ -1,7 +1,7 @@
 //! Which engine gets which part of the device, and which placement handle.
 
 use larder_device::{DeviceInfo, Durability, PlacementHandle};
-use larder_log::LogPlace;
+use larder_log::{LogPlace, RecordForm};
 
 use super::unit;
 use crate::config::{Config, LocConfig};
@@ -91,6 +91,7 @@ fn loc_place(
         region_bytes: layout.region_bytes,
         piece_bytes,
         budget_bytes: OPEN_REGIONS_BYTES.max(2 * piece_bytes as usize),
+        form: RecordForm::PLAIN,
         streams: of_handles(&loc_handles(config, handle_of), config.ttl_classes.len()),
         eviction: config.eviction,
         regions_per_unit: unit::regions_per_unit(config, info, layout.region_bytes)?,

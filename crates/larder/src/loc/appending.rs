@@ -5,11 +5,11 @@ use std::sync::MutexGuard;
 use larder_log::{LogState, RegionId, RegionState};
 
 use super::index::Was;
-use super::stored::record_of;
 use super::{Loc, State, location_of};
 use crate::engine::Append;
 use crate::item::ItemRef;
 use crate::key::KeyHash;
+use crate::stored::record_of;
 
 /// Somebody who appends, and keeps others from the index meanwhile.
 pub(super) struct Appending<'a> {
@@ -51,7 +51,7 @@ impl Append for Appending<'_> {
     fn append_new(&mut self, item: &ItemRef<'_>) -> bool {
         let Self { loc, state, now_s } = self;
         let stream = loc.place.stream_of(item.expiry_s, *now_s);
-        let new = record_of(item);
+        let new = record_of(item, None);
         let Some(place) = state.active.next_place(stream, &new) else { return false };
         let LogState { entries, regions, .. } = &mut **state;
         let is_there = |region: RegionId, _| regions.get(region).state() != RegionState::Expired;

@@ -6,20 +6,18 @@ use std::sync::Arc;
 use larder_log::{Entries, Event, FooterEntry, Host, RegionId, RegionIdentity};
 
 use super::index::Index;
-use crate::breaker::CircuitBreaker;
 use crate::error::Error;
 use crate::events;
 use crate::key::KeyHash;
+use crate::region_tombstones::RegionTombstones;
 use crate::removal::RemovalReason;
 use crate::stats::Counters;
 use crate::tier::Tier;
-use crate::tombstones::Tombstones;
 
 /// Who runs the log.
 pub(super) struct LogHost {
-    /// Where it is written down what is dead, if that shall outlive a crash.
-    pub(super) tombstones: Option<Arc<Tombstones>>,
-    pub(super) breaker: Arc<CircuitBreaker>,
+    /// Where it is written down which regions are dead.
+    pub(super) regions: RegionTombstones,
     pub(super) counters: Arc<Counters>,
 }
 
@@ -54,38 +52,19 @@ impl Host for LogHost {
     type Error = Error;
 
     async fn invalidate_before(&self, regions: &[RegionId], sequence: u64) -> Result<(), Error> {
-        let Some(tombstones) = &self.tombstones else { return Ok(()) };
-        let mut last = None;
-        for region in regions {
-            last = Some(tombstones.invalidate_region(region.number(), sequence));
-        }
-        match last {
-            Some(last) => {
-                let committed = tombstones.commit(last).await;
-                if committed.is_err() {
-                    // No region is written before this is, so that none would fail and tell of the outage.
-                    self.breaker.ended(false);
-                }
-                committed
-            }
-            None => Ok(()),
-        }
+        self.regions.invalidate_before(regions, sequence).await
     }
 
     fn filling_began(&self, region: RegionId, sequence: u64) {
-        if let Some(tombstones) = &self.tombstones {
-            tombstones.filling_began(region.number(), sequence);
-        }
+        self.regions.filling_began(region, sequence);
     }
 
-    fn filling_sealed(&self, RegionIdentity { region, sequence }: RegionIdentity) {
-        if let Some(tombstones) = &self.tombstones {
-            tombstones.filling_sealed(region.number(), sequence);
-        }
+    fn filling_sealed(&self, filling: RegionIdentity) {
+        self.regions.filling_sealed(filling);
     }
 
     fn now_s(&self) -> u32 {
-        self.breaker.now_s()
+        self.regions.breaker.now_s()
     }
 
     fn note(&self, event: Event<'_>) {
@@ -93,7 +72,7 @@ impl Host for LogHost {
         match event {
             Event::Wrote(bytes) => counters.loc_written_bytes.add(bytes),
             Event::WriteEnded(ended) => {
-                self.breaker.ended(ended.is_ok());
+                self.regions.breaker.ended(ended.is_ok());
                 if let Err(error) = ended {
                     counters.device_failed(error);
                 }
@@ -131,15 +110,21 @@ impl Host for LogHost {
 }
 
 impl Entries for Index {
-    fn points_to(&self, hash: u64, region: RegionId, offset: u32) -> bool {
+    fn points_to(&self, _stream: usize, hash: u64, region: RegionId, offset: u32) -> bool {
         self.points_to(KeyHash(hash), region, offset)
     }
 
-    fn set(&mut self, region: RegionId, entry: &FooterEntry) {
-        self.set(KeyHash(entry.hash), region, entry.offset, entry.length);
+    fn set(&mut self, _stream: usize, filling: RegionIdentity, entry: &FooterEntry) {
+        self.set(KeyHash(entry.hash), filling.region, entry.offset, entry.length);
     }
 
-    fn remove_if_at(&mut self, hash: u64, region: RegionId, offset: u32) -> bool {
+    fn remove_if_at(
+        &mut self,
+        _stream: Option<usize>,
+        hash: u64,
+        region: RegionId,
+        offset: u32,
+    ) -> bool {
         self.remove_if_at(KeyHash(hash), region, offset)
     }
 

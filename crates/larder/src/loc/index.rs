@@ -19,8 +19,8 @@
 //!
 //! The span is a length rounded up to a number with five significant bits, at most a sixteenth more.
 
+use larder_log::RecordForm;
 use larder_log::RegionId;
-use larder_log::record::RECORD_ALIGN_BYTES;
 
 use crate::dram::prefetch;
 use crate::key::KeyHash;
@@ -29,7 +29,8 @@ use crate::key::KeyHash;
 /// they are when they grow.
 const RESERVED_PER_BUCKET: u64 = 7;
 /// Addresses count these.
-const UNIT_BYTES: usize = RECORD_ALIGN_BYTES;
+const UNIT_BYTES: usize = 4;
+const _: () = assert!(matches!(RecordForm::PLAIN.align_bytes(), 4));
 
 const ENTRIES: usize = 8;
 /// One shard for so many bytes of regions, at most [`SHARDS_MAX`].

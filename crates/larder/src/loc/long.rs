@@ -259,14 +259,15 @@ impl Loc {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder_log::RecordForm;
     use proptest::prelude::*;
 
     #[test]
     fn as_many_parts_as_promised_fill_a_region() {
         for region_bytes in [4096, 16 << 10, 64 << 10, 1 << 20, 32 << 20] {
             let part = PART_KEY_BYTES + part_bytes(region_bytes);
-            let taken = larder_log::bytes_in_region(part);
-            let whole = larder_log::footer::footer_bytes(0) + PARTS_IN_REGION as usize * taken;
+            let taken = RecordForm::PLAIN.bytes_in_region(part);
+            let whole = RecordForm::PLAIN.footer_bytes(0) + PARTS_IN_REGION as usize * taken;
             assert!(whole <= region_bytes as usize, "{whole} of {region_bytes}");
             assert!(whole + PARTS_IN_REGION as usize * 64 > region_bytes as usize, "{whole}");
         }

@@ -26,7 +26,6 @@ mod reinsertion;
 mod rescue;
 mod rotate;
 pub(crate) mod snapshot;
-mod stored;
 pub(crate) mod streams;
 mod witness;
 
@@ -35,22 +34,25 @@ use std::sync::{Arc, MutexGuard};
 
 use larder_device::{Device, IoBuffer};
 use larder_log::record;
-use larder_log::{LogPlace, LogState, RecordIdentity, RegionIdentity, RegionLog, RegionState};
+use larder_log::{
+    LogPlace, LogState, RecordForm, RecordIdentity, RegionIdentity, RegionLog, RegionState,
+};
 
 use crate::breaker::CircuitBreaker;
 use crate::config::Reinsertion;
 use crate::error::Error;
 use crate::item::{Fetched, ItemRef, Kind};
 use crate::key::{KeyHash, KeyHasher};
+use crate::region_tombstones::RegionTombstones;
 use crate::removal::RemovalReason;
 use crate::stats::Counters;
+use crate::stored::{kind_of, record_of};
 use crate::tier::Tier;
 use crate::tombstones::{Lost, Receipt, Tombstones};
 use host::LogHost;
 pub(crate) use index::BYTES_MAX;
 use index::{Index, Location};
 use recover::Rebuild;
-use stored::{kind_of, record_of};
 
 /// Where the engine lives, what it may touch and how it evicts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +72,7 @@ pub(crate) struct LocPlace {
 
 /// Longest object (key and value) that fits a region of this size.
 pub(crate) fn object_bytes_max(region_bytes: u32) -> usize {
-    larder_log::object_bytes_max(region_bytes as usize)
+    RecordForm::PLAIN.object_bytes_max(region_bytes as usize)
 }
 
 pub(crate) struct Loc {
@@ -128,7 +130,8 @@ impl Loc {
             "what is written from now on is believed"
         );
         let index = Index::new(place.log.regions, place.log.region_bytes);
-        let host = LogHost { tombstones, breaker, counters };
+        let regions = RegionTombstones { tombstones, breaker, first: 0 };
+        let host = LogHost { regions, counters };
         let next_stamp = AtomicU64::new(place.log.first_sequence);
         Self {
             log: RegionLog::new(device, place.log.clone(), index, host),
@@ -146,7 +149,7 @@ impl Loc {
 
     /// Where it is written down what is dead, if that shall outlive a crash.
     fn tombstones(&self) -> Option<&Arc<Tombstones>> {
-        self.log.host().tombstones.as_ref()
+        self.log.host().regions.tombstones.as_ref()
     }
 
     fn counters(&self) -> &Counters {
@@ -263,7 +266,7 @@ impl Loc {
     /// Appends `item` to the open region of its stream.
     fn append(&self, item: &ItemRef<'_>, now_s: u32) -> Appended {
         let state = &mut *self.lock();
-        let new = record_of(item);
+        let new = record_of(item, None);
         let there = location_of(state, item.hash);
         let already = there.filter(|Location { region, offset, span, .. }| {
             let active = state.active.get(*region);

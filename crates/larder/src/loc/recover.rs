@@ -32,7 +32,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use larder_device::IoFuture;
-use larder_log::{Footer, FooterEntry, LogState, RegionId, RegionIdentity, RegionState};
+use larder_log::{Footer, FooterEntry, LogState, Record, RegionId, RegionIdentity, RegionState};
 
 use super::Loc;
 use super::index::Was;
@@ -299,7 +299,8 @@ impl Loc {
             None if counts.contains(&first) && rebuild.witness.is_log() => {
                 let hasher = self.place.hasher;
                 let unsealed = RegionIdentity { region, sequence: first };
-                self.log.seal_unsealed(unsealed, |key| hasher.hash(key).0).await
+                let hash_of = |record: &Record<'_>| hasher.hash(record.key()).0;
+                self.log.seal_unsealed(unsealed, hash_of, |_| None).await
             }
             None => None,
         };
@@ -416,7 +417,8 @@ impl Loc {
                     let soon = records[at..].iter().take(WARMED_AT_ONCE);
                     index.warm(soon.map(|found| KeyHash(found.entry.hash)));
                 }
-                let FoundRecord { entry: FooterEntry { hash, offset, length }, region } = *record;
+                let FoundRecord { entry: FooterEntry { hash, offset, length, .. }, region } =
+                    *record;
                 if any_lost && regions.get(region).sequence() < firsts.of(hash) {
                     dead.push((region, offset));
                     continue;
@@ -457,7 +459,7 @@ impl Rebuild {
 
     /// Takes a filling over, but for its dead.
     fn add(&mut self, region: RegionId, footer: &Footer) {
-        let Footer { sequence, latest_expiry_s, entries: listed } = footer;
+        let Footer { sequence, latest_expiry_s, entries: listed, .. } = footer;
         let identity = RegionIdentity { region, sequence: *sequence };
         let sequence = *sequence;
         debug_assert!(sequence < self.void_before, "filling {sequence} is of an earlier opening");

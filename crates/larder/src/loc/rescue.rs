@@ -1,7 +1,6 @@
 //! Which objects are read from a region that gives way, to be appended again.
 
-use larder_log::record::RECORD_ALIGN_BYTES;
-use larder_log::{FooterEntry, Kept, RegionIdentity, Rescue, footer};
+use larder_log::{FooterEntry, Kept, RecordForm, RegionIdentity, Rescue};
 
 use super::Loc;
 use crate::config::Reinsertion;
@@ -39,7 +38,7 @@ impl Rescue for Hot<'_> {
             }) else {
                 continue;
             };
-            let taken = entry.length as usize + RECORD_ALIGN_BYTES + footer::ENTRY_BYTES;
+            let taken = RecordForm::PLAIN.bytes_of_record(entry.length);
             let Some(left) = room.checked_sub(taken) else { break };
             match loc.read(hash, at, filling).await {
                 Some(fetched) if !fetched.item().is_expired(now_s) => {

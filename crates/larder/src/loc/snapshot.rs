@@ -95,7 +95,7 @@ impl Loc {
             }
             let groups = listed.chunks(8).zip(bitmap);
             for (group, byte) in groups {
-                for (bit, FooterEntry { hash, offset, length }) in (0..).zip(group) {
+                for (bit, FooterEntry { hash, offset, length, .. }) in (0..).zip(group) {
                     if byte >> bit & 1 == 1 {
                         state.entries.set(KeyHash(*hash), region, *offset, *length);
                     } else if let Some(tombstones) = self.tombstones() {

@@ -87,6 +87,7 @@ pub(crate) fn of_handles(handles: &[PlacementHandle], ttl_classes: usize) -> Vec
     let stream = |(number, &handle): (usize, &PlacementHandle)| Stream {
         handle,
         segment: number.saturating_sub(ttl_classes),
+        stays: false,
     };
     numbered.map(stream).collect()
 }

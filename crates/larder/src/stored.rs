@@ -1,9 +1,10 @@
-//! An item as a record of the log: what the engine marks it with.
+//! An item as a record of a log of regions: what its engine marks it with.
 //!
 //! ```text
 //!   bit 0   for flash only
 //!       1   the head of a long value
 //!       2   a part of one
+//!    1, 2   both: no item, but a table of the array's index
 //! ```
 
 use larder_log::{AsRecord, NewRecord, Record};
@@ -14,6 +15,8 @@ use crate::item::{Fetched, ItemRef, Kind};
 const FLASH_ONLY: u8 = 1;
 const IS_HEAD: u8 = 2;
 const IS_PART: u8 = 4;
+/// Of the record of a table.
+pub(crate) const IS_TABLE: u8 = IS_HEAD | IS_PART;
 /// Each has a bit of its own.
 const _: () = assert!(FLASH_ONLY + IS_HEAD + IS_PART == FLASH_ONLY | IS_HEAD | IS_PART);
 
@@ -26,15 +29,15 @@ fn bit_of(kind: Kind) -> u8 {
 }
 
 /// What the record of an item says.
-pub(super) fn record_of<'a>(item: &ItemRef<'a>) -> NewRecord<'a> {
+pub(crate) fn record_of<'a>(item: &ItemRef<'a>, stamp: Option<u64>) -> NewRecord<'a> {
     let only = if item.tiers == Tiers::FlashOnly { FLASH_ONLY } else { 0 };
     let ItemRef { key, value, expiry_s, flags, .. } = *item;
     let marks = only | bit_of(item.kind);
-    NewRecord { hash: item.hash.0, key, value, expiry_s, flags, marks }
+    NewRecord { hash: item.hash.0, key, value, expiry_s, flags, marks, stamp }
 }
 
-/// What the marks of a record say. `None` if they contradict themselves.
-pub(super) fn kind_of(record: &Record<'_>) -> Option<(Kind, Tiers)> {
+/// What the marks of a record say. `None` if it is no item.
+pub(crate) fn kind_of(record: &Record<'_>) -> Option<(Kind, Tiers)> {
     let kinds = [Kind::Whole, Kind::Head, Kind::Part];
     let marked = record.marks & (IS_HEAD | IS_PART);
     let kind = kinds.into_iter().find(|&kind| bit_of(kind) == marked)?;
@@ -43,7 +46,7 @@ pub(super) fn kind_of(record: &Record<'_>) -> Option<(Kind, Tiers)> {
 
 impl AsRecord for Fetched {
     fn as_record(&self) -> NewRecord<'_> {
-        record_of(&self.item())
+        record_of(&self.item(), None)
     }
 }
 
@@ -87,7 +90,7 @@ mod tests {
             ),
         ];
         for (item, golden) in cases {
-            assert_eq!(hex(&record_of(&item).to_vec(IDENTITY)), golden);
+            assert_eq!(hex(&record_of(&item, None).to_vec(IDENTITY)), golden);
         }
     }
 
@@ -95,14 +98,14 @@ mod tests {
     fn a_record_says_what_it_is_of() {
         for kind in [Kind::Whole, Kind::Head, Kind::Part] {
             let new = item(0, kind, Tiers::default());
-            let bytes = record_of(&new).to_vec(IDENTITY);
+            let bytes = record_of(&new, None).to_vec(IDENTITY);
             let record = record::parse_first(&bytes, IDENTITY).unwrap();
-            assert!(record.is(&record_of(&new)));
+            assert!(record.is(&record_of(&new, None)));
             assert_eq!(kind_of(&record), Some((kind, Tiers::on_flash(false))));
         }
         let both = NewRecord {
             marks: IS_HEAD | IS_PART,
-            ..record_of(&item(0, Kind::Head, Tiers::default()))
+            ..record_of(&item(0, Kind::Head, Tiers::default()), None)
         };
         let bytes = both.to_vec(IDENTITY);
         assert_eq!(kind_of(&record::parse_first(&bytes, IDENTITY).unwrap()), None);
