@@ -4,10 +4,12 @@ mod crash_safety;
 mod demotions;
 mod dram_policy;
 mod on_change;
+mod shares;
 
 use std::time::Duration;
 
 use crate::admission::AdmissionPolicy;
+pub use crate::array::config::ArrayConfig;
 pub(crate) use crate::dram::{BYTES_MAX as DRAM_BYTES_MAX, BYTES_MIN as DRAM_BYTES_MIN};
 use crate::endurance::Endurance;
 use crate::error::Error;
@@ -63,6 +65,8 @@ pub struct Config {
     pub soc: SocConfig,
     /// The large-object engine.
     pub loc: LocConfig,
+    /// The array engine, for large objects beside or instead of the large-object engine. Off by default.
+    pub array: ArrayConfig,
     /// What a crash leaves of flash.
     pub crash_safety: CrashSafety,
     /// Bytes of the tombstone log, a multiple of 4096, from 16 KiB to 1 GiB; `None`: a 256th of the
@@ -157,6 +161,7 @@ impl Default for Config {
             utilization_percent: 100.0,
             soc: SocConfig::default(),
             loc: LocConfig::default(),
+            array: ArrayConfig::default(),
             crash_safety: CrashSafety::default(),
             tombstone_log_bytes: None,
             admission: AdmissionPolicy::All,
@@ -199,6 +204,8 @@ impl Config {
         }
         self.soc.check()?;
         self.loc.check()?;
+        self.array.check()?;
+        self.check_shares()?;
         if self.flash_wait == Some(Duration::ZERO) {
             return Err(Error::config("flash_wait = 0s: must be more than 0; None waits for ever"));
         }

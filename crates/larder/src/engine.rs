@@ -23,7 +23,7 @@ use crate::item::{Fetched, ItemRef};
 use crate::key::KeyHash;
 use crate::stats::Stats;
 use crate::tier::Tier;
-use crate::tombstones::{Inheritance, Receipt};
+use crate::tombstones::{Inheritance, KeysIn, Receipt};
 
 /// Whether somebody who has only so much time is to leave the rest out.
 pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
@@ -184,10 +184,17 @@ pub(crate) trait Engine {
     /// what `hash` shares its place with.
     async fn relieve_tombstones(&self, _hash: KeyHash) {}
 
-    /// Learns what it does not know of the place of this hash, if tombstones of keys count there.
+    /// Which tombstones of keys count in it, if any do.
+    fn keys_in(&self) -> Option<KeysIn> {
+        None
+    }
+
+    /// Learns what it does not know of the place of this hash, if tombstones of keys count there
+    /// ([`Engine::keys_in`]).
     async fn learn_place_of(&self, _hash: u64) {}
 
-    /// Writes the place of this hash without its dead, if tombstones of keys count there.
+    /// Writes the place of this hash without its dead, if tombstones of keys count there
+    /// ([`Engine::keys_in`]).
     async fn write_without_dead(&self, _hash: u64) {}
 
     /// Takes over what a crash has left of which `log` says what is dead; nothing is known of it yet.

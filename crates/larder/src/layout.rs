@@ -1,9 +1,11 @@
 //! How the cache divides its device.
 //!
 //! ```text
-//!   0            metadata_bytes   loc_offset          soc_log_offset   soc_offset     usable_bytes
-//!   ├──── label, snapshot ────┼─ tombstones ─┼─ LOC: regions … ─ gap ─┼─ SOC log ─┼─ SOC: buckets … ─┤
+//!   0     metadata_bytes   loc_offset             array_offset     soc_log_offset  soc_offset    usable_bytes
+//!   ├ label, snapshot ┼─ tombstones ─┼─ LOC: regions … ─ gap ─┼─ array: regions … ─┼─ SOC log ─┼─ SOC: buckets … ─┤
 //! ```
+
+use crate::array::groups::bounds_s;
 
 /// Segments that the log has at most.
 pub(crate) const LOG_SEGMENTS_MAX: u64 = (1 << 24) - 1;
@@ -12,6 +14,8 @@ pub(crate) const LOG_SEGMENTS_MAX: u64 = (1 << 24) - 1;
 const BLOCK_BYTES: u32 = 4096;
 const TOMBSTONES: [u8; 4] = *b"TOMB";
 pub(crate) const REGIONS: [u8; 4] = *b"LREG";
+/// Regions of the array engine.
+pub(crate) const ARRAY: [u8; 4] = *b"ARRY";
 const LOG_SEGMENTS: [u8; 4] = *b"SLOG";
 pub(crate) const BUCKETS: [u8; 4] = *b"SBKT";
 #[cfg(test)]
@@ -24,6 +28,8 @@ pub(crate) struct Section {
     pub(crate) offset: u64,
     pub(crate) units: u64,
     pub(crate) unit_bytes: u32,
+    /// What else there is to say: of the array its tables, and its groups of times to live; 0 of all others.
+    pub(crate) details: [u32; 2],
 }
 
 /// Where on the device each part of the cache lies. All offsets and sizes in bytes.
@@ -44,6 +50,16 @@ pub struct Layout {
     pub loc_regions: u32,
     /// Their size.
     pub region_bytes: u32,
+    /// Where the regions of the array engine begin; 0 without one.
+    pub array_offset: u64,
+    /// Their number, of objects and of tables together; 0 switches the engine off.
+    pub array_regions: u32,
+    /// Their size; 0 without the engine.
+    pub array_region_bytes: u32,
+    /// Tables of 16 KiB that the index of the array engine is divided into; 0 without the engine.
+    pub array_tables: u32,
+    /// Groups of times to live, each of which fills regions of its own: 32 or 1; 0 without the engine.
+    pub array_ttl_groups: u32,
     /// Where the buckets of the small-object engine begin.
     pub soc_offset: u64,
     /// Their number; 0 switches the engine off.
@@ -65,10 +81,16 @@ pub struct Layout {
 impl Layout {
     /// The parts that there are, in the order of the device.
     pub(crate) fn sections(&self) -> Vec<Section> {
-        let section = |kind, offset, units, unit_bytes| Section { kind, offset, units, unit_bytes };
+        let section = |kind, offset, units, unit_bytes| Section {
+            kind,
+            offset,
+            units,
+            unit_bytes,
+            details: [0, 0],
+        };
         let blocks = self.tombstone_log_bytes / u64::from(BLOCK_BYTES);
         // Engines that are off are listed too: their places are compared with those that the configuration gives.
-        vec![
+        let mut sections = vec![
             section(TOMBSTONES, self.metadata_bytes, blocks, BLOCK_BYTES),
             section(REGIONS, self.loc_offset, self.loc_regions.into(), self.region_bytes),
             section(
@@ -80,13 +102,27 @@ impl Layout {
             section(BUCKETS, self.soc_offset, self.soc_buckets, BLOCK_BYTES),
             #[cfg(test)]
             section(PLAIN, self.plain_offset, self.plain_blocks, BLOCK_BYTES),
-        ]
+        ];
+        // Not of the array: caches that began before there was one have no place for it.
+        if self.array_regions > 0 {
+            let (offset, regions) = (self.array_offset, self.array_regions.into());
+            let details = [self.array_tables, self.array_ttl_groups];
+            let array = section(ARRAY, offset, regions, self.array_region_bytes);
+            sections.push(Section { details, ..array });
+        }
+        sections
+    }
+
+    /// Regions of all engines. They are numbered in the order of the device: those of the large-object engine, then
+    /// those of the array.
+    pub(crate) fn regions(&self) -> u32 {
+        self.loc_regions.saturating_add(self.array_regions)
     }
 
     /// The same layout with these parts. `None` if one of them is unknown or too large.
     pub(crate) fn with_sections(self, sections: &[Section]) -> Option<Self> {
         sections.iter().try_fold(self, |layout, section| {
-            let Section { kind, offset, units, unit_bytes } = *section;
+            let Section { kind, offset, units, unit_bytes, details } = *section;
             let in_blocks = unit_bytes == BLOCK_BYTES;
             match kind {
                 TOMBSTONES if in_blocks && offset == layout.metadata_bytes => {
@@ -99,6 +135,21 @@ impl Layout {
                         loc_offset: offset,
                         loc_regions,
                         region_bytes: unit_bytes,
+                        ..layout
+                    })
+                }
+                ARRAY => {
+                    let array_regions = u32::try_from(units).ok().filter(|&regions| regions > 0)?;
+                    // Numbers of regions are of both engines.
+                    layout.loc_regions.checked_add(array_regions)?;
+                    let [array_tables, array_ttl_groups] = details;
+                    bounds_s(array_ttl_groups).filter(|_| array_tables > 0)?;
+                    Some(Self {
+                        array_offset: offset,
+                        array_regions,
+                        array_region_bytes: unit_bytes,
+                        array_tables,
+                        array_ttl_groups,
                         ..layout
                     })
                 }

@@ -38,6 +38,7 @@
 //! time.
 
 pub mod admission;
+mod array;
 mod breaker;
 mod cache;
 pub mod config;
@@ -84,7 +85,8 @@ pub use cache::{
     Tiers,
 };
 pub use config::{
-    Config, CrashSafety, DramPolicy, LocConfig, OnChange, RegionEviction, Reinsertion, SocConfig,
+    ArrayConfig, Config, CrashSafety, DramPolicy, LocConfig, OnChange, RegionEviction, Reinsertion,
+    SocConfig,
 };
 pub use endurance::{DriveLife, Endurance};
 pub use error::{Error, ErrorKind};

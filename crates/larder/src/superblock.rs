@@ -19,11 +19,12 @@
 //!      80   32 n  sections, by what is kept there
 //!
 //!  section
-//!       0      4  kind: "TOMB", "LREG", "SLOG" or "SBKT"
+//!       0      4  kind: "TOMB", "LREG", "SLOG", "SBKT" or, where there is an array engine, "ARRY"
 //!       4      4  bytes of a unit: block, region, segment, bucket
 //!       8      8  offset
 //!      16      8  number of units
-//!      24      8  reserved, 0
+//!      24      4  of "ARRY" the number of tables; 0 of others
+//!      28      4  of "ARRY" the number of groups of times to live; 0 of others
 //! ```
 //!
 //! The label has the version, the checksum and the identity ([`larder_device::label`]).
@@ -70,7 +71,7 @@ struct Entry {
     unit_bytes: U32,
     offset: U64,
     units: U64,
-    reserved: U64,
+    details: [U32; 2],
 }
 
 const _: () = assert!(size_of::<Fixed>() == 80 && size_of::<Entry>() == 32);
@@ -122,13 +123,13 @@ impl Superblock {
             reserved: 0.into(),
         };
         let mut content = fixed.as_bytes().to_vec();
-        for Section { kind, offset, units, unit_bytes } in sections {
+        for Section { kind, offset, units, unit_bytes, details } in sections {
             let entry = Entry {
                 kind,
                 unit_bytes: unit_bytes.into(),
                 offset: offset.into(),
                 units: units.into(),
-                reserved: 0.into(),
+                details: details.map(U32::new),
             };
             content.extend_from_slice(entry.as_bytes());
         }
@@ -147,6 +148,7 @@ impl Superblock {
                 offset: entry.offset.get(),
                 units: entry.units.get(),
                 unit_bytes: entry.unit_bytes.get(),
+                details: entry.details.map(U32::get),
             })
             .collect();
         let has = |flag: u32| fixed.flags.get() & flag != 0;
@@ -192,6 +194,11 @@ mod tests {
             loc_offset: 3 + 9 * 4096,
             loc_regions: 5,
             region_bytes: 6,
+            array_offset: 5 << 20,
+            array_regions: 12,
+            array_region_bytes: 1 << 16,
+            array_tables: 13,
+            array_ttl_groups: 32,
             soc_offset: 7 << 20,
             soc_buckets: 8,
             soc_log_offset: (7 << 20) - 5 * 8192,
@@ -224,6 +231,21 @@ mod tests {
         }
         let content = all.encode();
         assert_eq!(Superblock::parse(content.get(..content.len() - 1).unwrap(), UUID), None);
+        // The array comes last, in 32 bytes, where there is one.
+        let front = content.get(..content.len() - 32).unwrap();
+        let mut without = front.to_vec();
+        let count = without.get_mut(72..73).and_then(|it| it.first_mut()).unwrap();
+        *count -= 1;
+        let read = Superblock::parse(&without, UUID).unwrap();
+        assert_eq!((read.layout.array_regions, read.layout.regions()), (0, 5));
+        assert_eq!(read.encode(), without, "as it was before there was an array");
+        let section = content.get(front.len()..).unwrap();
+        let expected = [
+            b"ARRY\0\0\x01\0",
+            &(5_u64 << 20).to_le_bytes()[..],
+            &[12, 0, 0, 0, 0, 0, 0, 0, 13, 0, 0, 0, 32, 0, 0, 0],
+        ];
+        assert_eq!(section, expected.concat());
         let late = Superblock { epoch: EPOCH_MAX, ..all };
         assert_eq!(Superblock::parse(&late.encode(), UUID), None, "there is no epoch after it");
         let ahead = Superblock { oldest_epoch: superblock().epoch + 1, ..superblock() };

@@ -1,12 +1,14 @@
-//! What the snapshot of a clean shutdown keeps of dead keys in buckets: the clock of the tombstone
-//! log, their number, and their hashes. See `metadata` for the bytes.
+//! What the snapshot of a clean shutdown keeps of dead keys: the clock of the tombstone log, the number of those in
+//! buckets, and their hashes; and in a part beside those of the engines the hashes of those in tables of the array.
+//! See `snapshot` for the bytes.
 
 #![deny(clippy::indexing_slicing)]
 
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::tombstones::CLOCK_MAX;
+use super::snapshot;
+use crate::tombstones::{CLOCK_MAX, KeysIn};
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -19,30 +21,60 @@ pub(super) const DEAD_KEYS_SNAPSHOT_HEADER_BYTES: u64 = size_of::<Header>() as u
 pub(super) const DEAD_KEY_SNAPSHOT_BYTES: u64 = size_of::<U64>() as u64;
 const _: () = assert!(DEAD_KEYS_SNAPSHOT_HEADER_BYTES == 16 && DEAD_KEY_SNAPSHOT_BYTES == 8);
 
+/// Names the part of keys in tables.
+const TABLE_KEYS: [u8; 4] = *b"ADED";
+
 /// What was kept.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct DeadKeysSnapshot {
     pub(super) clock: u64,
-    pub(super) hashes: Vec<u64>,
+    /// Hashes of those in buckets.
+    pub(super) buckets: Vec<u64>,
+    /// Hashes of those in tables.
+    pub(super) tables: Vec<u64>,
 }
 
 impl DeadKeysSnapshot {
     pub(super) fn export(&self, out: &mut Vec<u8>) {
         assert!(self.clock < CLOCK_MAX, "a clock of {} would not be read back", self.clock);
-        let hashes = self.hashes.len() as u64;
+        let hashes = self.buckets.len() as u64;
         let header = Header { clock: self.clock.into(), hashes: hashes.into() };
         out.extend_from_slice(header.as_bytes());
-        self.hashes.iter().for_each(|&hash| out.extend_from_slice(U64::new(hash).as_bytes()));
+        out.extend_from_slice(&as_listed(&self.buckets));
+        if !self.tables.is_empty() {
+            snapshot::put_part(out, TABLE_KEYS, &as_listed(&self.tables));
+        }
     }
 
-    /// Splits the front of a snapshot off.
+    /// The hashes of one kind.
+    pub(super) fn of(&self, keys: KeysIn) -> &[u64] {
+        match keys {
+            KeysIn::Buckets => &self.buckets,
+            KeysIn::Tables => &self.tables,
+        }
+    }
+
+    pub(super) fn of_mut(&mut self, keys: KeysIn) -> &mut Vec<u64> {
+        match keys {
+            KeysIn::Buckets => &mut self.buckets,
+            KeysIn::Tables => &mut self.tables,
+        }
+    }
+
+    /// Splits the front of a snapshot off; what is behind are the parts.
     pub(super) fn split_off(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (header, behind) = Header::ref_from_prefix(bytes).ok()?;
         let clock = Some(header.clock.get()).filter(|&clock| clock < CLOCK_MAX)?;
         let count = usize::try_from(header.hashes.get()).ok()?;
         let (hashes, rest) = <[U64]>::ref_from_prefix_with_elems(behind, count).ok()?;
-        Some((Self { clock, hashes: hashes.iter().map(|hash| hash.get()).collect() }, rest))
+        let tables = <[U64]>::ref_from_bytes(snapshot::part(rest, TABLE_KEYS)).ok()?;
+        let [buckets, tables] = [hashes, tables].map(|of| of.iter().map(|it| it.get()).collect());
+        Some((Self { clock, buckets, tables }, rest))
     }
+}
+
+fn as_listed(hashes: &[u64]) -> Vec<u8> {
+    hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect()
 }
 
 #[cfg(test)]
@@ -51,15 +83,23 @@ mod tests {
 
     #[test]
     fn what_was_kept_comes_back() {
-        let kept = DeadKeysSnapshot { clock: 7, hashes: vec![1, u64::MAX] };
+        let kept = DeadKeysSnapshot { clock: 7, buckets: vec![1, u64::MAX], tables: Vec::new() };
         let mut bytes = Vec::new();
         kept.export(&mut bytes);
         // Made by hand: what is on flash is read by later versions.
         let front = [7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
         assert_eq!(bytes, [&front[..], &[0xff; 8]].concat());
         bytes.push(9);
-        assert_eq!(DeadKeysSnapshot::split_off(&bytes), Some((kept, &[9][..])));
+        let read = DeadKeysSnapshot::split_off(&bytes);
+        assert_eq!(read.as_ref().map(|(dead, rest)| (dead, *rest)), Some((&kept, &[9][..])));
         assert_eq!(DeadKeysSnapshot::split_off(bytes.get(..31).unwrap()), None);
+        let with_tables = DeadKeysSnapshot { tables: vec![5, 1 << 60], ..kept };
+        let mut bytes = Vec::new();
+        with_tables.export(&mut bytes);
+        snapshot::put_part(&mut bytes, *b"LREG", b"behind");
+        assert_eq!(bytes.get(32..52), Some(&b"ADED\0\0\0\0\x10\0\0\0\0\0\0\0\x05\0\0\0"[..]));
+        let (read, rest) = DeadKeysSnapshot::split_off(&bytes).unwrap();
+        assert_eq!((read, snapshot::part(rest, *b"LREG")), (with_tables, &b"behind"[..]));
         let late = [CLOCK_MAX.to_le_bytes(), [0; 8]].concat();
         assert_eq!(DeadKeysSnapshot::split_off(&late), None, "no cache counts as far");
         let endless = [[0xff; 16], [0; 16]].concat();

@@ -2,6 +2,7 @@
 
 use larder_device::DeviceInfo;
 
+use super::array_layout::ArrayLayout;
 use super::dead_keys::{DEAD_KEY_SNAPSHOT_BYTES, DEAD_KEYS_SNAPSHOT_HEADER_BYTES};
 use super::snapshot::{HEADER_BYTES, PART_HEADER_BYTES, SNAPSHOT_AT};
 use super::unit;
@@ -63,7 +64,7 @@ impl Layout {
             let plain = super::plain::snapshot_bytes(plain_blocks);
             (fixed + plain, snapshot_fixed + plain)
         };
-        let soc_percent = config.soc.percent_of(usable, config.memory());
+        let soc_percent = config.soc_percent(usable);
         let soc_buckets = soc_buckets(soc_percent, usable, tombstone_log_bytes);
         let soc_offset = usable - soc_buckets * BUCKET_BYTES as u64;
         let buckets_snapshot = soc_buckets * BUCKET_SNAPSHOT_BYTES as u64;
@@ -71,9 +72,13 @@ impl Layout {
         let log = Self::plan_log(config.soc.log_percent, usable, soc_buckets, tombstone_log_bytes)?;
         let log_bytes = u64::from(log.segments) * u64::from(log.segment_bytes);
         let soc_log_offset = soc_offset.saturating_sub(log_bytes);
-        let loc_space = soc_log_offset
-            .saturating_sub(fixed + buckets_snapshot + dead_keys_snapshot + log.snapshot_bytes);
-        let wants_loc = soc_percent + config.soc.log_percent < 100.0;
+        let beside_regions = fixed + buckets_snapshot + dead_keys_snapshot + log.snapshot_bytes;
+        let regions_space = soc_log_offset.saturating_sub(beside_regions);
+        let array_space = share(usable, config.array.percent).min(regions_space);
+        let tombstones = tombstones_place(0, tombstone_log_bytes);
+        let array = ArrayLayout::plan(&config.array, array_space, tombstones)?;
+        let loc_space = regions_space.saturating_sub(array.bytes() + array.snapshot_bytes);
+        let wants_loc = config.loc_percent(soc_percent) > 0.0;
         let (region_bytes, loc_regions) =
             Self::plan_loc(&config.loc, info, (usable, loc_space), wants_loc)?;
         check_engines(soc_percent, usable, soc_buckets, loc_regions * u64::from(region_bytes))?;
@@ -81,6 +86,7 @@ impl Layout {
             + dead_keys_snapshot
             + buckets_snapshot
             + log.snapshot_bytes
+            + array.snapshot_bytes
             + loc_regions * snapshot_bytes_max(region_bytes);
         let metadata_bytes = SNAPSHOT_AT + snapshot.next_multiple_of(BLOCK);
         let layout = Self {
@@ -92,6 +98,12 @@ impl Layout {
             loc_regions: u32::try_from(loc_regions)
                 .map_err(|_| Error::config("more than 2^32 regions: use larger ones"))?,
             region_bytes,
+            // Where there is none, as in caches that began before there was one.
+            array_offset: if array.regions > 0 { soc_log_offset - array.bytes() } else { 0 },
+            array_regions: array.regions,
+            array_region_bytes: array.region_bytes,
+            array_tables: array.tables,
+            array_ttl_groups: array.groups,
             soc_offset,
             soc_buckets,
             soc_log_offset,
@@ -182,11 +194,12 @@ impl Layout {
 
     /// Where the tombstone log lies, if there is one.
     pub(crate) fn tombstones(&self) -> Option<TombstonesPlace> {
-        (self.tombstone_log_bytes > 0).then_some(TombstonesPlace {
-            offset: self.metadata_bytes,
-            blocks: self.tombstone_log_bytes / BLOCK,
-        })
+        tombstones_place(self.metadata_bytes, self.tombstone_log_bytes)
     }
+}
+
+fn tombstones_place(offset: u64, bytes: u64) -> Option<TombstonesPlace> {
+    (bytes > 0).then_some(TombstonesPlace { offset, blocks: bytes / BLOCK })
 }
 
 /// What the cache uses of a device.
@@ -279,13 +292,10 @@ fn check_engines(
     Ok(())
 }
 
-/// What the snapshot keeps of dead keys takes at most.
+/// What the snapshot keeps of dead keys in buckets takes at most.
 fn dead_keys_snapshot_bytes(log_bytes: u64, soc_buckets: u64) -> u64 {
-    if log_bytes == 0 {
-        return 0;
-    }
-    let log = TombstonesPlace { offset: 0, blocks: log_bytes / BLOCK };
-    DEAD_KEYS_SNAPSHOT_HEADER_BYTES + log.keys_max(soc_buckets) * DEAD_KEY_SNAPSHOT_BYTES
+    let Some(log) = tombstones_place(0, log_bytes) else { return 0 };
+    DEAD_KEYS_SNAPSHOT_HEADER_BYTES + log.bucket_keys_max(soc_buckets) * DEAD_KEY_SNAPSHOT_BYTES
 }
 
 /// A percentage of `bytes`, rounded down.
@@ -300,13 +310,21 @@ fn share(bytes: u64, percent: f64) -> u64 {
 fn is_in_order(layout: &Layout) -> bool {
     let end = |at: u64, units: u64, unit_bytes: u32| at + units * u64::from(unit_bytes);
     let regions_end = end(layout.loc_offset, u64::from(layout.loc_regions), layout.region_bytes);
+    let (array_from, array_end) = match layout.array_regions {
+        0 => (layout.soc_log_offset, layout.soc_log_offset),
+        regions => {
+            let from = layout.array_offset;
+            (from, end(from, u64::from(regions), layout.array_region_bytes))
+        }
+    };
     let log_end = end(
         layout.soc_log_offset,
         u64::from(layout.soc_log_segments),
         layout.soc_log_segment_bytes,
     );
     layout.metadata_bytes + layout.tombstone_log_bytes == layout.loc_offset
-        && regions_end <= layout.soc_log_offset
+        && regions_end <= array_from
+        && array_end == layout.soc_log_offset
         && log_end == layout.soc_offset
         && layout.soc_offset + layout.soc_buckets * BUCKET_BYTES as u64 == layout.usable_bytes
 }
@@ -321,7 +339,9 @@ fn automatic_region_bytes(loc_space: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::SocConfig;
+    use crate::array::place::{REGION_SNAPSHOT_BYTES, TABLE_SNAPSHOT_BYTES};
+    use crate::config::{ArrayConfig, SocConfig};
+    use crate::tombstones::KeysIn;
     use proptest::prelude::*;
 
     fn loc_end_of(layout: &Layout) -> u64 {
@@ -411,6 +431,9 @@ mod tests {
             + layout.soc_buckets * BUCKET_SNAPSHOT_BYTES as u64
             + dead_keys_snapshot_bytes(layout.tombstone_log_bytes, layout.soc_buckets)
             + u64::from(layout.loc_regions) * snapshot_bytes_max(layout.region_bytes)
+            + u64::from(layout.array_regions) * REGION_SNAPSHOT_BYTES
+            + u64::from(layout.array_tables) * TABLE_SNAPSHOT_BYTES
+            + layout.tombstones().map_or(0, |log| log.keys_max(KeysIn::Tables, layout)) * 8
     }
 
     proptest! {
@@ -421,9 +444,18 @@ mod tests {
             soc in prop_oneof![Just(100.0), 0.0..=100.0_f64],
             // A share of the log that is small is missed least where buckets take the rest.
             log in prop_oneof![Just(0.0), 0.0..=100.0_f64, 0.0..0.2_f64],
+            array in prop_oneof![Just(0.0), Just(100.0), 0.0..=100.0_f64],
+            (mean, region) in (1024_u32..100_000, prop::option::of(16_u32..1024)),
         ) {
             let config = Config {
                 utilization_percent: utilization,
+                array: ArrayConfig {
+                    percent: array,
+                    min_object_bytes: 10_000,
+                    mean_object_bytes: mean,
+                    region_bytes: region.map(|blocks| 4096 * blocks),
+                    ..ArrayConfig::default()
+                },
                 soc: SocConfig { percent: Some(soc), log_percent: log, ..SocConfig::default() },
                 ..Config::default()
             };
@@ -432,7 +464,11 @@ mod tests {
                 let log_bytes = u64::from(layout.soc_log_segments) * u64::from(layout.soc_log_segment_bytes);
                 prop_assert_eq!(layout.soc_log_offset + log_bytes, layout.soc_offset);
                 prop_assert_eq!(log > 0.0, layout.soc_log_segments > 0);
-                prop_assert!(loc_end_of(&layout) <= layout.soc_log_offset, "{layout:?}");
+                let array_bytes = u64::from(layout.array_regions) * u64::from(layout.array_region_bytes);
+                prop_assert_eq!(array > 0.0, layout.array_regions > 0);
+                let array_offset = if array > 0.0 { layout.array_offset } else { layout.soc_log_offset };
+                prop_assert_eq!(array_offset + array_bytes, layout.soc_log_offset);
+                prop_assert!(loc_end_of(&layout) <= array_offset, "{layout:?}");
                 let front = Layout {
                     capacity_bytes: layout.capacity_bytes,
                     usable_bytes: layout.usable_bytes,

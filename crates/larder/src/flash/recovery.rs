@@ -33,7 +33,7 @@ use crate::key::KeyHasher;
 use crate::layout::Layout;
 use crate::recovery::Recovery;
 use crate::superblock::{EPOCH_MAX, Superblock};
-use crate::tombstones::{self, Inheritance};
+use crate::tombstones::{self, Inheritance, KeysIn, Tombstones};
 
 const BLOCK: usize = 4096;
 const STARTS_EMPTY: &str = "the configuration says to start empty";
@@ -355,9 +355,7 @@ impl Flash {
         if let Some(tombstones) = &self.tombstones {
             tombstones.inherit(&mut log);
             // Anew: a tombstone may be older than the stamp of a bucket whose write failed, or did not.
-            for hash in dead.hashes {
-                let _later = tombstones.invalidate_key(hash);
-            }
+            invalidate_again(tombstones, &dead);
         }
         self.import_engines(rest, &Kept::Log(Arc::new(log))).await
     }
@@ -375,9 +373,7 @@ impl Flash {
             let (dead, behind) =
                 DeadKeysSnapshot::split_off(snapshot).expect("the snapshot was looked at before");
             tombstones.set_clock(dead.clock);
-            for hash in dead.hashes {
-                let _later = tombstones.invalidate_key(hash);
-            }
+            invalidate_again(tombstones, &dead);
             rest = behind;
         }
         self.import_engines(rest, &Kept::Snapshot).await
@@ -429,6 +425,15 @@ impl Flash {
         let flushed = self.device.submit(Io::Flush).await;
         flushed.map_err(|f| Error::device("cannot flush the device", f.error))?;
         Ok(())
+    }
+}
+
+/// Declares dead what a clean shutdown says is dead, to be committed later.
+fn invalidate_again(tombstones: &Tombstones, dead: &DeadKeysSnapshot) {
+    for keys in KeysIn::ALL {
+        for &hash in dead.of(keys) {
+            let _later = tombstones.invalidate_key(keys, hash);
+        }
     }
 }
 

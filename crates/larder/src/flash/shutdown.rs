@@ -3,47 +3,60 @@
 
 use super::Flash;
 use super::dead_keys::DeadKeysSnapshot;
-use super::engines::call;
+use super::engines::{AnyEngine, call};
 use super::snapshot::{self, SNAPSHOT_AT};
 use crate::engine::{DeadRecords, Stop};
 use crate::error::Error;
 use crate::side_by_side::together;
 use crate::superblock::Superblock;
+use crate::tombstones::{KeysIn, Tombstones};
 
 const BLOCK: usize = 4096;
-/// Buckets that are read side by side.
+/// Buckets or tables that are read side by side.
 const LEARNT_AT_ONCE: usize = 32;
 
 impl Flash {
-    /// What is dead in buckets, for the snapshot. `None` if it is too much, or it is to `stop`.
+    /// What is dead in buckets and tables, for the snapshot. `None` if it is too much, or it is to `stop`.
     async fn settle_dead_keys(&self, stop: Stop<'_>) -> Option<DeadKeysSnapshot> {
         let Some(tombstones) = &self.tombstones else {
-            return Some(DeadKeysSnapshot { clock: 0, hashes: Vec::new() });
+            return Some(DeadKeysSnapshot::default());
         };
-        for hashes in tombstones.inherited().chunks(LEARNT_AT_ONCE) {
+        let mut dead = DeadKeysSnapshot::default();
+        for any in self.engines.iter() {
+            if let Some(keys) = call!(any, keys_in()) {
+                *dead.of_mut(keys) = self.settle_dead_of(any, (tombstones, keys), stop).await?;
+            }
+        }
+        // Behind all of them: what was written without its dead was stamped.
+        dead.clock = tombstones.clock();
+        Some(dead)
+    }
+
+    /// What is dead in the places of an engine.
+    async fn settle_dead_of(
+        &self,
+        any: &AnyEngine,
+        (tombstones, keys): (&Tombstones, KeysIn),
+        stop: Stop<'_>,
+    ) -> Option<Vec<u64>> {
+        for hashes in tombstones.inherited(keys).chunks(LEARNT_AT_ONCE) {
             if stop() {
                 return None;
             }
-            for any in self.engines.iter() {
-                together(hashes.iter().map(async |&hash| call!(any, learn_place_of(hash).await)))
-                    .await;
-            }
+            together(hashes.iter().map(async |&hash| call!(any, learn_place_of(hash).await))).await;
         }
-        let too_many = |hashes: &[u64]| hashes.len() as u64 > tombstones.keys_max();
-        let mut hashes = tombstones.dead();
+        let too_many = |hashes: &[u64]| hashes.len() as u64 > tombstones.keys_max(keys);
+        let mut hashes = tombstones.dead(keys);
         if too_many(&hashes) {
             for hash in hashes {
                 if stop() {
                     return None;
                 }
-                for any in self.engines.iter() {
-                    call!(any, write_without_dead(hash).await);
-                }
+                call!(any, write_without_dead(hash).await);
             }
-            hashes = tombstones.dead();
+            hashes = tombstones.dead(keys);
         }
-        let clock = tombstones.clock();
-        (!too_many(&hashes)).then_some(DeadKeysSnapshot { clock, hashes })
+        (!too_many(&hashes)).then_some(hashes)
     }
 
     /// Writes what a clean restart needs; what would take longer than until `stop` is left out, and

@@ -10,10 +10,11 @@
 //!      16      8  length of what follows the header
 //!      24      8  epoch that wrote it
 //!      32      *  with a tombstone log: its clock (8), dead keys (8): n, and their n hashes (8 each)
-//!       *      *  a part for each engine
+//!       *      *  a part of dead keys in tables of the array, if there are some; a part for each engine
 //!
 //!  part
-//!       0      4  kind, as the superblock has it: "LREG" (see `loc/engine.rs`), "SBKT" (`soc/engine.rs`)
+//!       0      4  kind, as the superblock has it: "LREG" (see `loc/engine.rs`), "SBKT" (`soc/engine.rs`), "ARRY"; or
+//!                 "ADED": hashes of dead keys in tables (8 each)
 //!       4      4  reserved, 0
 //!       8      8  n: length
 //!      16      n  what the engine keeps

@@ -15,7 +15,7 @@ use crate::key::KeyHash;
 use crate::layout;
 use crate::stats::Stats;
 use crate::tier::Tier;
-use crate::tombstones::Inheritance;
+use crate::tombstones::{Inheritance, KeysIn};
 
 /// Filters that are looked at to guess how much all of them hold.
 const FILTERS_COUNTED: usize = 4096;
@@ -74,14 +74,14 @@ impl Engine for Soc {
         let Some(tombstones) = &self.tombstones else { return Ok(Invalidated::default()) };
         self.invalidate_in_log(hash).await;
         // Also if it is dead already: its tombstone may still be on its way.
-        let receipt = self.is_listed(hash).then(|| tombstones.invalidate_key(hash.0));
+        let receipt =
+            self.is_listed(hash).then(|| tombstones.invalidate_key(KeysIn::Buckets, hash.0));
         Ok(Invalidated { was_there: receipt.is_some(), receipt })
     }
 
     async fn relieve_tombstones(&self, hash: KeyHash) {
-        let dead =
-            self.tombstones.as_ref().and_then(|tombstones| tombstones.key_to_work_off(hash.0));
-        if let Some(dead) = dead {
+        let Some(tombstones) = &self.tombstones else { return };
+        if let Some(dead) = tombstones.key_to_work_off(KeysIn::Buckets, hash.0) {
             self.work_off(dead).await;
         }
     }
@@ -92,6 +92,10 @@ impl Engine for Soc {
 
     async fn write_without_dead(&self, hash: u64) {
         self.work_off(hash).await;
+    }
+
+    fn keys_in(&self) -> Option<KeysIn> {
+        Some(KeysIn::Buckets)
     }
 
     fn inherit(&mut self, _log: &Arc<Inheritance>) {

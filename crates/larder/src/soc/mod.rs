@@ -33,7 +33,7 @@ use crate::removal::RemovalReason;
 use crate::shared_flush::SharedFlush;
 use crate::stats::Counters;
 use crate::tier::Tier;
-use crate::tombstones::Tombstones;
+use crate::tombstones::{KeysIn, Tombstones};
 pub(crate) use bucket::{BUCKET_BYTES, OBJECT_BYTES_MAX};
 use bucket::{Bucket, Entry, Wanted};
 use change::Change;
@@ -187,7 +187,9 @@ impl Soc {
     }
 
     fn is_dead(&self, hash: KeyHash) -> bool {
-        self.tombstones.as_ref().is_some_and(|tombstones| tombstones.is_dead(hash.0))
+        self.tombstones
+            .as_ref()
+            .is_some_and(|tombstones| tombstones.is_dead(KeysIn::Buckets, hash.0))
     }
 
     /// Looks `key` up: no read if the filter says no, one otherwise.

@@ -14,6 +14,7 @@ use super::change::Change;
 use super::filter::UNKNOWN_FILTER;
 use super::{Knowledge, Soc};
 use crate::key::KeyHash;
+use crate::tombstones::KeysIn;
 
 /// Buckets that are read at once.
 const LEARNT_AT_ONCE: usize = 64;
@@ -24,7 +25,7 @@ impl Soc {
         let Some(tombstones) = &self.tombstones else { return Change::default() };
         // First the clock: who dies after this has a tombstone that the stamp does not cover.
         let stamp = tombstones.clock();
-        let dead = tombstones.dead_in(self.hashes_of(number));
+        let dead = tombstones.dead_in(KeysIn::Buckets, self.hashes_of(number));
         debug_assert!(
             dead.iter().all(|&hash| self.bucket_of(KeyHash(hash)) == number),
             "hashes of bucket {number} are those that `bucket_of` sends there"
@@ -57,7 +58,7 @@ impl Soc {
             }
         };
         if let Some(tombstones) = &self.tombstones {
-            tombstones.settle_inherited(self.hashes_of(number), stamp);
+            tombstones.settle_inherited(KeysIn::Buckets, self.hashes_of(number), stamp);
         }
         self.generation(number).store(bucket.generation(), Ordering::Release);
         self.filters.rebuild(number, bucket.entries().map(|entry| entry.tag));

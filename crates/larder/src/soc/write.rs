@@ -13,6 +13,7 @@ use crate::key::KeyHash;
 use crate::removal::RemovalReason;
 use crate::shared_flush::Needed;
 use crate::tier::Tier;
+use crate::tombstones::KeysIn;
 
 /// The write of a bucket that is still under way.
 pub(super) struct UnfinishedWrite {
@@ -144,7 +145,7 @@ impl Soc {
         let Change { stamp, dead } = change;
         // After that: who finds that a key is not dead any more must see it too.
         if let Some(tombstones) = &self.tombstones {
-            tombstones.resolve(&dead);
+            tombstones.resolve(KeysIn::Buckets, &dead, stamp);
         }
         let (cache, epoch) = (self.place.cache, self.epoch.load(Ordering::Acquire));
         let buffer = bucket.seal(BucketIdentity { cache, number, epoch, generation, stamp });
@@ -246,7 +247,7 @@ impl Soc {
             }
         }
         if let Some(tombstones) = &self.tombstones {
-            tombstones.resolved(&dead, went_well);
+            tombstones.resolved(KeysIn::Buckets, &dead, went_well);
         }
         self.leave_log(number, &moved);
         went_well

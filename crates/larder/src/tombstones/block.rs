@@ -10,20 +10,20 @@
 //!  offset  bytes  field
 //!       0      4  magic "LTMB"
 //!       4      2  version of the formats
-//!       6      2  reserved, 0
+//!       6      2  number of keys of tables: not covered by the checksum itself, but it says how much is
 //!       8      4  CRC-32C of the cache's identity (6 bytes) and of bytes 12 to 48 + 16 n
 //!      12      4  ring: epoch in which the log began
 //!      16      8  number of the block, times 8, plus position of the part; the block lies in slot number mod slots
 //!      24      8  number of the oldest block that still counts
 //!      32      6  clock: larger than the index of every key so far
 //!      38      4  second of the cache's clock in which the part was written
-//!      42      2  number of keys
+//!      42      2  number of keys of buckets
 //!      44      2  number of places
-//!      46      2  number of lost hashes; n is the sum of all three
-//!      48      *  keys, places, lost hashes, 16 bytes each; zeros behind them
+//!      46      2  number of lost hashes; n is the sum of all four
+//!      48      *  keys of buckets, places, lost hashes, keys of tables, 16 bytes each; zeros behind them
 //!
 //!  key      8  hash
-//!           8  index: buckets with a stamp of at most this lost the key
+//!           8  index: buckets, or tables, with a stamp of at most this lost the key
 //!  place    4  region
 //!           4  offset of a record that is dead; 2^32 - 1: all of the region's fillings before
 //!           8  sequence number of the record's filling, or of the first filling that counts
@@ -54,8 +54,8 @@ const CHECKED_FROM: usize = std::mem::offset_of!(Part, ring);
 const ENTRY_BYTES: usize = size_of::<Entry>();
 /// Instead of an offset: the whole region.
 const ALL_BEFORE: u32 = u32::MAX;
-/// Keys, places, lost hashes.
-const SECTIONS: usize = 3;
+/// Keys of buckets, places, lost hashes, keys of tables.
+const SECTIONS: usize = 4;
 
 /// Most entries of a part.
 const PART_ENTRIES_MAX: usize = 29;
@@ -67,14 +67,15 @@ pub(crate) const ENTRIES_MAX: usize = PARTS * PART_ENTRIES_MAX;
 struct Part {
     magic: [u8; 4],
     version: U16,
-    reserved: U16,
+    table_keys: U16,
     checksum: U32,
     ring: U32,
     number: U64,
     oldest: U64,
     clock: [u8; CLOCK_BYTES],
     second: U32,
-    counts: [U16; SECTIONS],
+    /// Of all sections but the last.
+    counts: [U16; SECTIONS - 1],
     entries: [Entry; PART_ENTRIES_MAX],
 }
 
@@ -98,6 +99,8 @@ pub(crate) enum Tombstone {
     Region { region: u32, sequence: u64 },
     /// All large objects of this hash in fillings before this number, wherever they are.
     Lost { hash: u64, sequence: u64 },
+    /// The object of the array of this hash, in what was written with a stamp of at most `index`.
+    TableKey { hash: u64, index: u64 },
 }
 
 /// A block's content.
@@ -110,7 +113,7 @@ pub(crate) struct LogBlock {
     pub(crate) clock: u64,
     pub(crate) second: u32,
     /// At most [`ENTRIES_MAX`]. Those that come later stay behind those before them, in the same place. Read back:
-    /// keys, then places, then lost hashes of each part.
+    /// in the order of the sections of each part.
     pub(crate) entries: Vec<Tombstone>,
 }
 
@@ -180,7 +183,8 @@ impl LogBlock {
         for (room, entry) in part.entries.iter_mut().zip(in_order) {
             *room = Entry::of(entry);
         }
-        for (section, count) in part.counts.iter_mut().enumerate() {
+        let counts = part.counts.iter_mut().chain(std::iter::once(&mut part.table_keys));
+        for (section, count) in counts.enumerate() {
             let count_of = entries.iter().filter(|entry| section_of(entry) == section).count();
             *count = u16::try_from(count_of).expect("a part has few entries").into();
         }
@@ -219,7 +223,6 @@ impl Part {
         let behind = self.as_bytes().get(HEADER_BYTES + self.entries() * ENTRY_BYTES..);
         self.magic == BLOCK_MAGIC
             && self.version.get() == FORMAT_VERSION
-            && self.reserved.get() == 0
             && self.number.get() % PARTS as u64 == position
             && self.checked().is_some_and(|it| self.checksum.get() == cache.checksum(it))
             && behind.is_some_and(is_blank)
@@ -241,12 +244,16 @@ impl Part {
 
     /// How many entries it announces.
     fn entries(&self) -> usize {
-        self.counts.iter().map(|count| usize::from(count.get())).sum()
+        self.counts.iter().chain([&self.table_keys]).map(|count| usize::from(count.get())).sum()
     }
 
     fn tombstones(&self) -> impl Iterator<Item = Tombstone> {
-        let [keys, places, _] = self.counts.map(|count| usize::from(count.get()));
-        let section = move |at: usize| usize::from(at >= keys) + usize::from(at >= keys + places);
+        let mut end = 0;
+        let ends = self.counts.map(|count| {
+            end += usize::from(count.get());
+            end
+        });
+        let section = move |at: usize| ends.iter().filter(|end| at >= **end).count();
         let listed = self.entries.iter().take(self.entries()).enumerate();
         listed.map(move |(at, entry)| entry.tombstone(section(at)))
     }
@@ -257,6 +264,7 @@ fn section_of(entry: &Tombstone) -> usize {
         Tombstone::Key { .. } => 0,
         Tombstone::Record { .. } | Tombstone::Region { .. } => 1,
         Tombstone::Lost { .. } => 2,
+        Tombstone::TableKey { .. } => 3,
     }
 }
 
@@ -264,7 +272,7 @@ impl Entry {
     fn of(tombstone: &Tombstone) -> Self {
         let place = |region: u32, offset: u32| u64::from(region) | u64::from(offset) << 32;
         let words = match *tombstone {
-            Tombstone::Key { hash, index } => [hash, index],
+            Tombstone::Key { hash, index } | Tombstone::TableKey { hash, index } => [hash, index],
             Tombstone::Record { region, offset, sequence } => [place(region, offset), sequence],
             Tombstone::Region { region, sequence } => [place(region, ALL_BEFORE), sequence],
             Tombstone::Lost { hash, sequence } => [hash, sequence],
@@ -279,7 +287,8 @@ impl Entry {
             (0, ..) => Tombstone::Key { hash: first, index: second },
             (1, region, ALL_BEFORE) => Tombstone::Region { region, sequence: second },
             (1, region, offset) => Tombstone::Record { region, offset, sequence: second },
-            _ => Tombstone::Lost { hash: first, sequence: second },
+            (2, ..) => Tombstone::Lost { hash: first, sequence: second },
+            _ => Tombstone::TableKey { hash: first, index: second },
         }
     }
 }
@@ -291,10 +300,13 @@ pub(crate) fn forge(bytes: &mut [u8]) {
         return;
     };
     for part in parts {
+        if part.checked().is_none() {
+            part.table_keys = 0.into();
+        }
         let Some(checksum) = part.checked().map(|checked| CacheId::ZERO.checksum(checked)) else {
             continue;
         };
-        (part.magic, part.version, part.reserved) = (BLOCK_MAGIC, FORMAT_VERSION.into(), 0.into());
+        (part.magic, part.version) = (BLOCK_MAGIC, FORMAT_VERSION.into());
         part.checksum = checksum.into();
     }
 }
@@ -348,6 +360,25 @@ mod tests {
         );
         let sums = [0, 5, 60, ENTRIES_MAX as u64].map(|n| crc32c::crc32c(&encoded(n)));
         assert_eq!(sums, [0xb41f_5583, 0xb3f8_4b8b, 0xd3b9_496e, 0x701a_915b]);
+    }
+
+    #[test]
+    fn keys_of_tables_are_counted_in_front_and_listed_last() {
+        let mut block = block(3);
+        block.entries.insert(1, Tombstone::TableKey { hash: 0x77, index: 0x99 });
+        let mut bytes = vec![0xee; BLOCK_BYTES];
+        block.encode(&mut bytes);
+        assert_eq!(bytes.get(4..8), Some(&[9, 0, 1, 0][..]));
+        assert_eq!(bytes.get(42..48), Some(&[1, 0, 1, 0, 1, 0][..]));
+        let last = [&[0x77, 0, 0, 0, 0, 0, 0, 0, 0x99][..], &[0; 24]].concat();
+        assert_eq!(bytes.get(96..129), Some(&last[..]));
+        let entry = block.entries.remove(1);
+        block.entries.push(entry);
+        assert_eq!(LogBlock::parse(&bytes, CacheId::ZERO), Some(block));
+        for count in [0, 2, 26, u8::MAX] {
+            bytes.iter_mut().skip(6).take(1).for_each(|byte| *byte = count);
+            assert_eq!(LogBlock::parse(&bytes, CacheId::ZERO), None, "{count}");
+        }
     }
 
     #[test]

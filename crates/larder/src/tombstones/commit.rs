@@ -4,7 +4,9 @@ use larder_device::{Durability, Io, IoBuffer, IoFuture, PlacementHandle};
 
 use super::block::{BLOCK_BYTES, ENTRIES_MAX, LogBlock, Tombstone};
 use super::number::BlockNumber;
-use super::{BlockWrite, Full, FullBlock, Receipt, State, Tombstones, Trust, Turn, Unfinished};
+use super::{
+    BlockWrite, Full, FullBlock, KeysIn, Receipt, State, Tombstones, Trust, Turn, Unfinished,
+};
 use crate::error::Error;
 use crate::superblock::Superblock;
 
@@ -136,7 +138,12 @@ impl Tombstones {
 
     fn is_needed(&self, tombstone: &Tombstone) -> bool {
         match *tombstone {
-            Tombstone::Key { hash, index } => self.lock().dead.needs(hash, index),
+            Tombstone::Key { hash, index } => {
+                self.lock().dead.of(KeysIn::Buckets).needs(hash, index)
+            }
+            Tombstone::TableKey { hash, index } => {
+                self.lock().dead.of(KeysIn::Tables).needs(hash, index)
+            }
             Tombstone::Record { region, sequence, .. } => {
                 self.fillings.needs_record(region, sequence)
             }
@@ -260,6 +267,7 @@ impl State {
         assert!(durable <= self.taken, "{durable} of {} that are in blocks", self.taken);
         self.durable = durable;
         self.on_their_way.retain(|_, position| *position > durable);
+        self.dead.durable_up_to(durable);
         let is_full = written.entries == ENTRIES_MAX;
         is_full.then(|| FullBlock { number: written.number, entries: self.open.clone(), buffer })
     }

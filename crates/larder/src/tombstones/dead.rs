@@ -1,12 +1,75 @@
-//! Small objects that are dead although a bucket on flash still holds them.
+//! Objects that are dead although their place on flash still holds them: a bucket of small objects, or a table of the
+//! array's index.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Which keys have a tombstone that a bucket has not followed yet, by hash. The number is the
-/// tombstone's index.
+use super::block::Tombstone;
+
+/// What holds the keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum KeysIn {
+    /// Buckets of the small-object engine.
+    Buckets,
+    /// Tables of the array's index.
+    Tables,
+}
+
+impl KeysIn {
+    pub(crate) const ALL: [Self; 2] = [Self::Buckets, Self::Tables];
+
+    pub(super) fn tombstone(self, hash: u64, index: u64) -> Tombstone {
+        match self {
+            Self::Buckets => Tombstone::Key { hash, index },
+            Self::Tables => Tombstone::TableKey { hash, index },
+        }
+    }
+}
+
+/// The dead of each.
+#[derive(Debug, Default)]
+pub(super) struct DeadByPlace {
+    buckets: DeadKeys,
+    tables: DeadKeys,
+}
+
+impl DeadByPlace {
+    pub(super) fn of(&self, keys: KeysIn) -> &DeadKeys {
+        match keys {
+            KeysIn::Buckets => &self.buckets,
+            KeysIn::Tables => &self.tables,
+        }
+    }
+
+    pub(super) fn of_mut(&mut self, keys: KeysIn) -> &mut DeadKeys {
+        match keys {
+            KeysIn::Buckets => &mut self.buckets,
+            KeysIn::Tables => &mut self.tables,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        KeysIn::ALL.iter().map(|&keys| self.of(keys).len()).sum()
+    }
+
+    pub(super) fn inherit(&mut self, buckets: BTreeMap<u64, u64>, tables: BTreeMap<u64, u64>) {
+        self.buckets.inherit(buckets);
+        self.tables.inherit(tables);
+    }
+
+    pub(super) fn durable_up_to(&mut self, position: u64) {
+        KeysIn::ALL.iter().for_each(|&keys| self.of_mut(keys).durable_up_to(position));
+    }
+
+    pub(super) fn forget_replaced(&mut self) {
+        KeysIn::ALL.iter().for_each(|&keys| self.of_mut(keys).forget_replaced());
+    }
+}
+
+/// Which keys have a tombstone that their place has not followed yet, by hash. The number is the tombstone's index.
 ///
-/// Hashes that share a bucket are neighbours here, as buckets divide the range of hashes.
+/// Hashes that share a bucket are neighbours here, as buckets divide the range of hashes. What is said of buckets is
+/// true of tables.
 #[derive(Debug, Default)]
 pub(super) struct DeadKeys {
     /// Flash holds no other version of them.
@@ -20,20 +83,38 @@ pub(super) struct DeadKeys {
     /// which their tombstones say nothing, for it bears a later stamp. So they are needed, but whoever
     /// changes the key needs another one.
     uncertain: BTreeMap<u64, u64>,
+    /// Hash and index of a tombstone of which a later one of the same hash has taken the place, and the position in the
+    /// log at which that one is durable. Until then a crash would leave neither, if the ring came round to this one.
+    replaced: BTreeMap<(u64, u64), u64>,
 }
 
 impl DeadKeys {
     pub(super) fn len(&self) -> usize {
-        self.kinds().iter().map(|keys| keys.len()).sum()
+        self.kinds().iter().map(|keys| keys.len()).sum::<usize>() + self.replaced.len()
     }
 
     pub(super) fn is_pending(&self, hash: u64) -> bool {
         self.pending.contains_key(&hash)
     }
 
-    pub(super) fn die(&mut self, hash: u64, index: u64) {
-        let before = self.pending.insert(hash, index);
-        debug_assert_eq!(before, None, "who is dead already needs no other tombstone");
+    /// Declares a hash dead with a later index than any before. If it is dead already, the tombstone before is needed
+    /// until the log is durable up to this position; `None`: the log is lost, and needs nothing.
+    pub(super) fn die(&mut self, hash: u64, index: u64, position: Option<u64>) {
+        let Some(before) = self.pending.insert(hash, index) else { return };
+        debug_assert!(before < index, "indices grow: {index} after {before}");
+        if let Some(position) = position {
+            self.replaced.insert((hash, before), position);
+        }
+    }
+
+    /// The log is durable up to this position.
+    pub(super) fn durable_up_to(&mut self, position: u64) {
+        self.replaced.retain(|_, needed_until| *needed_until > position);
+    }
+
+    /// The log lacks something for good: nobody will copy what is in it.
+    pub(super) fn forget_replaced(&mut self) {
+        self.replaced.clear();
     }
 
     /// Indices by hash; of a new opening, which knows of no others.
@@ -45,6 +126,7 @@ impl DeadKeys {
     /// Whether a tombstone is still needed.
     pub(super) fn needs(&self, hash: u64, index: u64) -> bool {
         self.kinds().iter().any(|keys| keys.get(&hash) == Some(&index))
+            || self.replaced.contains_key(&(hash, index))
     }
 
     fn kinds(&self) -> [&BTreeMap<u64, u64>; 4] {
@@ -85,10 +167,17 @@ impl DeadKeys {
         self.pending.len()
     }
 
-    /// These are gone from a bucket that is about to be written.
-    pub(super) fn resolve(&mut self, hashes: &[u64]) {
+    /// These are gone from a bucket that is about to be written with this stamp. Who has died since the stamp was taken
+    /// stays dead: the bucket may hold a version that came between the look at the dead and that death.
+    pub(super) fn resolve(&mut self, hashes: &[u64], stamp: u64) {
         for hash in hashes {
-            let (pending, uncertain) = (self.pending.remove(hash), self.uncertain.remove(hash));
+            let is_covered = self.pending.get(hash).is_some_and(|index| *index < stamp);
+            let pending = if is_covered { self.pending.remove(hash) } else { None };
+            let uncertain = self.uncertain.remove(hash);
+            debug_assert!(
+                uncertain.is_none_or(|index| index < stamp),
+                "an earlier stamp covered it"
+            );
             // The later one says all that the earlier one does.
             if let Some(index) = pending.max(uncertain) {
                 // One write of a bucket at a time.
@@ -140,11 +229,11 @@ mod tests {
     #[test]
     fn a_tombstone_is_needed_until_its_bucket_is_written() {
         let mut dead = DeadKeys::default();
-        dead.die(5, 100);
+        dead.die(5, 100, None);
         assert!(dead.is_pending(5) && dead.needs(5, 100) && !dead.needs(5, 99));
-        dead.resolve(&[5]);
+        dead.resolve(&[5], 150);
         assert!(!dead.is_pending(5) && dead.needs(5, 100), "a crash may bring up the old bucket");
-        dead.die(5, 200);
+        dead.die(5, 200, None);
         dead.resolved(&[5], true);
         assert!(dead.is_pending(5) && dead.needs(5, 200) && !dead.needs(5, 100));
     }
@@ -152,18 +241,46 @@ mod tests {
     #[test]
     fn a_write_that_failed_leaves_the_old_bucket_or_the_new_one() {
         let mut dead = DeadKeys::default();
-        dead.die(5, 100);
-        dead.resolve(&[5]);
+        dead.die(5, 100, None);
+        dead.resolve(&[5], 150);
         dead.resolved(&[5], false);
         assert!(dead.needs(5, 100), "of the old one");
         assert!(!dead.is_pending(5), "of the new one a change needs another tombstone");
-        dead.die(5, 200);
+        dead.die(5, 200, None);
         assert!(dead.is_pending(5) && dead.needs(5, 100) && dead.needs(5, 200));
         assert_eq!(dead.dead_in(0..10), [5]);
-        dead.resolve(&[5]);
+        dead.resolve(&[5], 250);
         assert!(dead.needs(5, 200) && dead.dead_in(0..10).is_empty());
         dead.resolved(&[5], true);
         assert_eq!((dead.len(), dead.needs(5, 200)), (0, false), "overwritten for good");
+    }
+
+    #[test]
+    fn who_dies_again_needs_the_first_tombstone_until_the_second_is_durable() {
+        let mut dead = DeadKeys::default();
+        dead.die(5, 100, Some(1));
+        dead.durable_up_to(1);
+        dead.die(5, 200, Some(7));
+        dead.die(5, 300, Some(9));
+        assert!([100, 200, 300].iter().all(|&index| dead.needs(5, index)));
+        dead.durable_up_to(7);
+        assert!(!dead.needs(5, 100) && dead.needs(5, 200) && dead.needs(5, 300));
+        dead.durable_up_to(9);
+        assert!(!dead.needs(5, 200) && dead.needs(5, 300) && dead.len() == 1);
+    }
+
+    #[test]
+    fn who_dies_after_the_stamp_was_taken_stays_dead() {
+        let mut dead = DeadKeys::default();
+        dead.die(5, 100, None);
+        assert_eq!(dead.dead_in(0..10), [5]);
+        dead.die(5, 150, None);
+        dead.resolve(&[5], 101);
+        dead.resolved(&[5], true);
+        assert!(
+            dead.is_pending(5) && dead.needs(5, 150),
+            "the bucket may hold what came before 150"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A new epoch, which voids everything before it: there is nothing left to be dead.
 
-use super::dead::DeadKeys;
+use super::dead::DeadByPlace;
 use super::{Retry, Said, Tombstones, Trust, Turn, Unfinished};
 use crate::error::Error;
 use crate::superblock::Superblock;
@@ -24,13 +24,13 @@ impl Tombstones {
         turn.unfinished = Some(Unfinished::Epoch(self.begin_label(&superblock)));
         self.finish_epoch(&mut turn).await?;
         let first_sequence = superblock.epoch << 32;
-        for region in 0..superblock.layout.loc_regions {
+        for region in 0..superblock.layout.regions() {
             self.fillings.begin(region, first_sequence);
         }
         self.lost.end();
         let mut state = self.lock();
         state.epochs = (superblock.epoch, superblock.oldest_epoch);
-        state.dead = DeadKeys::default();
+        state.dead = DeadByPlace::default();
         state.oldest = state.number;
         if !recoverable {
             (state.trust, state.said) = (Trust::Nothing, Said::Nothing);

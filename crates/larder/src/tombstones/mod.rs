@@ -14,8 +14,9 @@
 //!    it is copied to the block that is opened next, before anything new goes there. One block's
 //!    needs always fit one block, and the copies are durable before the ring comes round to the
 //!    place of their origin: blocks are opened in order, each when the one before is durable. A
-//!    tombstone is needed until the region that holds the record is filled anew, or the bucket that
-//!    holds the key is written without it. A ring that is full of what is needed is given up.
+//!    tombstone is needed until the region that holds the record is filled anew, or the bucket or table that
+//!    holds the key is written without it, or a later tombstone of the key is durable. A ring that is full of what is
+//!    needed is given up.
 //! 4. A log that cannot be written is worse than none. If the superblock can be told to believe
 //!    nothing after a crash, the cache goes on without; if not, the operation fails. What would have
 //!    been logged is kept as long as there is room for it: after a while all of it is written, and the
@@ -52,6 +53,7 @@ mod commit;
 mod dead;
 mod epoch;
 mod fillings;
+mod keys;
 mod lost;
 mod number;
 mod place;
@@ -60,7 +62,6 @@ mod sealing;
 mod trust;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::ops::Range;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -72,7 +73,8 @@ use crate::superblock::Superblock;
 use crate::time::CacheClock;
 use crate::turns::Turns;
 use block::{BLOCK_BYTES, ENTRIES_MAX, Tombstone};
-use dead::DeadKeys;
+use dead::DeadByPlace;
+pub(crate) use dead::KeysIn;
 use fillings::Fillings;
 pub(crate) use lost::{Firsts, Lost};
 use number::BlockNumber;
@@ -109,7 +111,6 @@ pub(crate) struct Receipt(u64);
 pub(crate) struct Tombstones {
     device: Arc<dyn Device>,
     place: TombstonesPlace,
-    keys_max: u64,
     /// What the device's superblock says, but for its epochs: see [`State::epochs`].
     superblock: Superblock,
     labeller: Labeller,
@@ -122,7 +123,7 @@ pub(crate) struct Tombstones {
 }
 
 struct State {
-    dead: DeadKeys,
+    dead: DeadByPlace,
     /// Index of the next key's tombstone.
     clock: u64,
     /// New tombstones that no block has taken yet.
@@ -219,7 +220,7 @@ impl Tombstones {
         assert!(place.offset.is_multiple_of(BLOCK_BYTES as u64), "{place:?}");
         assert!(place.blocks > SPARE_BLOCKS, "a ring has room beside what is spare: {place:?}");
         let state = State {
-            dead: DeadKeys::default(),
+            dead: DeadByPlace::default(),
             clock: 1,
             waiting: VecDeque::new(),
             taken: 0,
@@ -240,10 +241,9 @@ impl Tombstones {
         Self {
             device,
             place,
-            keys_max: place.keys_max(superblock.layout.soc_buckets),
             superblock,
             labeller,
-            fillings: Fillings::new(superblock.layout.loc_regions),
+            fillings: Fillings::new(superblock.layout.regions()),
             lost: Lost::default(),
             state: Mutex::new(state),
             turns: Turns::default(),
@@ -273,36 +273,9 @@ impl Tombstones {
         state.clock = inheritance.clock;
         state.number = inheritance.next_number;
         state.oldest = inheritance.oldest;
-        state.dead.inherit(std::mem::take(&mut inheritance.keys));
-    }
-
-    /// The index of the next key's tombstone, to stamp a bucket with: taken before the bucket's dead
-    /// are asked for.
-    pub(crate) fn clock(&self) -> u64 {
-        self.lock().clock
-    }
-
-    pub(crate) fn set_clock(&self, clock: u64) {
-        self.lock().clock = clock;
-    }
-
-    /// Whether buckets hold no live object of this hash, whatever filters say.
-    pub(crate) fn is_dead(&self, hash: u64) -> bool {
-        self.lock().dead.is_pending(hash)
-    }
-
-    /// Declares the small object of this hash dead.
-    pub(crate) fn invalidate_key(&self, hash: u64) -> Receipt {
-        let mut state = self.lock();
-        if !state.dead.is_pending(hash) {
-            let index = state.clock;
-            state.clock += 1;
-            debug_assert!(state.clock <= 2 * CLOCK_MAX, "a stamp of 48 bits holds it");
-            state.dead.die(hash, index);
-            state.enqueue(Tombstone::Key { hash, index });
-            self.counters.tombstones.add(1);
-        }
-        state.receipt()
+        // Of those in tables the engine is told as well: they say what of its data it may not find again.
+        let tables = inheritance.table_keys.clone();
+        state.dead.inherit(std::mem::take(&mut inheritance.keys), tables);
     }
 
     /// Declares a record of the large-object engine dead.
@@ -381,54 +354,9 @@ impl Tombstones {
         self.fillings.seal(region, sequence);
     }
 
-    /// The dead of a bucket.
-    pub(crate) fn dead_in(&self, bucket: Range<u128>) -> Vec<u64> {
-        self.lock().dead.dead_in(bucket)
-    }
-
-    /// A bucket is about to be written without these; [`Tombstones::resolved`] says how it ended.
-    pub(crate) fn resolve(&self, hashes: &[u64]) {
-        if !hashes.is_empty() {
-            self.lock().dead.resolve(hashes);
-        }
-    }
-
-    pub(crate) fn resolved(&self, hashes: &[u64], written: bool) {
-        if !hashes.is_empty() {
-            self.lock().dead.resolved(hashes, written);
-        }
-    }
-
-    /// A bucket that nothing was known of has been read.
-    pub(crate) fn settle_inherited(&self, bucket: Range<u128>, stamp: u64) {
-        self.lock().dead.settle_inherited(bucket, stamp);
-    }
-
-    /// All hashes that are dead in their buckets, or may be.
-    pub(crate) fn dead(&self) -> Vec<u64> {
-        self.lock().dead.all()
-    }
-
-    /// All hashes of which a crash has left open whether they are dead.
-    pub(crate) fn inherited(&self) -> Vec<u64> {
-        self.lock().dead.inherited()
-    }
-
-    /// How many dead keys there may be.
-    pub(crate) fn keys_max(&self) -> u64 {
-        self.keys_max
-    }
-
     /// For everything so far.
     pub(crate) fn all_so_far(&self) -> Receipt {
         self.lock().receipt()
-    }
-
-    /// A dead key whose bucket should be written without it, if there are too many of them.
-    pub(crate) fn key_to_work_off(&self, from: u64) -> Option<u64> {
-        let state = self.lock();
-        let too_many = state.dead.pending_len() as u64 > self.keys_max / 2;
-        too_many.then(|| state.dead.pending_from(from))?
     }
 
     /// A region that should be given up because the log is full of its dead.
@@ -455,13 +383,17 @@ impl Tombstones {
 }
 
 impl State {
-    fn enqueue(&mut self, tombstone: Tombstone) {
-        if self.trust != Trust::Nothing || self.retry.keeps(self.waiting.len()) {
+    /// Says whether it is kept, to be written.
+    fn enqueue(&mut self, tombstone: Tombstone) -> bool {
+        let is_kept = self.trust != Trust::Nothing || self.retry.keeps(self.waiting.len());
+        if is_kept {
             self.waiting.push_back(tombstone);
         } else {
             self.waiting = VecDeque::new();
+            self.dead.forget_replaced();
             self.retry.forget();
         }
+        is_kept
     }
 
     /// For all that was enqueued so far.
@@ -501,5 +433,7 @@ impl State {
     }
 }
 
+#[cfg(test)]
+mod key_tests;
 #[cfg(test)]
 mod tests;

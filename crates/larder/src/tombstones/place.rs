@@ -1,7 +1,9 @@
 //! Where the log lies, and how much it has room for.
 
 use super::block::{BLOCK_BYTES, ENTRIES_MAX};
+use super::dead::KeysIn;
 use super::number::BlockNumber;
+use crate::layout::Layout;
 
 /// Blocks that are kept free: what is copied must be durable before its origin is overwritten.
 pub(super) const SPARE_BLOCKS: u64 = 2;
@@ -9,8 +11,13 @@ pub(super) const SPARE_BLOCKS: u64 = 2;
 const KEYS_PART: u64 = 4;
 /// Buckets for each dead key that may wait to be worked off.
 const BUCKETS_PER_KEY: u64 = 8;
+/// Dead keys that may wait for each table of the array's index. It names a thousand objects, and is written when what
+/// memory holds of it has changed: in between, each object that was replaced may have a tombstone.
+const KEYS_PER_TABLE: u64 = 256;
 /// At least so many dead keys may wait.
 const KEYS_MIN: u64 = 64;
+/// Keys of tables have this part of the log's room, beside those of buckets.
+const TABLE_KEYS_PART: u64 = 8;
 
 /// Where the log lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,9 +32,22 @@ impl TombstonesPlace {
         self.blocks.saturating_sub(SPARE_BLOCKS) * ENTRIES_MAX as u64
     }
 
-    /// How many dead keys may wait for their buckets.
-    pub(crate) fn keys_max(&self, buckets: u64) -> u64 {
+    /// How many dead keys may wait for their buckets or tables.
+    pub(crate) fn keys_max(&self, keys: KeysIn, layout: &Layout) -> u64 {
+        match keys {
+            KeysIn::Buckets => self.bucket_keys_max(layout.soc_buckets),
+            KeysIn::Tables => self.table_keys_max(layout.array_tables),
+        }
+    }
+
+    pub(crate) fn bucket_keys_max(&self, buckets: u64) -> u64 {
         (self.entries() / KEYS_PART).min(buckets / BUCKETS_PER_KEY + KEYS_MIN)
+    }
+
+    /// None without tables.
+    pub(crate) fn table_keys_max(&self, tables: u32) -> u64 {
+        let wanted = if tables > 0 { u64::from(tables) * KEYS_PER_TABLE + KEYS_MIN } else { 0 };
+        wanted.min(self.entries() / TABLE_KEYS_PART)
     }
 
     pub(super) fn slot_offset(&self, number: BlockNumber) -> u64 {

@@ -25,8 +25,10 @@ pub(crate) struct Inheritance {
     second: u32,
     pub(super) next_number: BlockNumber,
     pub(super) oldest: BlockNumber,
-    /// Latest index by hash.
+    /// Latest index by hash, of keys in buckets.
     pub(super) keys: BTreeMap<u64, u64>,
+    /// The same of keys in tables.
+    pub(super) table_keys: BTreeMap<u64, u64>,
     /// Sequence number and offset, by region.
     records: HashMap<u32, Vec<(u64, u32)>>,
     /// First filling that counts, by region.
@@ -41,10 +43,17 @@ impl Inheritance {
         self.second
     }
 
-    /// It is known of each key whether it is still dead in its bucket, by who knew the clock to be at least
+    /// Keys that are dead in tables with a stamp of at most the index, by hash.
+    #[allow(dead_code)] // until the array is here
+    pub(crate) fn table_keys(&self) -> &BTreeMap<u64, u64> {
+        &self.table_keys
+    }
+
+    /// It is known of each key whether it is still dead in its bucket or table, by who knew the clock to be at least
     /// that.
     pub(crate) fn settle_keys(&mut self, clock: u64) {
         self.keys.clear();
+        self.table_keys.clear();
         self.clock = self.clock.max(clock);
     }
 
@@ -80,6 +89,9 @@ impl Inheritance {
     fn apply(&mut self, tombstone: Tombstone) {
         match tombstone {
             Tombstone::Key { hash, index } => raise(self.keys.entry(hash).or_default(), index),
+            Tombstone::TableKey { hash, index } => {
+                raise(self.table_keys.entry(hash).or_default(), index);
+            }
             Tombstone::Record { region, offset, sequence } => {
                 self.records.entry(region).or_default().push((sequence, offset));
             }
@@ -153,21 +165,27 @@ fn join(found: BTreeMap<BlockNumber, LogBlock>) -> Option<Inheritance> {
     }
     // Those before the oldest count no less: they are needed until what was logged again is.
     let entries = found.into_values().flat_map(|block| block.entries);
-    let mut keys = Vec::new();
+    let (mut keys, mut table_keys) = (Vec::new(), Vec::new());
     for entry in entries {
         match entry {
             Tombstone::Key { hash, index } => keys.push((hash, index)),
+            Tombstone::TableKey { hash, index } => table_keys.push((hash, index)),
             other => inheritance.apply(other),
         }
     }
-    // In order, of one hash the latest last: a tree is built of that many times faster than it grows.
-    keys.sort_unstable();
-    inheritance.keys = keys.into_iter().collect();
+    (inheritance.keys, inheritance.table_keys) = (latest(keys), latest(table_keys));
     debug_assert!(
         inheritance.oldest <= inheritance.next_number,
         "what counts is behind what comes"
     );
     Some(inheritance)
+}
+
+/// The latest index of each hash.
+fn latest(mut keys: Vec<(u64, u64)>) -> BTreeMap<u64, u64> {
+    // In order, of one hash the latest last: a tree is built of that many times faster than it grows.
+    keys.sort_unstable();
+    keys.into_iter().collect()
 }
 
 /// Makes all of the log blank.

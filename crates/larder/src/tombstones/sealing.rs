@@ -53,7 +53,9 @@ impl Tombstones {
         self.counters.device_failed(&failure.error);
         let mut state = self.lock();
         state.not_sealed.insert(number);
-        entries.into_iter().for_each(|tombstone| state.enqueue(tombstone));
+        for tombstone in entries {
+            state.enqueue(tombstone);
+        }
         false
     }
 }

@@ -17,22 +17,28 @@ use crate::error::Error;
 use crate::key::KeyHasher;
 use crate::layout::Layout;
 
-const BLOCKS: u64 = 16;
+pub(super) const BLOCKS: u64 = 16;
 
-struct Rig {
-    device: Arc<FaultDevice<Arc<MemoryDevice>>>,
+pub(super) struct Rig {
+    pub(super) device: Arc<FaultDevice<Arc<MemoryDevice>>>,
     flash: Arc<MemoryDevice>,
     clock: Arc<VirtualClock>,
-    log: Tombstones,
+    pub(super) log: Tombstones,
     counters: Arc<Counters>,
 }
 
-fn place() -> TombstonesPlace {
+pub(super) fn place() -> TombstonesPlace {
     TombstonesPlace { offset: AREA_BYTES, blocks: BLOCKS }
 }
 
-fn superblock() -> Superblock {
-    let layout = Layout { soc_buckets: 1 << 20, loc_regions: 4, ..Layout::default() };
+pub(super) fn superblock() -> Superblock {
+    let layout = Layout {
+        soc_buckets: 1 << 20,
+        loc_regions: 4,
+        array_regions: 3,
+        array_tables: 1 << 10,
+        ..Layout::default()
+    };
     Superblock {
         clean: false,
         recoverable: true,
@@ -52,7 +58,7 @@ fn labeller(device: &Arc<dyn Device>) -> Labeller {
     Labeller::new(Arc::clone(device), Kind::Cache, Uuid::from_bytes([0; 16]), 0)
 }
 
-fn rig() -> Rig {
+pub(super) fn rig() -> Rig {
     let flash = Arc::new(MemoryDevice::holding(vec![0; 1 << 20]));
     let device =
         Arc::new(FaultDevice::new(Arc::clone(&flash), &FaultPlan::new(1).volatile_writes(0)));
@@ -66,17 +72,17 @@ fn rig() -> Rig {
 }
 
 impl Rig {
-    fn commit(&self, receipt: Receipt) -> Result<(), Error> {
+    pub(super) fn commit(&self, receipt: Receipt) -> Result<(), Error> {
         crate::block_on(self.log.commit(receipt))
     }
 
     /// What a crash now would leave.
-    fn left(&self) -> Inheritance {
+    pub(super) fn left(&self) -> Inheritance {
         let replayed = crate::block_on(replay(&*self.flash, place(), (CacheId::ZERO, 1)));
         replayed.unwrap().expect("the log is whole")
     }
 
-    fn go_round(&self) {
+    pub(super) fn go_round(&self) {
         go_round(&self.log);
     }
 }
@@ -87,11 +93,11 @@ fn go_round(log: &Tombstones) {
         let hashes: Vec<u64> =
             (0..ENTRIES_MAX as u64).map(|n| 1 << 40 | filler << 16 | n).collect();
         for &hash in &hashes {
-            let _ = log.invalidate_key(hash);
+            let _ = log.invalidate_key(KeysIn::Buckets, hash);
         }
         crate::block_on(log.commit(log.all_so_far())).unwrap();
-        log.resolve(&hashes);
-        log.resolved(&hashes, true);
+        log.resolve(KeysIn::Buckets, &hashes, log.clock());
+        log.resolved(KeysIn::Buckets, &hashes, true);
     }
 }
 
@@ -101,15 +107,16 @@ fn what_is_needed_is_on_flash_whatever_write_is_the_last() {
     for writes in 0..30 {
         let rig = rig();
         for &hash in &old {
-            let _ = rig.log.invalidate_key(hash);
+            let _ = rig.log.invalidate_key(KeysIn::Buckets, hash);
         }
         rig.commit(rig.log.all_so_far()).unwrap();
         rig.go_round();
         let gone = FaultRule::new(Fault::Gone).on_writes().at_match(writes);
         rig.device.set_plan(&FaultPlan::new(1).volatile_writes(0).with(gone));
         // Far more at once than two blocks hold.
-        let new: Vec<_> =
-            (0..3000).map(|n| (1 << 50 | n, rig.log.invalidate_key(1 << 50 | n))).collect();
+        let new: Vec<_> = (0..3000)
+            .map(|n| (1 << 50 | n, rig.log.invalidate_key(KeysIn::Buckets, 1 << 50 | n)))
+            .collect();
         let told: Vec<u64> = new
             .iter()
             .filter(|(_, receipt)| rig.commit(*receipt).is_ok() && rig.log.is_trusted())
@@ -141,7 +148,7 @@ fn a_loss_of_power_in_any_write_leaves_what_was_told() {
             for group in 0..14 {
                 let hashes: Vec<u64> = (0..70).map(|n| group << 32 | n).collect();
                 let receipts: Vec<_> =
-                    hashes.iter().map(|hash| log.invalidate_key(*hash)).collect();
+                    hashes.iter().map(|hash| log.invalidate_key(KeysIn::Buckets, *hash)).collect();
                 let all = receipts.into_iter().max().unwrap();
                 if crate::block_on(log.commit(all)).is_err() || !log.is_trusted() {
                     break;
@@ -183,13 +190,13 @@ fn a_ring_full_of_what_is_needed_is_given_up_and_comes_back() {
     let rig = rig();
     let all: Vec<u64> = (0..ENTRIES_MAX as u64 * (BLOCKS + 2)).collect();
     for hash in &all {
-        let receipt = rig.log.invalidate_key(*hash);
+        let receipt = rig.log.invalidate_key(KeysIn::Buckets, *hash);
         rig.commit(receipt).unwrap();
     }
     assert!(!rig.log.is_trusted(), "nothing of it can be done without");
     // Most are worked off; the log holds the rest.
-    rig.log.resolve(&all[100..]);
-    rig.log.resolved(&all[100..], true);
+    rig.log.resolve(KeysIn::Buckets, &all[100..], rig.log.clock());
+    rig.log.resolved(KeysIn::Buckets, &all[100..], true);
     rig.clock.advance_to(Duration::from_secs(5000));
     rig.commit(rig.log.all_so_far()).unwrap();
     assert!(rig.log.is_trusted());
@@ -200,17 +207,17 @@ fn a_ring_full_of_what_is_needed_is_given_up_and_comes_back() {
 #[test]
 fn an_outage_is_not_for_ever() {
     let rig = rig();
-    rig.commit(rig.log.invalidate_key(1)).unwrap();
+    rig.commit(rig.log.invalidate_key(KeysIn::Buckets, 1)).unwrap();
     let log_fails = FaultRule::new(Fault::Error).on_writes().within(AREA_BYTES..1 << 20);
     rig.device.set_plan(&FaultPlan::new(1).with(log_fails));
-    rig.commit(rig.log.invalidate_key(2)).unwrap();
+    rig.commit(rig.log.invalidate_key(KeysIn::Buckets, 2)).unwrap();
     assert!(!rig.log.is_trusted(), "the superblock says so");
-    rig.commit(rig.log.invalidate_key(3)).unwrap();
+    rig.commit(rig.log.invalidate_key(KeysIn::Buckets, 3)).unwrap();
     rig.device.set_plan(&FaultPlan::new(1));
-    rig.commit(rig.log.invalidate_key(4)).unwrap();
+    rig.commit(rig.log.invalidate_key(KeysIn::Buckets, 4)).unwrap();
     assert!(!rig.log.is_trusted(), "not again at once");
     rig.clock.advance_to(Duration::from_secs(1100));
-    rig.commit(rig.log.invalidate_key(5)).unwrap();
+    rig.commit(rig.log.invalidate_key(KeysIn::Buckets, 5)).unwrap();
     assert!(rig.log.is_trusted());
     let left = rig.left();
     assert!((1..=5).all(|hash| left.keys.contains_key(&hash)), "{left:?}");
@@ -225,9 +232,9 @@ fn more_than_the_log_has_room_for_is_not_kept() {
         &FaultPlan::new(1)
             .with(FaultRule::new(Fault::Error).on_writes().within(AREA_BYTES..1 << 20)),
     );
-    rig.commit(rig.log.invalidate_key(1)).unwrap();
+    rig.commit(rig.log.invalidate_key(KeysIn::Buckets, 1)).unwrap();
     for hash in 2..10_000 {
-        let _ = rig.log.invalidate_key(hash);
+        let _ = rig.log.invalidate_key(KeysIn::Buckets, hash);
     }
     rig.device.set_plan(&FaultPlan::new(1));
     rig.clock.advance_to(Duration::from_secs(9000));
@@ -241,7 +248,7 @@ fn what_was_not_kept_in_the_middle_of_a_write_is_missed() {
     let rig = rig();
     let log_fails = FaultRule::new(Fault::Error).on_writes().within(AREA_BYTES..1 << 20);
     rig.device.set_plan(&FaultPlan::new(1).with(log_fails));
-    rig.commit(rig.log.invalidate_key(1)).unwrap();
+    rig.commit(rig.log.invalidate_key(KeysIn::Buckets, 1)).unwrap();
     rig.clock.advance_to(Duration::from_secs(9000));
     let delay = FaultRule::new(Fault::Delay { submissions: 1 }).on_writes().at_most(1);
     rig.device.set_plan(&FaultPlan::new(1).with(delay));
@@ -249,13 +256,13 @@ fn what_was_not_kept_in_the_middle_of_a_write_is_missed() {
     let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
     assert!(regaining.as_mut().poll(context).is_pending(), "its write is on its way");
     for hash in 2..10_000 {
-        let _ = rig.log.invalidate_key(hash);
+        let _ = rig.log.invalidate_key(KeysIn::Buckets, hash);
     }
     rig.device.release_delayed();
     crate::block_on(regaining);
     assert!(!rig.log.is_trusted(), "it lacks most of them");
     rig.clock.advance_to(Duration::from_secs(20_000));
-    rig.commit(rig.log.invalidate_key(10_000)).unwrap();
+    rig.commit(rig.log.invalidate_key(KeysIn::Buckets, 10_000)).unwrap();
     assert!(!rig.log.is_trusted(), "it lacks most of them");
     assert_eq!(rig.counters.snapshot().tombstone_logs_regained, 0);
 }
@@ -267,7 +274,7 @@ fn time_that_flash_knows_needs_no_tombstone() {
     rig.device.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error).on_writes()));
     assert!(!crate::block_on(rig.log.is_over(900)), "flash cannot be told");
     rig.device.set_plan(&FaultPlan::new(1));
-    let _ = crate::block_on(rig.log.commit(rig.log.invalidate_key(1)));
+    let _ = crate::block_on(rig.log.commit(rig.log.invalidate_key(KeysIn::Buckets, 1)));
     assert!(rig.log.is_trusted());
     assert!(crate::block_on(rig.log.is_over(1000)) && !crate::block_on(rig.log.is_over(1001)));
     assert_eq!(rig.left().second(), 1000);
@@ -279,14 +286,14 @@ fn a_caller_that_is_dropped_leaves_its_write_to_the_next() {
     let rig = rig();
     let delay = FaultRule::new(Fault::Delay { submissions: 1 }).on_writes().at_most(1);
     rig.device.set_plan(&FaultPlan::new(1).with(delay));
-    let first = rig.log.invalidate_key(1);
+    let first = rig.log.invalidate_key(KeysIn::Buckets, 1);
     {
         let mut commit = Box::pin(rig.log.commit(first));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(commit.as_mut().poll(&mut context).is_pending());
     }
     rig.device.release_delayed();
-    rig.commit(rig.log.invalidate_key(2)).unwrap();
+    rig.commit(rig.log.invalidate_key(KeysIn::Buckets, 2)).unwrap();
     let left = rig.left();
     assert!(left.keys.contains_key(&1) && left.keys.contains_key(&2));
 }
@@ -296,9 +303,9 @@ fn a_caller_that_is_dropped_leaves_its_write_to_the_next() {
 #[test]
 fn a_new_life_counts_from_above_all_stamps() {
     let rig = rig();
-    rig.commit(rig.log.invalidate_key(1)).unwrap();
+    rig.commit(rig.log.invalidate_key(KeysIn::Buckets, 1)).unwrap();
     for hash in 2..2000 {
-        let _never_durable = rig.log.invalidate_key(hash);
+        let _never_durable = rig.log.invalidate_key(KeysIn::Buckets, hash);
     }
     assert!(rig.left().clock > rig.log.clock());
 }
@@ -308,7 +315,7 @@ fn a_log_that_lacks_a_block_is_not_believed() {
     let rig = rig();
     let hashes = 0..ENTRIES_MAX as u64 * 5;
     for hash in hashes {
-        let _ = rig.log.invalidate_key(hash);
+        let _ = rig.log.invalidate_key(KeysIn::Buckets, hash);
     }
     rig.commit(rig.log.all_so_far()).unwrap();
     let (handle, replayed) = (PlacementHandle::DEFAULT, || {
@@ -368,7 +375,7 @@ fn what_was_in_a_block_that_the_drive_did_not_take_is_logged_anew() {
         // Half as many as the log has room for.
         let many = place().entries() / 2;
         for hash in 0..many {
-            crate::block_on(log.commit(log.invalidate_key(hash))).unwrap();
+            crate::block_on(log.commit(log.invalidate_key(KeysIn::Buckets, hash))).unwrap();
             was_given_up |= !log.is_trusted();
             rig.clock.advance_to(Duration::from_secs(1000 + 60 * hash));
         }
@@ -392,14 +399,14 @@ fn what_was_in_a_block_that_the_drive_did_not_take_is_logged_anew() {
 #[test]
 fn dead_keys_are_worked_off_when_there_are_too_many() {
     let rig = rig();
-    let may_wait = rig.log.keys_max() / 2;
+    let may_wait = rig.log.keys_max(KeysIn::Buckets) / 2;
     for hash in 0..may_wait {
-        let _waited_for_by_nobody = rig.log.invalidate_key(10 * hash);
+        let _waited_for_by_nobody = rig.log.invalidate_key(KeysIn::Buckets, 10 * hash);
     }
-    assert_eq!(rig.log.key_to_work_off(0), None, "{may_wait} may wait");
-    let _one_too_many = rig.log.invalidate_key(10 * may_wait);
-    assert_eq!(rig.log.key_to_work_off(11), Some(20));
-    assert_eq!(rig.log.key_to_work_off(u64::MAX), Some(0), "it goes around");
+    assert_eq!(rig.log.key_to_work_off(KeysIn::Buckets, 0), None, "{may_wait} may wait");
+    let _one_too_many = rig.log.invalidate_key(KeysIn::Buckets, 10 * may_wait);
+    assert_eq!(rig.log.key_to_work_off(KeysIn::Buckets, 11), Some(20));
+    assert_eq!(rig.log.key_to_work_off(KeysIn::Buckets, u64::MAX), Some(0), "it goes around");
 }
 
 #[test]
@@ -433,7 +440,8 @@ fn whoever_waits_for_the_write_of_another_runs_once_for_its_end() {
 
     let rig = rig();
     let busy = rig.log.turns.try_lock().expect("nobody writes");
-    let receipts: Vec<_> = (0..50).map(|hash| rig.log.invalidate_key(hash)).collect();
+    let receipts: Vec<_> =
+        (0..50).map(|hash| rig.log.invalidate_key(KeysIn::Buckets, hash)).collect();
     let woken: Vec<Arc<Woken>> = (0..50).map(|_| Arc::default()).collect();
     let mut waiting: Vec<_> = receipts.iter().map(|it| Box::pin(rig.log.commit(*it))).collect();
     for (commit, woken) in waiting.iter_mut().zip(&woken) {

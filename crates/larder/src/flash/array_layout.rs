@@ -1,0 +1,91 @@
+//! Divides the array engine's share of the device into regions, and says how many tables its index has.
+
+use crate::array::place::{REGION_SNAPSHOT_BYTES, TABLE_SNAPSHOT_BYTES, tables_for};
+use crate::config::ArrayConfig;
+use crate::error::Error;
+
+use super::dead_keys::DEAD_KEY_SNAPSHOT_BYTES;
+use super::snapshot::PART_HEADER_BYTES;
+use crate::tombstones::TombstonesPlace;
+
+/// With fewer regions, dropping one drops too much of the cache.
+const REGIONS_AUTO: u64 = 96;
+const REGION_BYTES_AUTO: std::ops::RangeInclusive<u64> = 1 << 20..=64 << 20;
+/// Beside those that are open: one whose end is on its way, and one to reclaim.
+const REGIONS_BESIDE_OPEN: u64 = 2;
+
+/// The engine's part of the device.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ArrayLayout {
+    pub(super) regions: u32,
+    pub(super) region_bytes: u32,
+    pub(super) tables: u32,
+    pub(super) groups: u32,
+    /// Room for it in the snapshot, dead keys included.
+    pub(super) snapshot_bytes: u64,
+}
+
+impl ArrayLayout {
+    /// Divides so many bytes, beside a tombstone log, if there is one: each region and table pays for its part of the
+    /// snapshot.
+    ///
+    /// # Errors
+    /// If that are too few regions, or too little memory for the index.
+    pub(super) fn plan(
+        config: &ArrayConfig,
+        space: u64,
+        tombstones: Option<TombstonesPlace>,
+    ) -> Result<Self, Error> {
+        if !config.is_on() {
+            return Ok(Self::default());
+        }
+        let region_bytes = config.region_bytes.unwrap_or_else(|| automatic_region_bytes(space));
+        let groups = config.groups();
+        // As many tables as there would be if they took nothing.
+        let tables_max = tables_for(space, config.mean_object_bytes);
+        let left = space.saturating_sub(tables_snapshot_bytes(tables_max, tombstones));
+        let regions = left / (u64::from(region_bytes) + REGION_SNAPSHOT_BYTES);
+        let least = u64::from(groups) + 1 + REGIONS_BESIDE_OPEN;
+        if regions < least {
+            return Err(Error::config(format!(
+                "array.percent = {} leaves {space} bytes for the array engine: fewer than {least} regions of \
+                 {region_bytes} bytes, which {groups} groups of times to live and the index need; use more flash, a \
+                 larger share, smaller array.region_bytes, or array.ttl_groups = false",
+                config.percent
+            )));
+        }
+        let bytes = regions * u64::from(region_bytes);
+        let tables = tables_for(bytes, config.mean_object_bytes);
+        debug_assert!(tables <= tables_max, "the snapshot has room for {tables} tables");
+        config.sets_per_table(bytes, tables)?;
+        Ok(Self {
+            regions: u32::try_from(regions).map_err(|_| {
+                Error::config("more than 2^32 regions: use larger array.region_bytes")
+            })?,
+            region_bytes,
+            tables,
+            groups,
+            snapshot_bytes: regions * REGION_SNAPSHOT_BYTES
+                + tables_snapshot_bytes(tables, tombstones),
+        })
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        u64::from(self.regions) * u64::from(self.region_bytes)
+    }
+}
+
+/// What the snapshot keeps of so many tables at most, and of dead keys in them.
+fn tables_snapshot_bytes(tables: u32, tombstones: Option<TombstonesPlace>) -> u64 {
+    let keys = tombstones.map_or(0, |log| log.table_keys_max(tables));
+    // A part of the engine, and one of the keys.
+    2 * PART_HEADER_BYTES as u64
+        + u64::from(tables) * TABLE_SNAPSHOT_BYTES
+        + keys * DEAD_KEY_SNAPSHOT_BYTES
+}
+
+fn automatic_region_bytes(space: u64) -> u32 {
+    let power = 1 << (space / REGIONS_AUTO).max(1).ilog2();
+    let bytes = power.clamp(*REGION_BYTES_AUTO.start(), *REGION_BYTES_AUTO.end());
+    u32::try_from(bytes).expect("the range is far below 4 GiB")
+}
