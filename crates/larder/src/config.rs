@@ -91,7 +91,8 @@ pub struct Config {
     pub start_empty: bool,
     /// What to do if a setting has changed by which the device is divided, so that what an earlier cache
     /// left cannot be found again: [`Config::utilization_percent`], [`SocConfig::percent`],
-    /// [`SocConfig::log_percent`], [`LocConfig::region_bytes`], whether there is a tombstone log
+    /// [`SocConfig::log_percent`], [`LocConfig::region_bytes`], [`ArrayConfig::percent`],
+    /// [`ArrayConfig::region_bytes`], [`ArrayConfig::mean_object_bytes`], [`ArrayConfig::ttl_groups`], whether there is a tombstone log
     /// ([`Config::crash_safety`]), sometimes [`LocConfig::ru_aware_eviction`]. All others can change with
     /// every opening.
     ///

@@ -12,6 +12,7 @@
 //!
 //! and what has a time to live at most for that long.
 
+mod array_groups;
 mod solve;
 mod table;
 
@@ -45,6 +46,10 @@ pub enum Class {
     /// Regions of large objects that were kept when theirs was reclaimed, in the segment of this
     /// number, 1 or 2.
     LocKept(u16),
+    /// Tables of the array engine's index: written in order, each soon out of date.
+    ArrayTables,
+    /// Regions of the array engine's objects whose time to live is in the group of this number.
+    ArrayGroup(u16),
     /// Superblock, snapshot, tombstones: written rarely, under the default handle.
     Metadata,
 }
@@ -65,6 +70,8 @@ impl fmt::Display for Class {
             Self::Loc => f.pad("LOC"),
             Self::LocTtl(number) => f.pad(&format!("LOC, TTL class {number}")),
             Self::LocKept(segment) => f.pad(&format!("LOC, kept, segment {segment}")),
+            Self::ArrayTables => f.pad("array, tables"),
+            Self::ArrayGroup(number) => f.pad(&format!("array, TTL group {number}")),
             Self::Metadata => f.pad("metadata"),
         }
     }

@@ -3,9 +3,13 @@
 //! Each stream begins as a cluster of its own. While there are more clusters than handles, the two
 //! are merged whose merging costs least:
 //!
-//! - First of all, clusters are merged that write alike: random writes in place, or writes in order.
+//! - Before anything else, neighbouring groups of times to live of an array engine are merged, those that lose least
+//!   (`array_groups`): they are many, and have what handles the others leave.
+//! - Then clusters are merged that write alike: random writes in place, or writes in order.
 //!   A unit that holds both is never dead as a whole, which is what costs write amplification. So
 //!   the small- and the large-object engine of a tenant come together last of all.
+//! - Among these, those are merged that hold no tables of an array's index, or nothing else: a table dies as soon as it
+//!   is written again, and what is beside it does not.
 //! - Among these, the least loss: w · (|log2 of one's lifetime - log2 of the other's| + 1 if they
 //!   write in order and belong to different tenants). w is the harmonic mean of their shares of the
 //!   writes, as what is disturbed is at most as much as the smaller one writes. Writes in order die
@@ -18,6 +22,7 @@
 
 use std::time::Duration;
 
+use super::array_groups::merge_groups_down_to;
 use super::{Assignment, Class, PlacementPlan, Stream, Why};
 use crate::placement::{PlacementHandle, PlacementInfo};
 
@@ -42,7 +47,9 @@ pub fn solve(streams: &[Stream], placement: &PlacementInfo) -> PlacementPlan {
     for group in 0..placement.groups() {
         let members = (0..streams.len())
             .filter(|&i| own > 0 && wants(&streams[i]) && group_of(&streams[i]) == group);
-        let clusters = merge_down_to(usize::from(own), members.map(|i| Cluster::of(i, streams)));
+        let clusters = members.map(|i| Cluster::of(i, streams)).collect();
+        let clusters = merge_groups_down_to(usize::from(own), clusters);
+        let clusters = merge_down_to(usize::from(own), clusters);
         for (number, cluster) in (1..).zip(&clusters) {
             for &member in &cluster.members {
                 handles[member] = placement.handle(group, number).unwrap_or_default();
@@ -113,21 +120,27 @@ fn assignment(
 
 /// Streams that share a handle.
 #[derive(Debug, Clone)]
-struct Cluster {
+pub(super) struct Cluster {
     /// In the order of the streams.
     members: Vec<usize>,
-    tenants: Vec<String>,
+    pub(super) tenants: Vec<String>,
     write_share: f64,
     /// Base-2 logarithm of the lifetime in seconds, by share of the writes.
     log_lifetime: f64,
     in_place: bool,
     in_order: bool,
+    /// Whether it holds tables of an index, and whether anything else.
+    tables: bool,
+    others: bool,
+    /// Whether it holds groups of times to live of an array engine, and nothing else.
+    pub(super) is_of_groups: bool,
 }
 
 /// What merging two clusters costs.
 #[derive(Debug, Clone, Copy)]
-struct Cost {
+pub(super) struct Cost {
     mixes_patterns: bool,
+    mixes_tables: bool,
     loss: f64,
 }
 
@@ -143,27 +156,34 @@ impl Cluster {
             log_lifetime: lifetime.max(1e-9).log2(),
             in_place: stream.class.is_in_place(),
             in_order: !stream.class.is_in_place(),
+            tables: stream.class == Class::ArrayTables,
+            others: stream.class != Class::ArrayTables,
+            is_of_groups: matches!(stream.class, Class::ArrayGroup(_)),
         }
     }
 
-    fn cost_with(&self, other: &Self) -> Cost {
+    pub(super) fn cost_with(&self, other: &Self) -> Cost {
         let (a, b) = (self.write_share, other.write_share);
         let apart = (self.log_lifetime - other.log_lifetime).abs();
         let in_order = self.in_order || other.in_order;
         let tenants = if in_order && self.tenants != other.tenants { TENANTS_COST } else { 0.0 };
         Cost {
             mixes_patterns: (self.in_place || other.in_place) && (self.in_order || other.in_order),
+            mixes_tables: (self.tables || other.tables) && (self.others || other.others),
             loss: 2.0 * a * b / (a + b) * (apart + tenants),
         }
     }
 
-    fn take_in(&mut self, other: Self) {
+    pub(super) fn take_in(&mut self, other: Self) {
         let all = self.write_share + other.write_share;
         self.log_lifetime =
             (self.log_lifetime * self.write_share + other.log_lifetime * other.write_share) / all;
         self.write_share = all;
         self.in_place |= other.in_place;
         self.in_order |= other.in_order;
+        self.tables |= other.tables;
+        self.others |= other.others;
+        self.is_of_groups &= other.is_of_groups;
         self.members.extend(other.members);
         self.members.sort_unstable();
         self.tenants.extend(other.tenants);
@@ -173,16 +193,16 @@ impl Cluster {
 }
 
 impl Cost {
-    fn is_less_than(self, other: Self) -> bool {
+    pub(super) fn is_less_than(self, other: Self) -> bool {
         let patterns = self.mixes_patterns.cmp(&other.mixes_patterns);
-        patterns.then(self.loss.total_cmp(&other.loss)).is_lt()
+        let kinds = patterns.then(self.mixes_tables.cmp(&other.mixes_tables));
+        kinds.then(self.loss.total_cmp(&other.loss)).is_lt()
     }
 }
 
 /// Merges until there are at most `handles` clusters (at least one). They stay in the order of their
 /// first streams.
-fn merge_down_to(handles: usize, clusters: impl Iterator<Item = Cluster>) -> Vec<Cluster> {
-    let mut clusters: Vec<Cluster> = clusters.collect();
+fn merge_down_to(handles: usize, mut clusters: Vec<Cluster>) -> Vec<Cluster> {
     while clusters.len() > handles.max(1) {
         let mut cheapest: Option<(Cost, usize, usize)> = None;
         for first in 0..clusters.len() {

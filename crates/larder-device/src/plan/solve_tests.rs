@@ -57,6 +57,39 @@ fn tenants_share_what_they_write_at_random_before_what_they_write_in_order() {
     assert_eq!(found, wanted.map(<[usize]>::to_vec).into());
 }
 
+fn array_and_loc(groups: u16) -> Vec<Stream> {
+    let all = [(Class::Soc, 0.2), (Class::Loc, 0.3), (Class::ArrayTables, 0.02)];
+    let mut streams: Vec<Stream> =
+        all.into_iter().map(|(class, share)| stream("", class, share, 48)).collect();
+    let share = 0.48 / f64::from(groups);
+    streams.extend((0..groups).map(|n| stream("", Class::ArrayGroup(n), share, 1 + u64::from(n))));
+    streams
+}
+
+/// However few handles there are.
+#[test]
+fn groups_share_with_their_neighbours_and_leave_the_others_their_handles() {
+    for handles in 5..40 {
+        let sets = sharing(&solve(&array_and_loc(32), &info(handles)));
+        let found: Vec<_> = sets.into_iter().collect();
+        assert_eq!(found[..3], [vec![0], vec![1], vec![2]], "{handles} handles");
+        assert_eq!(found.len(), usize::from(handles - 1).min(35), "{handles} handles");
+        for set in &found {
+            assert!(set.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{handles}: {set:?}");
+        }
+    }
+}
+
+#[test]
+fn tables_share_last_but_for_what_is_written_in_place() {
+    let shared = |handles| sharing(&solve(&array_and_loc(2), &info(handles)));
+    let sets = |sets: &[&[usize]]| sets.iter().map(|set| set.to_vec()).collect::<BTreeSet<_>>();
+    assert_eq!(shared(5), sets(&[&[0], &[1], &[2], &[3, 4]]));
+    assert_eq!(shared(4), sets(&[&[0], &[1, 3, 4], &[2]]), "groups and large objects");
+    assert_eq!(shared(3), sets(&[&[0], &[1, 2, 3, 4]]));
+    assert_eq!(shared(2), sets(&[&[0, 1, 2, 3, 4]]));
+}
+
 #[test]
 fn lifetimes_and_shares_decide_among_what_writes_alike() {
     let ttl = |number, share, hours| stream("", Class::LocTtl(number), share, hours);

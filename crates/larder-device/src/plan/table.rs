@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Assignment, PlacementPlan};
+use super::{Assignment, Class, PlacementPlan};
 
 const HEADINGS: [&str; 7] =
     ["tenant", "class", "lifetime", "writes", "handle", "shared with", "why"];
@@ -21,7 +21,7 @@ impl fmt::Display for PlacementPlan {
         }
         writeln!(f, "; lifetimes if the device is written over once a day")?;
         let mut rows = vec![HEADINGS.map(str::to_owned)];
-        rows.extend(self.streams.iter().map(row));
+        rows.extend(self.streams.chunk_by(are_one_row).map(row));
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
         let widths: Vec<usize> = (0..HEADINGS.len()).map(|i| width(i).unwrap_or(0)).collect();
         for row in &rows {
@@ -38,22 +38,59 @@ impl fmt::Display for PlacementPlan {
     }
 }
 
-fn row(stream: &Assignment) -> [String; 7] {
+/// Neighbouring groups of times to live that share a handle are one row: there are too many of them.
+fn are_one_row(one: &Assignment, other: &Assignment) -> bool {
+    let is_group = |stream: &Assignment| matches!(stream.class, Class::ArrayGroup(_));
+    let alike = |stream: &Assignment| (stream.tenant.clone(), stream.handle, stream.why);
+    is_group(one) && is_group(other) && alike(one) == alike(other)
+}
+
+/// What is said of streams of one row, which have a tenant, a handle and a reason.
+fn row(streams: &[Assignment]) -> [String; 7] {
+    let [stream, ..] = streams else { return Default::default() };
     let or_dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
-    let name = |(tenant, class): &(String, super::Class)| match *tenant == stream.tenant {
-        true => class.to_string(),
-        false => format!("{tenant}: {class}"),
+    let is_in_row = |(tenant, class): &&(String, Class)| {
+        *tenant == stream.tenant && streams.iter().any(|own| own.class == *class)
     };
-    let shared: Vec<String> = stream.shared_with.iter().map(name).collect();
+    let others: Vec<(&str, Class)> = stream
+        .shared_with
+        .iter()
+        .filter(|other| !is_in_row(other))
+        .map(|(tenant, class)| (tenant.as_str(), *class))
+        .collect();
+    let name = |others: &[(&str, Class)]| match others {
+        [(tenant, _), ..] if *tenant != stream.tenant => {
+            format!("{tenant}: {}", classes(others.iter().map(|(_, class)| *class)))
+        }
+        others => classes(others.iter().map(|(_, class)| *class)),
+    };
+    let follows = |one: &(&str, Class), other: &(&str, Class)| {
+        one.0 == other.0 && matches!((one.1, other.1), (Class::ArrayGroup(_), Class::ArrayGroup(_)))
+    };
+    let shared: Vec<String> = others.chunk_by(follows).map(name).collect();
+    let lifetime = |stream: &Assignment| stream.lifetime.map_or("-".to_owned(), span);
+    let (first, last) = (lifetime(stream), streams.last().map_or(String::new(), lifetime));
+    let writes: f64 = streams.iter().map(|stream| stream.write_share).sum();
     [
         or_dash(stream.tenant.clone()),
-        stream.class.to_string(),
-        stream.lifetime.map_or("-".to_owned(), span),
-        format!("{:.0} %", stream.write_share * 100.0),
+        classes(streams.iter().map(|stream| stream.class)),
+        if first == last { first } else { format!("{first} to {last}") },
+        format!("{:.0} %", writes * 100.0),
         stream.handle.to_string(),
         or_dash(shared.join("; ")),
         stream.why.to_string(),
     ]
+}
+
+/// The name of a class, or of a range of groups.
+fn classes(mut classes: impl Iterator<Item = Class>) -> String {
+    let first = classes.next();
+    match (first, classes.last()) {
+        (Some(Class::ArrayGroup(from)), Some(Class::ArrayGroup(to))) => {
+            format!("array, TTL groups {from} to {to}")
+        }
+        (first, _) => first.map_or(String::new(), |class| class.to_string()),
+    }
 }
 
 /// A time in the unit that suits it.
@@ -73,6 +110,40 @@ mod tests {
 
     use super::super::{Class, Stream, solve};
     use super::*;
+
+    #[test]
+    fn groups_that_share_a_handle_are_one_row() {
+        let stream = |class, write_share, hours: u64| Stream {
+            tenant: String::new(),
+            class,
+            write_share,
+            lifetime: Some(Duration::from_secs(hours * 3600)),
+            places: true,
+        };
+        let mut streams = vec![stream(Class::Loc, 0.25, 300), stream(Class::ArrayTables, 0.03, 5)];
+        streams.extend((0..6).map(|number| stream(Class::ArrayGroup(number), 0.12, 1 << number)));
+        let with = |handles| {
+            let placement = PlacementInfo { handles, path: "model", ..PlacementInfo::none() };
+            solve(&streams, &placement).to_string()
+        };
+        let expected = "\
+placement handles: 5 (path: model); lifetimes if the device is written over once a day
+tenant  class                            lifetime  writes  handle  shared with  why
+-       LOC                                12.5 d    25 %       1  -            a handle of its own
+-       array, tables                       5.0 h     3 %       2  -            a handle of its own
+-       array, TTL groups 0 to 1  60 min to 2.0 h    24 %       3  -            too few handles: most similar lifetimes share
+-       array, TTL groups 2 to 5  4.0 h to 32.0 h    48 %       4  -            too few handles: most similar lifetimes share
+";
+        assert_eq!(with(5), expected);
+        let shared = with(3);
+        let loc = shared.lines().nth(2).unwrap();
+        assert!(
+            loc.ends_with(
+                "1  array, TTL groups 0 to 5  too few handles: most similar lifetimes share"
+            ),
+            "{loc}"
+        );
+    }
 
     #[test]
     fn the_table_says_who_shares_with_whom() {

@@ -7,6 +7,7 @@ use std::fmt;
 
 use larder_device::DeviceInfo;
 
+use super::array_changes::{array_before, array_changes};
 use super::layout::{soc_buckets, soc_log_segments, usable_bytes};
 use crate::config::{Config, CrashSafety, LocConfig, OnChange, SocConfig};
 use crate::layout::Layout;
@@ -94,6 +95,10 @@ fn settings(config: &Config, info: &DeviceInfo, found: &Layout) -> Vec<String> {
     if before.crash_safety != config.crash_safety {
         changes.push(change("crash_safety", config.crash_safety, before.crash_safety));
     }
+    let with = |array| Config { array, ..before.clone() };
+    before.array =
+        array_before(&config.array, found, |array| Layout::plan(&with(array), info).ok());
+    changes.extend(array_changes(&config.array, &before.array));
     let is_explained =
         |before: &Config| Layout::plan(before, info).is_ok_and(|layout| layout == *found);
     if is_explained(&before) {
@@ -130,7 +135,7 @@ fn settings(config: &Config, info: &DeviceInfo, found: &Layout) -> Vec<String> {
     changes
 }
 
-fn change(name: &str, now: impl fmt::Display, before: impl fmt::Display) -> String {
+pub(super) fn change(name: &str, now: impl fmt::Display, before: impl fmt::Display) -> String {
     format!("{name} = {now} (it was made with {before})")
 }
 
@@ -161,13 +166,13 @@ fn soc_log_percent(now: f64, found: &Layout) -> f64 {
 
 /// In percent.
 #[allow(clippy::cast_precision_loss)]
-fn part(of: u64, all: u64) -> f64 {
+pub(super) fn part(of: u64, all: u64) -> f64 {
     of as f64 * 100.0 / all.max(1) as f64
 }
 
 /// Of the percentages from `least` on that explain what was found, the roundest; but `now` if that
 /// does.
-fn shortest(now: f64, least: f64, explains: impl Fn(f64) -> bool) -> f64 {
+pub(super) fn shortest(now: f64, least: f64, explains: impl Fn(f64) -> bool) -> f64 {
     let rounded = GRAINS.into_iter().flat_map(|grain| {
         (0..STEPS).map(move |step| (((least * grain).ceil() + f64::from(step)) / grain).min(100.0))
     });

@@ -1,6 +1,7 @@
 //! The flash side of the cache: which engine an object belongs to, admission, and what survives a
 //! restart.
 
+mod array_changes;
 mod array_layout;
 mod changes;
 mod clear;

@@ -1,10 +1,12 @@
 //! Which engine gets which part of the device, and which placement handle.
 
 use larder_device::{DeviceInfo, Durability, PlacementHandle};
-use larder_log::{LogPlace, RecordForm};
+use larder_log::{LogPlace, RecordForm, RegionEviction, Stream};
 
 use super::unit;
-use crate::config::{Config, LocConfig};
+use crate::array::groups::bounds_s;
+use crate::array::place::ArrayPlace;
+use crate::config::{ArrayConfig, Config, LocConfig};
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::loc::LocPlace;
@@ -21,6 +23,8 @@ pub(super) struct Places {
     pub(super) soc: Option<SocPlace>,
     pub(super) soc_log: Option<SocLogPlace>,
     pub(super) loc: Option<LocPlace>,
+    #[allow(dead_code)] // until the array is here
+    pub(super) array: Option<ArrayPlace>,
     #[cfg(test)]
     pub(super) plain: Option<super::plain::PlainPlace>,
 }
@@ -38,6 +42,9 @@ impl Places {
         let handle_of = |class| placement.handle_of(tenant, class);
         let loc = (layout.loc_regions > 0)
             .then(|| loc_place(&config.loc, info, layout, superblock, handle_of))
+            .transpose()?;
+        let array = (layout.array_regions > 0)
+            .then(|| array_place(&config.array, layout, superblock, handle_of))
             .transpose()?;
         let soc = (layout.soc_buckets > 0).then(|| SocPlace {
             offset: layout.soc_offset,
@@ -71,6 +78,7 @@ impl Places {
             soc,
             soc_log,
             loc,
+            array,
             #[cfg(test)]
             plain,
         })
@@ -106,6 +114,49 @@ fn loc_place(
         hasher: superblock.hasher,
         eager_index_objects: config.eager_index_objects,
         oldest_sequence: first_sequence(superblock.oldest_epoch),
+    })
+}
+
+fn array_place(
+    config: &ArrayConfig,
+    layout: &Layout,
+    superblock: &Superblock,
+    handle_of: impl Fn(Class) -> PlacementHandle,
+) -> Result<ArrayPlace, Error> {
+    let groups = bounds_s(layout.array_ttl_groups).unwrap_or_default();
+    let array_bytes = u64::from(layout.array_regions) * u64::from(layout.array_region_bytes);
+    let numbers = (0..groups.len()).map(|group| u16::try_from(group).unwrap_or(u16::MAX));
+    let stream = |class, stays| Stream { handle: handle_of(class), segment: 0, stays };
+    let mut streams: Vec<_> =
+        numbers.map(|group| stream(Class::ArrayGroup(group), false)).collect();
+    let index_stream = streams.len();
+    // What the current tables are in does not give way to objects.
+    streams.push(stream(Class::ArrayTables, true));
+    let log = LogPlace {
+        offset: layout.array_offset,
+        regions: layout.array_regions,
+        region_bytes: layout.array_region_bytes,
+        piece_bytes: config.write_bytes.min(layout.array_region_bytes),
+        budget_bytes: config.open_bytes_of(array_bytes),
+        form: RecordForm::STAMPED,
+        streams,
+        eviction: RegionEviction::Fifo,
+        regions_per_unit: None,
+        durability: durability(superblock),
+        cache: superblock.cache,
+        first_sequence: first_sequence(superblock.epoch),
+    };
+    Ok(ArrayPlace {
+        log,
+        tables: layout.array_tables,
+        sets_per_table: config.sets_per_table(array_bytes, layout.array_tables)?,
+        index_stream,
+        groups,
+        object_bytes_min: config.min_object_bytes,
+        reinsertion: config.reinsertion,
+        hasher: superblock.hasher,
+        oldest_sequence: first_sequence(superblock.oldest_epoch),
+        first_region_number: layout.loc_regions,
     })
 }
 

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use larder_device::plan::{Class, Stream};
 
+use crate::array::groups::bounds_s;
+use crate::array::place::TABLE_BYTES;
 use crate::config::{Config, RegionEviction};
 use crate::layout::Layout;
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// With both engines each gets half of the bytes that are written: small objects are many, but each
-/// costs a bucket.
+/// Beside engines of large objects the small-object engine gets half of the bytes that are written: small objects are
+/// many, but each costs a bucket.
 const SOC_SHARE: f64 = 0.5;
 /// Of what the small-object engine writes, the log in front of its buckets gets this part: it sees
 /// each object once, the buckets take several at a time.
@@ -22,6 +24,14 @@ const HOT_LIFETIME: f64 = 0.5;
 /// Of what the LOC writes, all TTL classes together get this part, and what is kept at reclaims this.
 const TTL_PART: f64 = 0.5;
 const KEPT_PART: f64 = 0.25;
+/// Of what large objects write, an array beside a large-object engine gets this part.
+const ARRAY_SHARE: f64 = 0.5;
+/// Of what the array writes, tables of its index get this part: some hundred bytes for each object of many KiB.
+const TABLES_PART: f64 = 0.03;
+/// Of what its objects write, those without end of their time, or with a far one, get this part, and all other groups
+/// together the rest.
+const LAST_GROUP_PART: f64 = 0.5;
+
 /// What was worth keeping lives so many times as long as the rest, by segment.
 const KEPT_LIFETIMES: [f64; 2] = [3.0, 5.0];
 
@@ -31,7 +41,7 @@ pub(crate) fn streams_of(config: &Config, layout: &Layout, tenant: &str) -> Vec<
     let soc_bytes = layout.soc_buckets * crate::soc::BUCKET_BYTES as u64;
     let loc_bytes = u64::from(layout.loc_regions) * u64::from(layout.region_bytes);
     let log_bytes = u64::from(layout.soc_log_segments) * u64::from(layout.soc_log_segment_bytes);
-    let small = match (soc_bytes, loc_bytes) {
+    let small = match (soc_bytes, layout.regions()) {
         (0, _) => 0.0,
         (_, 0) => 1.0,
         _ => SOC_SHARE,
@@ -54,8 +64,14 @@ pub(crate) fn streams_of(config: &Config, layout: &Layout, tenant: &str) -> Vec<
     let hot_lifetime = soc_lifetime.map(|lifetime| lifetime.mul_f64(HOT_LIFETIME));
     let hot = has_hot.then(|| stream(Class::SocHot, hot, hot_lifetime));
     let metadata = Some(stream(Class::Metadata, 0.0, None));
-    let [loc, ttl, kept] = loc_shares(config, 1.0 - small);
-    let all = lifetime(loc_bytes, 1.0 - small, layout.capacity_bytes).filter(|_| loc_bytes > 0);
+    let array = match (layout.array_regions, loc_bytes) {
+        (0, _) => 0.0,
+        (_, 0) => 1.0 - small,
+        _ => (1.0 - small) * ARRAY_SHARE,
+    };
+    let large = 1.0 - small - array;
+    let [loc, ttl, kept] = loc_shares(config, large);
+    let all = lifetime(loc_bytes, large, layout.capacity_bytes).filter(|_| loc_bytes > 0);
     let loc = (loc_bytes > 0).then(|| stream(Class::Loc, loc, all));
     let log = area(Class::SocLog, log_bytes, log);
     let mut streams: Vec<_> = [soc, loc, log, hot].into_iter().flatten().collect();
@@ -73,8 +89,40 @@ pub(crate) fn streams_of(config: &Config, layout: &Layout, tenant: &str) -> Vec<
             }
         }
     }
+    let array = array_streams(layout, array).into_iter();
+    streams.extend(array.map(|(class, share, lifetime)| stream(class, share, lifetime)));
     streams.extend(metadata);
     streams
+}
+
+/// Streams of the array, if there is one: its tables, then its groups of times to live.
+fn array_streams(layout: &Layout, share: f64) -> Vec<(Class, f64, Option<Duration>)> {
+    let bytes = u64::from(layout.array_regions) * u64::from(layout.array_region_bytes);
+    let Some(bounds) = bounds_s(layout.array_ttl_groups).filter(|_| bytes > 0) else {
+        return Vec::new();
+    };
+    let (tables, objects) = (share * TABLES_PART, share * (1.0 - TABLES_PART));
+    // A table lives until it is written again.
+    let tables_bytes = u64::from(layout.array_tables) * u64::from(TABLE_BYTES);
+    let tables_lifetime = lifetime(tables_bytes, tables, layout.capacity_bytes);
+    let all = lifetime(bytes, share, layout.capacity_bytes);
+    let others = bounds.len() - 1;
+    let last = if others > 0 { objects * LAST_GROUP_PART } else { objects };
+    let mut streams = vec![(Class::ArrayTables, tables, tables_lifetime)];
+    for (group, bound) in (0..).zip(bounds) {
+        let bound = Duration::from_secs(u64::from(*bound));
+        let is_last = usize::from(group) == others;
+        // The last one ends by reclaim alone.
+        let lifetime = if is_last { all } else { Some(all.map_or(bound, |all| all.min(bound))) };
+        let share = if is_last { last } else { (objects - last) / part_count(others) };
+        streams.push((Class::ArrayGroup(group), share, lifetime));
+    }
+    streams
+}
+
+#[allow(clippy::cast_precision_loss)] // a few
+fn part_count(parts: usize) -> f64 {
+    parts.max(1) as f64
 }
 
 /// What of `share` goes to the LOC's first stream, to each TTL class, and to what is kept.
@@ -98,7 +146,7 @@ fn lifetime(bytes: u64, share: f64, capacity_bytes: u64) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{LocConfig, SocConfig};
+    use crate::config::{ArrayConfig, LocConfig, SocConfig};
     use larder_device::DeviceInfo;
 
     fn streams(config: &Config) -> Vec<Stream> {
@@ -149,6 +197,29 @@ mod tests {
         assert!(all[4].lifetime > all[1].lifetime && all[1].lifetime > all[3].lifetime);
         let shares: f64 = all.iter().map(|stream| stream.write_share).sum();
         assert!((shares - 1.0).abs() < 1e-9, "{shares}");
+    }
+
+    #[test]
+    fn the_array_has_a_stream_of_tables_and_one_for_each_group() {
+        let array = |percent, from, ttl_groups| ArrayConfig {
+            percent,
+            min_object_bytes: from,
+            ttl_groups,
+            ..ArrayConfig::default()
+        };
+        let all = streams(&Config { array: array(50.0, 8192, true), ..Config::default() });
+        use Class::{ArrayGroup, ArrayTables, Loc, Metadata, Soc};
+        let classes: Vec<Class> = all.iter().map(|stream| stream.class).collect();
+        assert_eq!(classes[..4], [Soc, Loc, ArrayTables, ArrayGroup(0)]);
+        assert_eq!((classes.len(), classes[34], classes[35]), (36, ArrayGroup(31), Metadata));
+        let lifetimes: Vec<_> = all[3..35].iter().map(|stream| stream.lifetime.unwrap()).collect();
+        assert!(lifetimes.is_sorted() && lifetimes[0] == Duration::from_secs(60), "{lifetimes:?}");
+        let shares: f64 = all.iter().map(|stream| stream.write_share).sum();
+        assert!((shares - 1.0).abs() < 1e-9, "{shares}");
+        let one = streams(&Config { array: array(100.0, 0, false), ..Config::default() });
+        let classes: Vec<Class> = one.iter().map(|stream| stream.class).collect();
+        assert_eq!(classes, [ArrayTables, ArrayGroup(0), Metadata]);
+        assert!((one[0].write_share + one[1].write_share - 1.0).abs() < 1e-9);
     }
 
     #[test]

@@ -1,0 +1,28 @@
+//! Which groups of times to live of an array engine share a handle: always neighbours, so that each handle has a range of
+//! times.
+//!
+//! There are more groups than handles, and nobody knows before how much is written in each. The two neighbours are merged
+//! that lose least, by the measure of all streams: those that write little, or whose bounds are close.
+
+use super::solve::{Cluster, Cost};
+
+/// Merges neighbouring groups of a tenant until there are at most so many clusters, or one cluster of groups for each
+/// tenant. They stay in the order of their first streams.
+pub(super) fn merge_groups_down_to(handles: usize, mut clusters: Vec<Cluster>) -> Vec<Cluster> {
+    while clusters.len() > handles {
+        let mut cheapest: Option<(Cost, usize)> = None;
+        for (first, pair) in clusters.windows(2).enumerate() {
+            let [one, other] = pair else { continue };
+            let are_neighbours =
+                one.is_of_groups && other.is_of_groups && one.tenants == other.tenants;
+            let cost = one.cost_with(other);
+            if are_neighbours && cheapest.is_none_or(|(least, _)| cost.is_less_than(least)) {
+                cheapest = Some((cost, first));
+            }
+        }
+        let Some((_, first)) = cheapest else { break };
+        let gone = clusters.remove(first + 1);
+        clusters[first].take_in(gone);
+    }
+    clusters
+}
