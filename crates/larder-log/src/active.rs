@@ -153,7 +153,8 @@ impl ActiveRegions {
         active.is_some_and(|active| active.has_piece(self.piece_bytes)) || self.is_over_budget()
     }
 
-    fn is_over_budget(&self) -> bool {
+    /// Whether more waits to be written than may.
+    pub fn is_over_budget(&self) -> bool {
         self.all.iter().map(ActiveRegion::unsent).sum::<usize>() > self.budget_bytes
     }
 

@@ -38,6 +38,11 @@ impl RecordForm {
         self.stamped
     }
 
+    /// Most bytes of a record beside key and value.
+    pub const fn beside_object_bytes(self) -> usize {
+        record_bytes(0, self.stamped, true)
+    }
+
     /// Most bytes that a record with so many of key and value takes in a region, up to where the next may
     /// begin.
     fn record_bytes_max(self, object_bytes: usize) -> usize {
@@ -63,7 +68,7 @@ impl RecordForm {
     pub fn object_bytes_max(self, region_bytes: usize) -> usize {
         let room = region_bytes.saturating_sub(self.footer_bytes(1));
         let aligned = room - room % self.align_bytes as usize;
-        aligned.saturating_sub(record_bytes(0, self.stamped, true))
+        aligned.saturating_sub(self.beside_object_bytes())
     }
 
     /// Where the next record may begin behind one at this offset, of this length.

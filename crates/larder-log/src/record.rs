@@ -136,7 +136,7 @@ impl<'a> Record<'a> {
 }
 
 /// Bytes of a record with so many of key and value.
-pub(crate) fn record_bytes(object_bytes: usize, is_stamped: bool, has_flags: bool) -> usize {
+pub(crate) const fn record_bytes(object_bytes: usize, is_stamped: bool, has_flags: bool) -> usize {
     let stamp_bytes = if is_stamped { STAMP_BYTES } else { 0 };
     let flags_bytes = if has_flags { FLAGS_BYTES } else { 0 };
     RECORD_HEADER_BYTES + stamp_bytes + flags_bytes + object_bytes

@@ -107,7 +107,9 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
             self.host.note(Event::Wrote(buffer.len() as u64));
             // The last piece has the footer, which takes the place of what was written down of earlier fillings.
             let is_last = offset + buffer.len() == self.region_bytes();
-            let durability = if is_last { self.place.durability } else { Durability::Device };
+            // What stays is relied upon as soon as it is written: what is older gives way to it.
+            let must_last = is_last || self.place.streams[stream].stays;
+            let durability = if must_last { self.place.durability } else { Durability::Device };
             let write = self.device.submit(Io::Write {
                 offset: self.offset_of(identity.region) + offset as u64,
                 buffer,

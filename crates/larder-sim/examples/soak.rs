@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum, value_parser};
-use larder_sim::soak::{InjectedBug, Totals, run_blocks_seed, run_power_seed, run_seed};
+use larder_sim::soak::{
+    InjectedBug, Totals, run_array_seed, run_blocks_seed, run_power_seed, run_seed,
+};
 use serde_json::json;
 
 /// How often the line of progress is renewed.
@@ -37,6 +39,8 @@ enum Theme {
     Power,
     /// A cache on blocks, with the journal of blocks and a device above them
     Blocks,
+    /// Large objects in the array engine, whose index lies on flash
+    Array,
 }
 
 fn main() -> ExitCode {
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
             match arguments.theme {
                 Some(Theme::Power) => println!("\nreplay: the same with {again} --theme power"),
                 Some(Theme::Blocks) => println!("\nreplay: the same with {again} --theme blocks"),
+                Some(Theme::Array) => println!("\nreplay: the same with {again} --theme array"),
                 None => println!("\nreplay: cargo xtask soak {again}"),
             }
             ExitCode::FAILURE
@@ -77,6 +82,7 @@ fn run(arguments: &Arguments) -> (Totals, Option<u64>) {
         let report = match arguments.theme {
             Some(Theme::Power) => run_power_seed(seed),
             Some(Theme::Blocks) => run_blocks_seed(seed),
+            Some(Theme::Array) => run_array_seed(seed),
             None => run_seed(seed, InjectedBug::None),
         };
         totals.add(&report.totals);

@@ -200,6 +200,14 @@ pub(crate) trait Engine {
     /// Takes over what a crash has left of which `log` says what is dead; nothing is known of it yet.
     fn inherit(&mut self, log: &Arc<Inheritance>);
 
+    /// After [`Engine::inherit`]: finds again what it must know before it serves.
+    ///
+    /// # Errors
+    /// If something has to be written down and cannot be.
+    async fn recover(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Takes over its part of the snapshot of a clean shutdown; an empty one if there is none.
     ///
     /// # Errors

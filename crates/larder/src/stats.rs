@@ -290,6 +290,44 @@ numbers! {
         loc_retired_regions,
         /// Given up regions that are filled again.
         loc_revived_regions,
+        /// X.
+        array_record_reads,
+        /// X.
+        array_table_reads,
+        /// X.
+        array_upkeep_reads,
+        /// X.
+        array_table_writes,
+        /// X.
+        array_written_bytes,
+        /// X.
+        array_data_bytes,
+        /// X.
+        array_sealed_regions,
+        /// X.
+        array_reclaimed_regions,
+        /// X.
+        array_expired_regions,
+        /// X.
+        array_emptied_regions,
+        /// X.
+        array_reinserted_objects,
+        /// X.
+        array_reinserted_bytes,
+        /// X.
+        array_table_overflows,
+        /// X.
+        array_collisions,
+        /// X.
+        array_stale_entries,
+        /// X.
+        array_overtaken_reads,
+        /// X.
+        array_bad_records,
+        /// X.
+        array_retired_regions,
+        /// X.
+        array_found_objects,
         /// Declarations that something on flash is dead (see
         /// [`CrashSafety::Process`](crate::CrashSafety::Process)).
         tombstones,
@@ -348,6 +386,10 @@ numbers! {
         loc_unindexed_regions,
         /// Memory of the large-object engine's index now, in bytes.
         loc_index_bytes,
+        /// X.
+        array_objects,
+        /// X.
+        array_index_bytes,
         /// Memory of the small-object engine's filters and generations, in bytes.
         soc_filter_bytes,
         /// Memory of everything that flash needs now, in bytes: the index, the filters and what is
@@ -501,6 +543,7 @@ impl Stats {
         self.soc_written_bytes
             + self.soc_log_written_bytes
             + self.loc_written_bytes
+            + self.array_written_bytes
             + self.tombstone_log_written_bytes
             + self.metadata_written_bytes
     }

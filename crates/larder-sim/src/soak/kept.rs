@@ -136,6 +136,9 @@ impl Kept {
 pub(super) fn evicted(stats: &Stats) -> u64 {
     stats.soc_evicted_objects
         + stats.loc_evicted_objects
+        + (stats.array_reclaimed_regions - stats.array_emptied_regions)
+        + stats.array_table_overflows
+        + stats.array_lost_entries
         + stats.loc_reclaimed_regions
         + stats.loc_given_up_regions
         + stats.lost_to_device_errors_objects

@@ -13,6 +13,7 @@
 //! | `plan` | what a seed decides before anything runs |
 //! | `theme` | what some seeds are about |
 //! | `device` | the SSD model with faults, whose completions the scheduler releases |
+//! | `on_array` | large objects under an index on flash |
 //! | `on_vssd` | blocks of a virtual SSD below that |
 //! | `on_blocks`, `process` | a device on blocks above that one, for the seeds that have it, and who opens it |
 //! | `subject` | the cache, and lies to try the oracle with |
@@ -32,6 +33,7 @@ mod history;
 mod incarnation;
 mod kept;
 mod look;
+mod on_array;
 mod on_blocks;
 mod on_vssd;
 mod oracle;
@@ -72,6 +74,11 @@ pub fn run_power_seed(seed: u64) -> SeedReport {
 /// Runs one seed with a cache whose device is blocks on the drive.
 pub fn run_blocks_seed(seed: u64) -> SeedReport {
     scheduler::Scheduler::new(seed, InjectedBug::None, About::Blocks).run()
+}
+
+/// Runs one seed with a cache that keeps its large objects in the array engine.
+pub fn run_array_seed(seed: u64) -> SeedReport {
+    scheduler::Scheduler::new(seed, InjectedBug::None, About::Array).run()
 }
 
 #[cfg(test)]

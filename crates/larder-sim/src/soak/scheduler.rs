@@ -79,6 +79,8 @@ pub(super) enum About {
     Power,
     /// A cache on blocks.
     Blocks,
+    /// Large objects in the array engine.
+    Array,
 }
 
 /// What happened, by key.
@@ -114,6 +116,10 @@ impl Scheduler {
         let mut plan = Plan::of(&mut rng, theme);
         let on_blocks = match about {
             About::Blocks => plan.put_on_blocks(seed),
+            About::Array => {
+                plan.put_in_array(seed);
+                OnBlocks::default()
+            }
             About::Anything | About::Power => OnBlocks::default(),
         };
         let now = Duration::from_secs(FIRST_SECOND);

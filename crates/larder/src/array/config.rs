@@ -1,15 +1,18 @@
 //! What a user can choose of the array engine.
 
+use super::entry;
 use super::groups::GROUPS_MAX;
-use super::place::{SET_BYTES, SET_ENTRIES, TABLE_BYTES, TABLE_SLOTS};
+use super::set::{Set, WAYS};
+use super::table::{TABLE_BYTES, TABLE_ENTRIES};
 use crate::config::percent;
 use crate::error::Error;
 
-const REGION_BYTES: std::ops::RangeInclusive<u32> = 4 * TABLE_BYTES..=1 << 30;
+const REGION_BYTES: std::ops::RangeInclusive<u32> = 4 * TABLE_BYTES as u32..=1 << 30;
 const MEAN_OBJECT_BYTES: std::ops::RangeInclusive<u32> = 1 << 10..=16 << 20;
 /// Without a budget, DRAM holds this part of an entry for each object.
 const INDEX_PART: u64 = 8;
-const ENTRY_BYTES: u64 = SET_BYTES / SET_ENTRIES as u64;
+const ENTRY_BYTES: u64 = entry::ENTRY_BYTES as u64;
+const SET_BYTES: u64 = size_of::<Set>() as u64;
 const OPEN_BYTES: u64 = 64 << 20;
 const OPEN_PART: u64 = 16;
 
@@ -103,7 +106,7 @@ impl ArrayConfig {
             )));
         }
         // More than a table has entries is of no use.
-        Ok(u32::try_from(sets).unwrap_or(u32::MAX).min(TABLE_SLOTS / SET_ENTRIES))
+        Ok(u32::try_from(sets).unwrap_or(u32::MAX).min((TABLE_ENTRIES / WAYS) as u32))
     }
 
     /// Refuses what cannot work on any device.

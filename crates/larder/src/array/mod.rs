@@ -1,9 +1,264 @@
-//! The array engine: large objects in regions by what remains of their time, under an index that lies on flash in
-//! tables of 16 KiB, with a cache of its entries in DRAM (BigKV, EuroSys'23).
-
-// Its parts are here before the engine that uses them.
-#![allow(dead_code)]
+//! The array engine: large objects in a log of regions (`larder-log`), by what remains of their time, under an index that
+//! lies on flash too (BigKV, EuroSys'23). DRAM has some of its entries, and says where the rest is.
+//!
+//! ```text
+//!   DRAM    sets of four entries ── miss ──► where the key's table lies
+//!             │ hit                               │ one read, 4 KiB
+//!   flash     │            regions of tables ◄────┘
+//!             └──────────► regions of objects, a stream for each group of times to live
+//! ```
+//!
+//! 1. *Two reads.* An entry in DRAM leads to the record, in one read. Without one, a page of the key's table is read
+//!    first; if the table was never written there is nothing, without a read. An entry that was read takes the place of a
+//!    clean one in its set; where all are dirty, the whole table is read at once, so that it can be written with what they
+//!    say. A set makes at most that one read. What moves between the two reads of a look-up makes it a miss, never a third.
+//! 2. *Which filling.* An entry says of which filling its record is, so that what leads into a region that was reclaimed,
+//!    has expired or was lost is recognised without a read. A number of so few bits comes round: then the record, which
+//!    says in full whose it is, tells. Of keys with one hash the last that was set is found.
+//! 3. *What is dead* (`dead.rs`) is a matter of stamps: those of records, of tables, and the index of a death. A death is
+//!    written down before it is answered, for nobody knows what flash holds, and until a table knows it that is on flash.
+//!    Records, deaths and tables get their numbers under the lock of the log, so each is before or after each other.
+//! 4. *Tables* lie in regions of their own, which do not give way when room is wanted; when they are more than enough, what
+//!    lives of one is written to another (`tables.rs`). Every table is written now and then, so that a crash need not look
+//!    at what is older ([`larder_log::Closing::horizon`]).
+//! 5. A crash leaves tables, which know all records up to their stamps, and the footers of regions, which list all others
+//!    with theirs (`recover.rs`).
 
 pub(crate) mod config;
+mod dead;
+mod engine;
+mod entry;
 pub(crate) mod groups;
+mod host;
+mod index;
+mod look;
 pub(crate) mod place;
+mod recover;
+mod rescue;
+mod rotate;
+mod scan;
+mod set;
+pub(crate) mod snapshot;
+pub(crate) mod table;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use larder_device::Device;
+use larder_log::{LogState, RegionIdentity, RegionLog, RegionState};
+
+use crate::breaker::CircuitBreaker;
+use crate::item::ItemRef;
+use crate::key::KeyHash;
+use crate::region_tombstones::RegionTombstones;
+use crate::removal::RemovalReason;
+use crate::stats::Counters;
+use crate::stored::record_of;
+use crate::tier::Tier;
+use crate::tombstones::{Inheritance, Tombstones};
+use dead::Dead;
+use groups::group_of;
+use host::LogHost;
+use index::Index;
+use place::ArrayPlace;
+use tables::Why;
+
+/// Without a log of deaths, so many for each table are kept until they are worked off.
+const DEATHS_PER_TABLE: usize = 16;
+
+/// See the [module](self).
+pub(crate) struct Array {
+    log: RegionLog<Index, LogHost>,
+    place: ArrayPlace,
+    dead: Arc<Dead>,
+    /// Whether somebody empties a region of tables: one at a time is enough.
+    cleaning: AtomicBool,
+    /// Whether there may be too many regions of tables.
+    is_crowded: AtomicBool,
+    /// The table that is written next so that the horizon moves on.
+    sweep: AtomicU32,
+    /// The clock when the sweep began.
+    swept_from: AtomicU64,
+    /// What a crash has left, until it was looked at.
+    inheritance: Mutex<Option<Arc<Inheritance>>>,
+}
+
+type State = LogState<Index>;
+
+/// How an attempt to append ended.
+enum Appended {
+    /// Where it is, and whether enough has come together to be written.
+    Yes { filling: RegionIdentity, piece_is_due: bool },
+    /// The open region of this stream has no room.
+    Full(usize),
+    /// No entry of this table's set may give way.
+    AllDirty(u32),
+}
+
+impl Array {
+    pub(crate) fn new(
+        device: Arc<dyn Device>,
+        place: ArrayPlace,
+        tombstones: Option<Arc<Tombstones>>,
+        (counters, breaker): (Arc<Counters>, Arc<CircuitBreaker>),
+    ) -> Self {
+        assert_eq!(place.log.streams.len(), place.index_stream + 1, "each stream has a handle");
+        let most = DEATHS_PER_TABLE * place.tables as usize;
+        let dead = Arc::new(Dead::new(tombstones.as_ref(), most));
+        let regions = RegionTombstones { tombstones, breaker, first: place.first_region_number };
+        let host = LogHost { regions, counters, dead: Arc::clone(&dead), learnt: Mutex::default() };
+        let log = RegionLog::new(device, place.log.clone(), empty_index(&place), host);
+        let swept_from = AtomicU64::new(dead.clock());
+        Self {
+            log,
+            place,
+            dead,
+            cleaning: AtomicBool::new(false),
+            is_crowded: AtomicBool::new(true),
+            sweep: AtomicU32::new(0),
+            swept_from,
+            inheritance: Mutex::default(),
+        }
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.log.host().counters
+    }
+
+    fn tombstones(&self) -> Option<&Arc<Tombstones>> {
+        self.log.host().regions.tombstones.as_ref()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.log.lock()
+    }
+
+    /// Longest object (key and value) that fits a region.
+    fn object_bytes_max(&self) -> usize {
+        self.place.object_bytes_max()
+    }
+
+    /// Stores `item` in place of an older version. Says whether it is stored; if not, no version of the key is.
+    async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
+        let mut may_merge = true;
+        loop {
+            match self.append(item, now_s, may_merge) {
+                Appended::Yes { filling, piece_is_due } => {
+                    return !piece_is_due || self.write_pieces(filling).await;
+                }
+                Appended::Full(stream) => {
+                    if !self.rotate(stream, item.object_bytes(), now_s).await {
+                        break;
+                    }
+                }
+                // Once: where others were faster meanwhile, one of theirs is lost rather than another read made.
+                Appended::AllDirty(table) => {
+                    self.write_table(table, Why::Request).await;
+                    may_merge = false;
+                }
+            }
+        }
+        let mut state = self.lock();
+        let slot = state.entries.slot(item.hash.0);
+        let shape = state.entries.shape();
+        state.entries.set_mut(slot).remove(shape, slot.fingerprint);
+        drop(state);
+        self.counters().lost_to_device_errors_objects.add(1);
+        let (hash, bytes) = (item.hash.0, item.object_bytes());
+        self.counters().removals.hash(RemovalReason::Lost, Tier::ArrayObjects, hash, bytes);
+        false
+    }
+
+    /// Appends `item` to the open region of its group.
+    fn append(&self, item: &ItemRef<'_>, now_s: u32, may_merge: bool) -> Appended {
+        let state = &mut *self.lock();
+        let slot = state.entries.slot(item.hash.0);
+        let shape = state.entries.shape();
+        if self.tombstones().is_none() {
+            // Nobody has seen to it before: where there is no log, DRAM hides what is on flash.
+            self.dead.die(item.hash.0);
+        }
+        let new = record_of(item, Some(self.dead.clock()));
+        let there = state.entries.set(slot).get(shape, slot.fingerprint);
+        let already = there.map(|entry| shape.place_of(entry)).filter(|at| {
+            let active = state.active.get(at.region);
+            active.is_some_and(|active| active.holds(at.offset, at.span, &new))
+        });
+        if let Some(at) = already {
+            // A caller gave up after appending it.
+            let piece_is_due = state.active.is_due(at.region);
+            return Appended::Yes { filling: state.filling(at.region), piece_is_due };
+        }
+        if may_merge && !state.entries.set(slot).has_room_for(shape, slot.fingerprint) {
+            return Appended::AllDirty(slot.table);
+        }
+        let stream = group_of(self.place.groups, item.expiry_s, now_s);
+        let open = state.active.open(stream);
+        if !open.is_some_and(|active| active.has_room_for(item.object_bytes())) {
+            return Appended::Full(stream);
+        }
+        let region = state.append(stream, &new);
+        self.counters().array_data_bytes.add(item.object_bytes() as u64);
+        let piece_is_due = state.active.is_due(region);
+        Appended::Yes { filling: state.filling(region), piece_is_due }
+    }
+
+    /// Writes what has come together of the active regions. Says whether this filling, to which something was appended,
+    /// still counts: a failed write takes its region with it.
+    async fn write_pieces(&self, filling: RegionIdentity) -> bool {
+        let mut writer = self.log.writer().await;
+        self.log.write_due(&mut writer).await;
+        drop(writer);
+        let state = self.lock();
+        let is_kept = state.filling(filling.region) == filling;
+        is_kept && state.regions.get(filling.region).state() != RegionState::Retired
+    }
+
+    /// All that there is of this hash dies. Says whether there may have been something.
+    fn die(&self, hash: KeyHash) -> (bool, Option<crate::tombstones::Receipt>) {
+        let state = &mut *self.lock();
+        let slot = state.entries.slot(hash.0);
+        let shape = state.entries.shape();
+        let was_here = state.entries.set_mut(slot).remove(shape, slot.fingerprint).is_some();
+        if !was_here && !state.entries.is_touched(slot.table) {
+            return (false, None);
+        }
+        // What came after its last death is in a table that knows of that death.
+        let stamp = state.entries.place(slot.table).map_or(0, |at| at.stamp);
+        let is_known = was_here || state.entries.hides(slot.table);
+        if !is_known && self.dead.has_died_since(hash.0, stamp) {
+            return (true, self.dead.all_so_far());
+        }
+        (true, self.dead.die(hash.0))
+    }
+
+    /// Whether an object of this hash may be stored.
+    fn may_hold(&self, hash: KeyHash) -> bool {
+        let state = self.lock();
+        let slot = state.entries.slot(hash.0);
+        if state.entries.set(slot).get(state.entries.shape(), slot.fingerprint).is_some() {
+            return true;
+        }
+        let place = state.entries.place(slot.table);
+        place.is_some_and(|at| !self.dead.has_died_since(hash.0, at.stamp))
+    }
+
+    /// Everything before this epoch is void. Nobody else uses the engine, and nothing is under way.
+    fn clear_all(&self, epoch: u64) {
+        let first_sequence = epoch << 32;
+        let first = self.place.log.first_sequence;
+        assert!(first_sequence > first, "epoch {epoch}: fillings from {first} on are void");
+        self.log.clear(first_sequence, empty_index(&self.place));
+        self.dead.forget_all();
+        self.sweep.store(0, Ordering::Relaxed);
+        self.swept_from.store(self.dead.clock(), Ordering::Relaxed);
+    }
+}
+
+fn empty_index(place: &ArrayPlace) -> Index {
+    let sizes = (place.tables, place.sets_per_table);
+    Index::new(sizes, place.log.region_bytes, place.index_stream)
+}

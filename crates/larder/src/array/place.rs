@@ -1,29 +1,28 @@
 //! Where the array engine lives, and what follows from the size of its tables.
 
-use larder_log::LogPlace;
+use std::time::Duration;
 
+use larder_log::{LogPlace, Region};
+
+use super::entry::OBJECT_BYTES_MAX;
+use super::table::{TABLE_BYTES, TABLE_ENTRIES};
+use crate::flash_region::FlashRegion;
 use crate::key::KeyHasher;
+use crate::plan::Class;
 
-/// A table of the index on flash.
-pub(crate) const TABLE_BYTES: u32 = 16 << 10;
-/// Entries that a table has room for: 16 bytes each, in four pages of 4 KiB, each of which has a header of its own.
-pub(crate) const TABLE_SLOTS: u32 = 1004;
 /// Part of the slots that are in use when the cache holds objects of the mean size that it was told, in percent. At
 /// this load a page overflows once in 200,000.
 const TABLE_LOAD_PERCENT: u64 = 75;
-/// A set of the index in DRAM: four entries, a line of the CPU's cache.
-pub(crate) const SET_BYTES: u64 = 64;
-pub(crate) const SET_ENTRIES: u32 = 4;
-/// Room in the snapshot of a clean shutdown for what DRAM knows of a region and of a table, at most.
-pub(crate) const REGION_SNAPSHOT_BYTES: u64 = 32;
-pub(crate) const TABLE_SNAPSHOT_BYTES: u64 = 32;
+/// Tables are written anew while what is alive in their regions is moved together: with so many times the regions that
+/// they fill, about half of one is alive when its turn comes.
+const TABLE_REGIONS_FACTOR: usize = 2;
 
 /// Where the engine lives, and what it may touch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ArrayPlace {
     /// Of its regions: streams 0 to `index_stream` - 1 are groups of times to live, the last one is tables.
     pub(crate) log: LogPlace,
-    /// The index is divided into so many tables, evenly by hash:.
+    /// The index is divided into so many tables, evenly by hash.
     pub(crate) tables: u32,
     /// Sets in DRAM for each of them, at least one.
     pub(crate) sets_per_table: u32,
@@ -43,10 +42,42 @@ pub(crate) struct ArrayPlace {
     pub(crate) first_region_number: u32,
 }
 
+impl ArrayPlace {
+    /// Longest object (key and value): its record fits a region, and its length an entry of the index.
+    pub(super) fn object_bytes_max(&self) -> usize {
+        let in_region = self.log.form.object_bytes_max(self.log.region_bytes as usize);
+        in_region.min(OBJECT_BYTES_MAX)
+    }
+
+    /// From so many regions of tables on, one is emptied for each that is opened.
+    pub(super) fn table_regions_max(&self) -> usize {
+        let taken = self.log.form.bytes_of_record(0) + TABLE_BYTES;
+        let in_region = (self.log.region_bytes as usize / taken).max(1);
+        TABLE_REGIONS_FACTOR * (self.tables as usize).div_ceil(in_region) + TABLE_REGIONS_FACTOR
+    }
+
+    /// A region as others see it.
+    pub(super) fn describe(&self, number: u32, region: &Region) -> FlashRegion {
+        let stream = region.stream().filter(|&stream| stream <= self.index_stream);
+        let class = |stream: usize| match stream == self.index_stream {
+            true => Class::ArrayTables,
+            false => Class::ArrayGroup(u16::try_from(stream).unwrap_or(u16::MAX)),
+        };
+        FlashRegion {
+            number,
+            state: region.state(),
+            sequence: region.sequence(),
+            class: stream.map(class),
+            handle: stream.map(|stream| self.log.streams[stream].handle),
+            begun: region.begun_s().map(|seconds| Duration::from_secs(seconds.into())),
+        }
+    }
+}
+
 /// How many tables the index of so many bytes of objects needs.
 pub(crate) fn tables_for(bytes: u64, mean_object_bytes: u32) -> u32 {
     let objects = bytes / u64::from(mean_object_bytes.max(1));
-    let per_table = u64::from(TABLE_SLOTS) * TABLE_LOAD_PERCENT / 100;
+    let per_table = TABLE_ENTRIES as u64 * TABLE_LOAD_PERCENT / 100;
     u32::try_from(objects / per_table).unwrap_or(u32::MAX).max(1)
 }
 

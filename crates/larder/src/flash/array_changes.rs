@@ -2,7 +2,8 @@
 
 use super::changes::{change, part, shortest};
 use crate::array::groups::GROUPS_MAX;
-use crate::array::place::{TABLE_SLOTS, tables_for};
+use crate::array::place::tables_for;
+use crate::array::table::TABLE_ENTRIES;
 use crate::config::ArrayConfig;
 use crate::layout::Layout;
 
@@ -47,7 +48,7 @@ pub(super) fn array_before(
 /// The mean size with which so many bytes have so many tables: `now` if it explains them, else the roundest.
 fn mean_object_bytes(now: u32, bytes: u64, tables: u32) -> u32 {
     let explains = |mean: u32| tables_for(bytes, mean) == tables;
-    let objects = u64::from(tables) * u64::from(TABLE_SLOTS) * 3 / 4;
+    let objects = u64::from(tables) * TABLE_ENTRIES as u64 * 3 / 4;
     let about = bytes / objects.max(1);
     let rounded = SIZE_GRAINS.into_iter().map(|grain| about / grain * grain);
     let mut sizes = std::iter::once(now).chain(rounded.filter_map(|size| u32::try_from(size).ok()));

@@ -1,6 +1,7 @@
 //! Divides the array engine's share of the device into regions, and says how many tables its index has.
 
-use crate::array::place::{REGION_SNAPSHOT_BYTES, TABLE_SNAPSHOT_BYTES, tables_for};
+use crate::array::place::tables_for;
+use crate::array::snapshot::{REGION_SNAPSHOT_BYTES, TABLE_SNAPSHOT_BYTES};
 use crate::config::ArrayConfig;
 use crate::error::Error;
 

@@ -7,6 +7,7 @@ use larder_device::Device;
 use super::places::Places;
 #[cfg(test)]
 use super::plain::Plain;
+use crate::array::Array;
 use crate::breaker::CircuitBreaker;
 use crate::item::ItemRef;
 use crate::loc::Loc;
@@ -19,6 +20,7 @@ use crate::tombstones::Tombstones;
 pub(super) enum AnyEngine {
     Loc(Loc),
     Soc(Soc),
+    Array(Array),
     #[cfg(test)]
     Plain(Plain),
 }
@@ -32,6 +34,9 @@ macro_rules! call {
                 $crate::engine::Engine::$method(engine, $($argument),*) $(.$wait)?
             }
             $crate::flash::engines::AnyEngine::Soc(engine) => {
+                $crate::engine::Engine::$method(engine, $($argument),*) $(.$wait)?
+            }
+            $crate::flash::engines::AnyEngine::Array(engine) => {
                 $crate::engine::Engine::$method(engine, $($argument),*) $(.$wait)?
             }
             #[cfg(test)]
@@ -49,8 +54,9 @@ pub(crate) struct EngineId(usize);
 
 /// All that the cache has.
 ///
-/// In the order in which a look-up asks them: regions first, for a close puts there what is newer than its bucket. An
-/// object goes to the last one that takes it, so that small ones go to buckets where there are any.
+/// In the order in which a look-up asks them: regions first, for a close puts there what is newer than its bucket, and the
+/// array last, which may have to read to know that it has nothing. An object goes to the last one that takes it: a long one to
+/// the array, a small one to buckets, where there are any.
 pub(super) struct Engines(Vec<AnyEngine>);
 
 impl Engines {
@@ -68,7 +74,11 @@ impl Engines {
             let (device, log) = (Arc::clone(device), places.soc_log);
             AnyEngine::Soc(Soc::new(device, place, log, tombstones.cloned(), shared()))
         });
-        let all = loc.into_iter().chain(soc);
+        let array = places.array.map(|place| {
+            let tombstones = tombstones.cloned();
+            AnyEngine::Array(Array::new(Arc::clone(device), place, tombstones, shared()))
+        });
+        let all = loc.into_iter().chain(soc).chain(array);
         #[cfg(test)]
         let all = all.chain(places.plain.map(|place| {
             AnyEngine::Plain(Plain::new(Arc::clone(device), place, Arc::clone(counters)))

@@ -6,7 +6,7 @@ use larder_log::{LogPlace, RecordForm, RegionEviction, Stream};
 use super::unit;
 use crate::array::groups::bounds_s;
 use crate::array::place::ArrayPlace;
-use crate::config::{ArrayConfig, Config, LocConfig};
+use crate::config::{Config, LocConfig};
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::loc::LocPlace;
@@ -23,7 +23,6 @@ pub(super) struct Places {
     pub(super) soc: Option<SocPlace>,
     pub(super) soc_log: Option<SocLogPlace>,
     pub(super) loc: Option<LocPlace>,
-    #[allow(dead_code)] // until the array is here
     pub(super) array: Option<ArrayPlace>,
     #[cfg(test)]
     pub(super) plain: Option<super::plain::PlainPlace>,
@@ -44,7 +43,7 @@ impl Places {
             .then(|| loc_place(&config.loc, info, layout, superblock, handle_of))
             .transpose()?;
         let array = (layout.array_regions > 0)
-            .then(|| array_place(&config.array, layout, superblock, handle_of))
+            .then(|| array_place(config, layout, superblock, handle_of))
             .transpose()?;
         let soc = (layout.soc_buckets > 0).then(|| SocPlace {
             offset: layout.soc_offset,
@@ -118,7 +117,7 @@ fn loc_place(
 }
 
 fn array_place(
-    config: &ArrayConfig,
+    Config { array: config, soc, .. }: &Config,
     layout: &Layout,
     superblock: &Superblock,
     handle_of: impl Fn(Class) -> PlacementHandle,
@@ -152,7 +151,11 @@ fn array_place(
         sets_per_table: config.sets_per_table(array_bytes, layout.array_tables)?,
         index_stream,
         groups,
-        object_bytes_min: config.min_object_bytes,
+        object_bytes_min: match layout.soc_buckets {
+            0 => config.min_object_bytes,
+            // What buckets take is theirs.
+            _ => config.min_object_bytes.max(soc.max_object_bytes + 1),
+        },
         reinsertion: config.reinsertion,
         hasher: superblock.hasher,
         oldest_sequence: first_sequence(superblock.oldest_epoch),

@@ -316,6 +316,9 @@ impl Flash {
                 }
                 let log = Arc::new(log);
                 self.engines.iter_mut().for_each(|any| call!(any, inherit(&log)));
+                for any in self.engines.iter() {
+                    call!(any, recover().await)?;
+                }
                 Ok(())
             }
         }
@@ -354,8 +357,9 @@ impl Flash {
         log.settle_keys(dead.clock);
         if let Some(tombstones) = &self.tombstones {
             tombstones.inherit(&mut log);
-            // Anew: a tombstone may be older than the stamp of a bucket whose write failed, or did not.
-            invalidate_again(tombstones, &dead);
+            // Anew: a tombstone may be older than the stamp of a bucket whose write failed, or did not. Of those in tables
+            // the log has the indices, which are compared with stamps.
+            invalidate_again(tombstones, KeysIn::Buckets, &dead);
         }
         self.import_engines(rest, &Kept::Log(Arc::new(log))).await
     }
@@ -373,7 +377,9 @@ impl Flash {
             let (dead, behind) =
                 DeadKeysSnapshot::split_off(snapshot).expect("the snapshot was looked at before");
             tombstones.set_clock(dead.clock);
-            invalidate_again(tombstones, &dead);
+            for keys in KeysIn::ALL {
+                invalidate_again(tombstones, keys, &dead);
+            }
             rest = behind;
         }
         self.import_engines(rest, &Kept::Snapshot).await
@@ -429,11 +435,9 @@ impl Flash {
 }
 
 /// Declares dead what a clean shutdown says is dead, to be committed later.
-fn invalidate_again(tombstones: &Tombstones, dead: &DeadKeysSnapshot) {
-    for keys in KeysIn::ALL {
-        for &hash in dead.of(keys) {
-            let _later = tombstones.invalidate_key(keys, hash);
-        }
+fn invalidate_again(tombstones: &Tombstones, keys: KeysIn, dead: &DeadKeysSnapshot) {
+    for &hash in dead.of(keys) {
+        let _later = tombstones.invalidate_key(keys, hash);
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use larder_device::plan::{Class, Stream};
 
 use crate::array::groups::bounds_s;
-use crate::array::place::TABLE_BYTES;
+use crate::array::table::TABLE_BYTES;
 use crate::config::{Config, RegionEviction};
 use crate::layout::Layout;
 
@@ -103,7 +103,7 @@ fn array_streams(layout: &Layout, share: f64) -> Vec<(Class, f64, Option<Duratio
     };
     let (tables, objects) = (share * TABLES_PART, share * (1.0 - TABLES_PART));
     // A table lives until it is written again.
-    let tables_bytes = u64::from(layout.array_tables) * u64::from(TABLE_BYTES);
+    let tables_bytes = u64::from(layout.array_tables) * TABLE_BYTES as u64;
     let tables_lifetime = lifetime(tables_bytes, tables, layout.capacity_bytes);
     let all = lifetime(bytes, share, layout.capacity_bytes);
     let others = bounds.len() - 1;

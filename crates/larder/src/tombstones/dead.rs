@@ -54,7 +54,8 @@ impl DeadByPlace {
 
     pub(super) fn inherit(&mut self, buckets: BTreeMap<u64, u64>, tables: BTreeMap<u64, u64>) {
         self.buckets.inherit(buckets);
-        self.tables.inherit(tables);
+        // Which tables know of them is told by their stamps, which are known as soon as the tables are.
+        self.tables.inherit_pending(tables);
     }
 
     pub(super) fn durable_up_to(&mut self, position: u64) {
@@ -115,6 +116,32 @@ impl DeadKeys {
     /// The log lacks something for good: nobody will copy what is in it.
     pub(super) fn forget_replaced(&mut self) {
         self.replaced.clear();
+    }
+
+    /// The same, of places of which it is known at once whether they follow.
+    pub(super) fn inherit_pending(&mut self, keys: BTreeMap<u64, u64>) {
+        debug_assert!(self.pending.is_empty(), "an opening inherits once");
+        self.pending = keys;
+    }
+
+    /// The index of the pending tombstone of a hash.
+    pub(super) fn index_of(&self, hash: u64) -> Option<u64> {
+        self.pending.get(&hash).copied()
+    }
+
+    /// The pending ones of these hashes, with their indices.
+    pub(super) fn within(&self, place: &Range<u128>) -> Vec<(u64, u64)> {
+        let hashes = in_range(&self.pending, place);
+        hashes.into_iter().filter_map(|hash| Some((hash, self.index_of(hash)?))).collect()
+    }
+
+    /// Their place is on flash without them. Who has died again since stays.
+    pub(super) fn known(&mut self, deaths: &[(u64, u64)]) {
+        for (hash, index) in deaths {
+            if self.pending.get(hash) == Some(index) {
+                self.pending.remove(hash);
+            }
+        }
     }
 
     /// Indices by hash; of a new opening, which knows of no others.

@@ -69,9 +69,14 @@ fn a_key_dies_in_tables_or_in_buckets() {
     // The next opening.
     let next = super::tests::rig();
     next.log.inherit(&mut rig.left());
-    assert_eq!((next.log.inherited(Buckets), next.log.inherited(Tables)), (vec![5], vec![6]));
-    next.log.settle_inherited(Tables, 0..10, stamp);
-    assert!(next.log.is_dead(Tables, 6) && next.log.inherited(Buckets) == [5]);
+    assert_eq!((next.log.inherited(Buckets), next.log.inherited(Tables)), (vec![5], vec![]));
+    assert_eq!(next.log.deaths_within(Tables, 0..10), [(6, stamp)]);
+    let again = next.log.clock();
+    rig.commit(next.log.invalidate_key_again(Tables, 6)).unwrap();
+    next.log.deaths_known(Tables, &[(6, stamp)]);
+    assert_eq!(next.log.index_of(Tables, 6), Some(again), "it died again");
+    next.log.deaths_known(Tables, &[(6, again)]);
+    assert_eq!(next.log.index_of(Tables, 6), None);
 }
 
 /// Those of the array are numbered behind those of the large-object engine.

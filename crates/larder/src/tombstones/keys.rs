@@ -47,7 +47,6 @@ impl Tombstones {
 
     /// Declares all objects of this hash dead that there are by now, also if it was dead before: a newer version may
     /// have come since, of which its place does not know yet.
-    #[allow(dead_code)] // until the array is here
     pub(crate) fn invalidate_key_again(&self, keys: KeysIn, hash: u64) -> Receipt {
         let mut state = self.lock();
         state.die(keys, hash);
@@ -77,6 +76,21 @@ impl Tombstones {
     /// A bucket or table that nothing was known of has been read, with this stamp.
     pub(crate) fn settle_inherited(&self, keys: KeysIn, hashes: Range<u128>, stamp: u64) {
         self.lock().dead.of_mut(keys).settle_inherited(hashes, stamp);
+    }
+
+    /// The index that this hash has died with, as far as its table may not know of it.
+    pub(crate) fn index_of(&self, keys: KeysIn, hash: u64) -> Option<u64> {
+        self.lock().dead.of(keys).index_of(hash)
+    }
+
+    /// Hashes of a table that have died, each with its index, as far as the table may not know of it.
+    pub(crate) fn deaths_within(&self, keys: KeysIn, hashes: Range<u128>) -> Vec<(u64, u64)> {
+        self.lock().dead.of(keys).within(&hashes)
+    }
+
+    /// Tables on flash know of these: who died again since is still dead.
+    pub(crate) fn deaths_known(&self, keys: KeysIn, deaths: &[(u64, u64)]) {
+        self.lock().dead.of_mut(keys).known(deaths);
     }
 
     /// All hashes that are dead in their places, or may be.

@@ -1,0 +1,107 @@
+//! What the log asks of the array: what is dead, what happens to the counters, and which deaths tables on flash know.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use larder_log::{Event, FooterEntry, Host, RegionId, RegionIdentity};
+
+use super::dead::{Dead, Death};
+use crate::error::Error;
+use crate::events;
+use crate::region_tombstones::RegionTombstones;
+use crate::removal::RemovalReason;
+use crate::stats::Counters;
+use crate::tier::Tier;
+
+/// Who runs the log.
+pub(super) struct LogHost {
+    pub(super) regions: RegionTombstones,
+    pub(super) counters: Arc<Counters>,
+    pub(super) dead: Arc<Dead>,
+    /// What tables know that are not on flash yet, by the region that they lie in.
+    pub(super) learnt: Mutex<HashMap<u32, Vec<Death>>>,
+}
+
+impl LogHost {
+    /// A table knows of these that is on its way to flash in this region.
+    pub(super) fn learns(&self, region: RegionId, deaths: Vec<Death>) {
+        if !deaths.is_empty() {
+            let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+            learnt.entry(region.number()).or_default().extend(deaths);
+        }
+    }
+
+    /// What tables in a region know, which is on flash now or never.
+    fn take_learnt(&self, region: RegionId) -> Vec<Death> {
+        let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+        learnt.remove(&region.number()).unwrap_or_default()
+    }
+
+    /// The objects of these entries are gone.
+    fn removed(&self, reason: RemovalReason, entries: &[FooterEntry]) {
+        for &FooterEntry { hash, length, .. } in entries {
+            self.counters.removals.hash(reason, Tier::ArrayObjects, hash, length as usize);
+        }
+    }
+}
+
+impl Host for LogHost {
+    type Error = Error;
+
+    async fn invalidate_before(&self, regions: &[RegionId], sequence: u64) -> Result<(), Error> {
+        self.regions.invalidate_before(regions, sequence).await
+    }
+
+    fn filling_began(&self, region: RegionId, sequence: u64) {
+        self.regions.filling_began(region, sequence);
+    }
+
+    fn filling_sealed(&self, filling: RegionIdentity) {
+        self.regions.filling_sealed(filling);
+        self.dead.known(&self.take_learnt(filling.region));
+    }
+
+    fn now_s(&self) -> u32 {
+        self.regions.breaker.now_s()
+    }
+
+    fn note(&self, event: Event<'_>) {
+        let counters = &*self.counters;
+        match event {
+            Event::Wrote(bytes) => counters.array_written_bytes.add(bytes),
+            Event::WriteEnded(ended) => {
+                self.regions.breaker.ended(ended.is_ok());
+                if let Err(error) = ended {
+                    counters.device_failed(error);
+                }
+            }
+            Event::Failed(error) => counters.device_failed(error),
+            Event::Sealed => counters.array_sealed_regions.add(1),
+            Event::Retired(region, lost) => {
+                // What tables there knew stays to be told.
+                drop(self.take_learnt(region));
+                let objects = lost.len() as u64;
+                self.removed(RemovalReason::Lost, lost);
+                counters.lost_to_device_errors_objects.add(objects);
+                counters.array_retired_regions.add(1);
+                events::retired(events::Place::Region, region.number().into(), objects);
+            }
+            Event::Revived(regions) => events::revived(events::Place::Region, regions),
+            Event::BadFooter => counters.array_bad_records.add(1),
+            Event::ExpiredRegions(regions) => counters.array_expired_regions.add(regions),
+            Event::Reclaimed => counters.array_reclaimed_regions.add(1),
+            Event::Reinserted(bytes) => {
+                counters.array_reinserted_objects.add(1);
+                counters.array_reinserted_bytes.add(bytes);
+            }
+            Event::Evicted { listed, .. } => self.removed(RemovalReason::RegionReclaimed, listed),
+            // Nobody knows how many of them there are: those that were in DRAM are none.
+            Event::ExpiredRecords(_) | Event::ReclaimedUnlisted(_) | Event::Deallocated(_) => {}
+            event => debug_assert!(false, "nobody counts {event:?}"),
+        }
+    }
+
+    fn wants_removals(&self) -> bool {
+        self.counters.removals.wanted()
+    }
+}

@@ -1,0 +1,277 @@
+//! Looking a key up: in its set, in its table, in the record.
+
+use std::ops::Range;
+
+use larder_device::IoBuffer;
+use larder_log::{LogPlace, Record, RecordIdentity, RegionIdentity, RegionState, record};
+
+use super::entry::{Entry, Place};
+use super::index::{Install, Slot, TablePlace};
+use super::table::{PAGE_BYTES, PAGES, Page, TableIdentity, home_of, pages_of, parse_page};
+use super::tables::Why;
+use super::{Array, State};
+use crate::item::{Fetched, Kind, is_expired};
+use crate::key::KeyHash;
+use crate::removal::RemovalReason;
+use crate::stored::kind_of;
+use crate::tier::Tier;
+
+/// Where a look-up has to go.
+enum Look {
+    /// There is nothing.
+    Absent,
+    Found(Entry),
+    InTable(TableRead),
+}
+
+/// Pages of a table that are to be read.
+pub(super) struct TableRead {
+    pub(super) table: u32,
+    pub(super) at: TablePlace,
+    identity: TableIdentity,
+    pages: Range<usize>,
+    /// What is not on flash yet.
+    in_memory: Option<IoBuffer>,
+}
+
+impl TableRead {
+    /// Whether all of it is read.
+    fn is_whole(&self) -> bool {
+        self.pages.len() == PAGES
+    }
+}
+
+impl Array {
+    /// Looks `key` up: at most two reads.
+    pub(super) async fn look_up(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
+        let entry = self.find(hash).await?;
+        let fetched = self.fetch(hash, entry, now_s).await?;
+        if fetched.item().key != key || fetched.kind == Kind::Part {
+            self.counters().array_collisions.add(1);
+            return None;
+        }
+        if fetched.item().is_expired(now_s) {
+            self.counters().expired.add(1);
+            let bytes = fetched.item().object_bytes();
+            self.counters().removals.key(RemovalReason::Expired, Tier::ArrayObjects, key, bytes);
+            return None;
+        }
+        Some(fetched)
+    }
+
+    /// The entry of this hash: at most one read.
+    pub(super) async fn find(&self, hash: KeyHash) -> Option<Entry> {
+        let look = self.look_at_set(&mut self.lock(), hash);
+        let read = match look {
+            Look::Absent => return None,
+            Look::Found(entry) => return Some(entry),
+            Look::InTable(read) => read,
+        };
+        let pages = self.read_pages(&read, Why::Request).await?;
+        let found = self.find_in(hash, &read, &pages);
+        self.write_due_tables().await;
+        found
+    }
+
+    fn look_at_set(&self, state: &mut State, hash: KeyHash) -> Look {
+        let slot = state.entries.slot(hash.0);
+        let shape = state.entries.shape();
+        if let Some(entry) = state.entries.set_mut(slot).hit(shape, slot.fingerprint) {
+            return Look::Found(entry);
+        }
+        let Some(at) = state.entries.place(slot.table) else { return Look::Absent };
+        if self.dead.has_died_since(hash.0, at.stamp) {
+            return Look::Absent;
+        }
+        let home = home_of(slot.fingerprint);
+        // With nowhere to put what is found, the table has to be written, for which all of it is needed.
+        let pages = match state.entries.set(slot).is_all_dirty() {
+            true => 0..PAGES,
+            false => pages_of(home, at.is_overflown(home)),
+        };
+        Look::InTable(self.table_read(state, slot.table, at, pages))
+    }
+
+    /// How to read pages of a table.
+    pub(super) fn table_read(
+        &self,
+        state: &State,
+        table: u32,
+        at: TablePlace,
+        pages: Range<usize>,
+    ) -> TableRead {
+        let LogPlace { cache, .. } = self.place.log;
+        let sequence = state.filling(at.region).sequence;
+        let identity = TableIdentity { cache, table, sequence, offset: at.offset };
+        let (offset, span) = span_of(at.offset, &pages);
+        let active = state.active.get(at.region);
+        let in_memory = active.and_then(|it| it.in_memory(offset, span, self.log.pool()));
+        TableRead { table, at, identity, pages, in_memory }
+    }
+
+    /// Reads pages of a table. `None` if one cannot be read or believed.
+    pub(super) async fn read_pages(&self, read: &TableRead, why: Why) -> Option<Vec<Page>> {
+        let parsed = match &read.in_memory {
+            Some(buffer) => parse_pages(buffer.as_slice(), read),
+            None => {
+                match why {
+                    Why::Request => self.counters().array_table_reads.add(1),
+                    Why::Upkeep => self.counters().array_upkeep_reads.add(1),
+                }
+                let (offset, span) = span_of(read.at.offset, &read.pages);
+                let (buffer, skip) = self.log.read(read.at.region, offset, span).await?;
+                buffer.as_slice().get(skip..).and_then(|bytes| parse_pages(bytes, read))
+            }
+        };
+        if parsed.is_none() {
+            let mut state = self.lock();
+            let newest = state.entries.place(read.table);
+            match newest.is_some_and(|newest| newest.is_same(&read.at)) {
+                true => {
+                    state.entries.table_lost(read.table);
+                    self.counters().array_bad_records.add(1);
+                }
+                false => self.counters().array_overtaken_reads.add(1),
+            }
+        }
+        parsed
+    }
+
+    /// The entry of this hash in pages that were read, which goes to its set.
+    fn find_in(&self, hash: KeyHash, read: &TableRead, pages: &[Page]) -> Option<Entry> {
+        let state = &mut *self.lock();
+        let slot = state.entries.slot(hash.0);
+        let shape = state.entries.shape();
+        // Others may have been faster.
+        if let Some(entry) = state.entries.set_mut(slot).hit(shape, slot.fingerprint) {
+            return Some(entry);
+        }
+        if self.dead.has_died_since(hash.0, read.at.stamp) {
+            return None;
+        }
+        let mut entries = pages.iter().flat_map(|page| page.entries.iter().copied());
+        let found = entries.find(|&entry| shape.is_of(entry, slot.fingerprint))?;
+        if !self.is_current(state, found) {
+            self.counters().array_stale_entries.add(1);
+            return None;
+        }
+        let is_newest = state.entries.place(read.table).is_some_and(|it| it.is_same(&read.at));
+        if is_newest {
+            self.install(state, slot, found.with_hit(), (read, pages));
+        }
+        Some(found)
+    }
+
+    /// Puts an entry that a table has into its set, if there is a way to.
+    fn install(
+        &self,
+        state: &mut State,
+        slot: Slot,
+        found: Entry,
+        (read, pages): (&TableRead, &[Page]),
+    ) {
+        if state.entries.install(slot, found) == Install::NoRoom
+            && read.is_whole()
+            && self.rewrite(state, (read.table, &[]), Some((read.at.stamp, pages)))
+        {
+            let installed = state.entries.install(slot, found);
+            debug_assert_eq!(installed, Install::Done, "the table knows all of its set");
+        }
+    }
+
+    /// Whether the record of an entry is where it says, as far as DRAM knows.
+    pub(super) fn is_current(&self, state: &State, entry: Entry) -> bool {
+        let shape = state.entries.shape();
+        let Place { region, .. } = shape.place_of(entry);
+        if region.number() >= self.place.log.regions {
+            return false;
+        }
+        let filled = state.regions.get(region);
+        shape.is_of_filling(entry, filled.sequence())
+            && matches!(filled.state(), RegionState::Active | RegionState::Sealed)
+    }
+
+    /// Reads the record of an entry: one read, or none if it is gone or in memory.
+    async fn fetch(&self, hash: KeyHash, entry: Entry, now_s: u32) -> Option<Fetched> {
+        let (at, filling, in_memory) = {
+            let state = &mut *self.lock();
+            let at = state.entries.shape().place_of(entry);
+            let is_current = self.is_current(state, entry);
+            let ends = is_current.then(|| state.regions.get(at.region).latest_expiry_s());
+            if ends.is_none_or(|ends| is_expired(ends, now_s)) {
+                self.counters().array_stale_entries.add(1);
+                self.forget(state, hash, entry);
+                return None;
+            }
+            let active = state.active.get(at.region);
+            let in_memory = active.and_then(|it| it.in_memory(at.offset, at.span, self.log.pool()));
+            (at, state.filling(at.region), in_memory)
+        };
+        self.read_record(at, filling, in_memory).await
+    }
+
+    /// Reads the record at a place. `None` if it cannot be read or believed.
+    pub(super) async fn read_record(
+        &self,
+        at: Place,
+        filling: RegionIdentity,
+        in_memory: Option<IoBuffer>,
+    ) -> Option<Fetched> {
+        let (buffer, skip) = match in_memory {
+            Some(buffer) => (buffer, 0),
+            None => {
+                self.counters().array_record_reads.add(1);
+                self.log.read(at.region, at.offset, at.span).await?
+            }
+        };
+        let fetched = self.parse(buffer, skip, (at, filling));
+        if fetched.is_none() {
+            let counters = self.counters();
+            match self.log.is_filling(filling) {
+                true => counters.array_bad_records.add(1),
+                false => counters.array_overtaken_reads.add(1),
+            }
+        }
+        fetched
+    }
+
+    /// The record that begins `skip` bytes into the buffer: whose it is, it says itself.
+    fn parse(
+        &self,
+        buffer: IoBuffer,
+        skip: usize,
+        (at, filling): (Place, RegionIdentity),
+    ) -> Option<Fetched> {
+        let cache = self.place.log.cache;
+        let identity = RecordIdentity { cache, sequence: filling.sequence, offset: at.offset };
+        let record = record::parse_first(buffer.as_slice().get(skip..)?, identity)?;
+        let (kind, tiers) = kind_of(&record)?;
+        let hash = self.place.hasher.hash(record.key());
+        let Record { key_bytes, expiry_s, flags, .. } = record;
+        let value_bytes = record.body.len() - key_bytes;
+        let at = skip + record.body_at();
+        Some(Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind, tiers })
+    }
+
+    /// Takes an entry that leads nowhere out of its set, if it is still there.
+    fn forget(&self, state: &mut State, hash: KeyHash, entry: Entry) {
+        let slot = state.entries.slot(hash.0);
+        let shape = state.entries.shape();
+        let there = state.entries.set(slot).get(shape, slot.fingerprint);
+        if there.is_some_and(|there| shape.place_of(there) == shape.place_of(entry)) {
+            state.entries.set_mut(slot).remove(shape, slot.fingerprint);
+        }
+    }
+}
+
+/// Where in a region pages of a table begin, and how long they are.
+fn span_of(offset: u32, pages: &Range<usize>) -> (u32, u32) {
+    let bytes = |pages: usize| u32::try_from(pages * PAGE_BYTES).expect("four pages at most");
+    (offset + bytes(pages.start), bytes(pages.len()))
+}
+
+fn parse_pages(bytes: &[u8], read: &TableRead) -> Option<Vec<Page>> {
+    let pages = read.pages.clone().zip(bytes.chunks_exact(PAGE_BYTES));
+    let parsed = pages.map(|(page, bytes)| parse_page(bytes, read.identity, page));
+    parsed.collect::<Option<Vec<_>>>().filter(|parsed| parsed.len() == read.pages.len())
+}

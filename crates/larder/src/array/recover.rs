@@ -1,0 +1,276 @@
+//! What a crash leaves: tables, each of which knows all records of its hashes up to its stamp, and footers, which list
+//! the others.
+//!
+//! 1. The end of every region is read. A region counts if its footer is whole and the tombstone log does not say that a
+//!    later filling has begun; of one that was being filled, records are read as far as they are whole, and a footer is
+//!    written for them. All others are void, and written down as that.
+//! 2. Of each table the newest writing counts. An older one may be anywhere, and says less than the tombstone log relies
+//!    on: so a region of tables is given up only when what was newer in it is on flash elsewhere (`tables.rs`).
+//! 3. Records with later stamps than that of their table, of whose hash nobody died since, are put into the sets of that
+//!    table, the newest of a hash last; if these have no room for all, into the table itself, all in one writing: its stamp
+//!    would tell the next crash that it knows the others. Regions that were closed before the horizon have none.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
+
+use larder_device::IoFuture;
+use larder_log::{Closing, Footer, FooterEntry, Record, RegionId, RegionIdentity, RegionState};
+
+use super::entry::{Entry, GRAIN_BYTES, Place};
+use super::groups::group_of;
+use super::table::{KEY_BYTES, PAGE_BYTES, TABLE_BYTES};
+use super::tables::Why;
+use super::{Array, Ordering, State};
+use crate::error::Error;
+use crate::stored::IS_TABLE;
+use crate::tombstones::Inheritance;
+
+/// Regions whose footers are read at a time.
+const READS_AT_ONCE: usize = 32;
+
+/// A filling that counts.
+struct Found {
+    filling: RegionIdentity,
+    closing: Closing,
+    latest_expiry_s: u32,
+    entries: Vec<FooterEntry>,
+}
+
+/// A record that no table knows.
+struct News {
+    table: u32,
+    entry: FooterEntry,
+    filling: RegionIdentity,
+    stream: u16,
+}
+
+impl Array {
+    /// An earlier opening has left all regions; nothing is known of them.
+    pub(super) fn inherit_from(&self, log: Arc<Inheritance>) {
+        self.lock().regions.forget_all();
+        let mut slot = self.inheritance.lock().unwrap_or_else(PoisonError::into_inner);
+        *slot = Some(log);
+    }
+
+    /// Finds again what a crash has left.
+    ///
+    /// # Errors
+    /// If it cannot be written down what does not count.
+    pub(super) async fn recover_all(&self) -> Result<(), Error> {
+        let inheritance = self.inheritance.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(log) = inheritance else { return Ok(()) };
+        let (mut found, void) = self.read_footers(&log).await;
+        self.void(&void).await?;
+        self.restore(&found);
+        self.find_tables(&found);
+        let horizon = found.iter().map(|it| it.closing.horizon).max().unwrap_or(0);
+        let index_stream = self.place.index_stream;
+        found.retain(|it| usize::from(it.closing.stream) != index_stream);
+        let news = self.news_in(&found, horizon);
+        drop(found);
+        for news in news.chunk_by(|one, next| one.table == next.table) {
+            self.learn(news).await;
+        }
+        self.lock().active.set_horizon(horizon);
+        self.swept_from_now();
+        *self.inheritance.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok(())
+    }
+
+    /// Reads the ends of all regions: what counts, and which hold nothing.
+    async fn read_footers(&self, log: &Inheritance) -> (Vec<Found>, Vec<RegionId>) {
+        let (mut found, mut void) = (Vec::new(), Vec::new());
+        let mut reads: VecDeque<(RegionId, IoFuture)> = VecDeque::new();
+        let mut regions = (0..self.place.log.regions).map(RegionId::new);
+        loop {
+            while reads.len() < READS_AT_ONCE {
+                let Some(region) = regions.next() else { break };
+                reads.push_back((region, self.log.read_tail(region)));
+            }
+            let Some((region, read)) = reads.pop_front() else { break };
+            let footer = match read.await {
+                Ok(tail) => self.log.footer_in(region, &tail).await,
+                Err(_) => self.log.read_any_footer(region).await,
+            };
+            match self.judge(log, region, footer).await {
+                Some(filling) => found.push(filling),
+                None => void.push(region),
+            }
+        }
+        (found, void)
+    }
+
+    /// What counts of a region with this footer.
+    async fn judge(
+        &self,
+        log: &Inheritance,
+        region: RegionId,
+        footer: Option<Footer>,
+    ) -> Option<Found> {
+        let first = log.first_filling(self.log.host().regions.number(region));
+        let counts = first.max(self.place.oldest_sequence)..self.place.log.first_sequence;
+        let footer = match footer.filter(|footer| counts.contains(&footer.sequence)) {
+            Some(footer) => footer,
+            None if counts.contains(&first) => self.seal_unsealed(region, first).await?,
+            None => return None,
+        };
+        let Footer { sequence, latest_expiry_s, entries, closing } = footer;
+        let closing = closing.filter(|it| usize::from(it.stream) <= self.place.index_stream)?;
+        Some(Found {
+            filling: RegionIdentity { region, sequence },
+            closing,
+            latest_expiry_s,
+            entries,
+        })
+    }
+
+    async fn seal_unsealed(&self, region: RegionId, sequence: u64) -> Option<Footer> {
+        let now_s = self.log.host().regions.breaker.now_s();
+        let hash_of = |record: &Record<'_>| match record.marks == IS_TABLE {
+            true => table_of(record).map_or(u64::MAX, u64::from),
+            false => self.place.hasher.hash(record.key()).0,
+        };
+        let closing = |first: &Record<'_>| {
+            let stream = match first.marks == IS_TABLE {
+                true => self.place.index_stream,
+                false => group_of(self.place.groups, first.expiry_s, now_s),
+            };
+            let stream = u16::try_from(stream).ok()?;
+            Some(Closing { horizon: 0, closed_s: now_s, stream })
+        };
+        let filling = RegionIdentity { region, sequence };
+        self.log.seal_unsealed(filling, hash_of, closing).await
+    }
+
+    /// Makes sure that nothing comes back of regions that were not taken over.
+    pub(super) async fn void_what_is_free(&self) -> Result<(), Error> {
+        let free = self.lock().regions.in_state(RegionState::Free);
+        self.void(&free).await
+    }
+
+    /// From now on all is news that comes.
+    pub(super) fn swept_from_now(&self) {
+        self.swept_from.store(self.dead.clock(), Ordering::Release);
+    }
+
+    /// Makes sure that nothing comes back of these regions.
+    pub(super) async fn void(&self, regions: &[RegionId]) -> Result<(), Error> {
+        let sequence = self.lock().regions.number_filling();
+        self.log.void_before(regions, sequence).await?;
+        let mut state = self.lock();
+        for &region in regions {
+            state.regions.empty(region, sequence, RegionState::Free);
+        }
+        Ok(())
+    }
+
+    fn restore(&self, found: &[Found]) {
+        for Found { filling, closing, latest_expiry_s, .. } in found {
+            self.restore_filling(*filling, closing.stream, *latest_expiry_s);
+        }
+    }
+
+    /// A filling of an earlier opening counts.
+    pub(super) fn restore_filling(
+        &self,
+        filling: RegionIdentity,
+        stream: u16,
+        latest_expiry_s: u32,
+    ) {
+        let stays = usize::from(stream) == self.place.index_stream;
+        let mut state = self.lock();
+        state.regions.restore(filling, latest_expiry_s);
+        state.regions.note_filled(filling.region, (stream, stays));
+        drop(state);
+        if let Some(tombstones) = self.tombstones() {
+            let number = self.log.host().regions.number(filling.region);
+            tombstones.inherit_filling(number, filling.sequence, 0);
+        }
+    }
+
+    /// Of each table the newest writing counts.
+    fn find_tables(&self, found: &[Found]) {
+        let of_tables =
+            found.iter().filter(|it| usize::from(it.closing.stream) == self.place.index_stream);
+        let mut fillings: Vec<&Found> = of_tables.collect();
+        fillings.sort_by_key(|it| it.filling.sequence);
+        let mut state = self.lock();
+        for Found { filling, entries, .. } in fillings {
+            for entry in entries {
+                let is_one = entry.length as usize == TABLE_BYTES
+                    && (entry.offset as usize).is_multiple_of(PAGE_BYTES);
+                let table = u32::try_from(entry.hash).ok();
+                let table = table.filter(|&table| is_one && table < self.place.tables);
+                if let Some(table) = table {
+                    state.entries.table_found(table, (filling.region, entry.offset), entry.stamp);
+                }
+            }
+        }
+    }
+
+    /// The records that are alive and that no table knows, table by table, in the order of their stamps.
+    fn news_in(&self, found: &[Found], horizon: u64) -> Vec<News> {
+        let mut state = self.lock();
+        let mut news = Vec::new();
+        for Found { filling, closing, entries, .. } in found {
+            // Stamps grow within a region.
+            if entries.last().is_none_or(|last| last.stamp < horizon) {
+                continue;
+            }
+            for &entry in entries {
+                let table = state.entries.slot(entry.hash).table;
+                state.entries.touch(table);
+                let known = state.entries.place(table).map_or(0, |at| at.stamp);
+                if entry.stamp >= known && !self.dead.has_died_since(entry.hash, entry.stamp) {
+                    news.push(News { table, entry, filling: *filling, stream: closing.stream });
+                }
+            }
+        }
+        drop(state);
+        news.sort_unstable_by_key(|News { table, entry, filling, .. }| {
+            (*table, entry.stamp, filling.sequence, entry.offset)
+        });
+        news
+    }
+
+    /// Takes in what a table does not know.
+    async fn learn(&self, news: &[News]) {
+        let Some(&News { table, .. }) = news.first() else { return };
+        let (entries, all_fit) = {
+            let mut state = self.lock();
+            let shape = state.entries.shape();
+            let mut entries: Vec<Entry> = Vec::with_capacity(news.len());
+            for entry in news.iter().filter_map(|news| self.entry_of(&state, news)) {
+                // The later one of a hash counts.
+                let fingerprint = shape.fingerprint_of(entry);
+                entries.retain(|earlier| !shape.is_of(*earlier, fingerprint));
+                entries.push(entry);
+            }
+            let all_fit = state.entries.install_all(table, &entries);
+            (entries, all_fit)
+        };
+        let is_learnt = all_fit || self.write_table_with(table, &entries, Why::Upkeep).await;
+        if is_learnt {
+            self.counters().array_found_objects.add(entries.len() as u64);
+        }
+    }
+
+    /// The entry of a record, unless tables that were written meanwhile have taken its region.
+    fn entry_of(&self, state: &State, news: &News) -> Option<Entry> {
+        let News { entry: FooterEntry { hash, offset, length, .. }, filling, stream, .. } = *news;
+        let group = u8::try_from(stream).ok()?;
+        let slot = state.entries.slot(hash);
+        let span = length.next_multiple_of(GRAIN_BYTES);
+        let place = Place { region: filling.region, offset, span };
+        let is_there = state.filling(filling.region) == filling;
+        is_there.then(|| {
+            state.entries.shape().entry(slot.fingerprint, (place, filling.sequence), group)
+        })
+    }
+}
+
+/// Number of the table that a record is of.
+fn table_of(record: &Record<'_>) -> Option<u32> {
+    let key: [u8; KEY_BYTES] = record.key().try_into().ok()?;
+    u32::try_from(u64::from_le_bytes(key)).ok()
+}
