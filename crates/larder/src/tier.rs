@@ -16,4 +16,6 @@ pub enum Tier {
     SmallObjects,
     /// On flash, in the large-object engine.
     LargeObjects,
+    /// On flash, in the array engine.
+    ArrayObjects,
 }
