@@ -1,9 +1,11 @@
 //! The command line: what can be asked, and how the words are read.
 
+mod array;
 #[cfg(target_os = "linux")]
 mod bench;
 #[cfg(target_os = "linux")]
 mod device;
+mod numbers;
 mod plan;
 #[cfg(target_os = "linux")]
 mod serve;
@@ -16,6 +18,7 @@ use larder::{AdmissionPolicy, DramPolicy, RegionEviction, Reinsertion};
 use larder_device::{PlacementMode, Target};
 use larder_workload::trace::TraceFormat;
 
+pub(crate) use array::ArrayArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use bench::BenchArgs;
 #[cfg(target_os = "linux")]
@@ -23,6 +26,8 @@ pub(crate) use device::{
     DeviceCommand, DeviceStatsArgs, EventsArgs, InfoArgs, ListArgs, NamedRange, OutputArgs,
     PrepareArgs, TrimArgs,
 };
+pub(crate) use numbers::size;
+use numbers::{percent, positive_size, within};
 pub(crate) use plan::PlanArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use serve::{CheckArgs, ListenArg, PasswordArgs, ServeArgs, hash, listen, sockets};
@@ -81,6 +86,7 @@ pub(crate) enum Command {
   larder replay                                       meta-kv on a full drive, on beside off
   larder replay --workload twitter-c12 --utilization 50
   larder replay trace.csv.zst --dram 8M --flash 256M --soc 90 --soc-max-object 2K
+  larder replay --workload twitter-c12 --flash 1G --array 96    large objects under an index on flash
   larder replay --admission budget:50G                at most 50 GiB of media bytes per day
   larder replay --admission freq:2                    only what was asked for twice
   larder replay --json out.json --report out/         for machines, and to look at")]
@@ -132,6 +138,9 @@ pub(crate) struct ReplayArgs {
     /// 4050
     #[arg(long, value_name = "BYTES", default_value = "640", value_parser = size)]
     pub(crate) soc_max_object: u64,
+
+    #[command(flatten)]
+    pub(crate) large: ArrayArgs,
 
     /// Over-provisioning of the drive: media beyond the logical capacity, in percent of it
     #[arg(long, value_name = "PCT", default_value_t = 17.0, value_parser = overprovisioning)]
@@ -365,22 +374,6 @@ fn vssd_place(text: &str) -> Result<VssdArg, String> {
     })
 }
 
-pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let parser = parse_size::Config::new().with_binary();
-    parser.parse_size(text).map_err(|error| {
-        format!("{error}; use a number of bytes, or one with K, M, G or T, such as 64M")
-    })
-}
-
-fn positive_size(text: &str) -> Result<u64, String> {
-    size(text)
-        .and_then(|bytes| if bytes > 0 { Ok(bytes) } else { Err("must be at least 1".into()) })
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    within(text, 100.0)
-}
-
 /// A policy, or a number of hits.
 fn reinsertion(text: &str) -> Result<Reinsertion, String> {
     let policy = match text.parse() {
@@ -401,11 +394,6 @@ fn reinsertion(text: &str) -> Result<Reinsertion, String> {
 
 fn overprovisioning(text: &str) -> Result<f64, String> {
     within(text, 1000.0)
-}
-
-fn within(text: &str, most: f64) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    if (0.0..=most).contains(&number) { Ok(number) } else { Err(format!("must be 0 to {most}")) }
 }
 
 fn device(text: &str) -> Result<DeviceArg, String> {
@@ -432,23 +420,5 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn sizes_are_powers_of_1024() {
-        assert_eq!(size("64M"), Ok(64 << 20));
-        assert_eq!(size("1.5g"), Ok(3 << 29));
-        assert_eq!(size("4096"), Ok(4096));
-        for bad in ["", "-5", "64X", "99999999999T", "1e400"] {
-            assert!(size(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn shares_are_percentages() {
-        assert_eq!(percent("4"), Ok(4.0));
-        for bad in ["120", "-1", "nan", "inf", "x"] {
-            assert!(percent(bad).is_err(), "{bad}");
-        }
     }
 }

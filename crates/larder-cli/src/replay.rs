@@ -106,6 +106,7 @@ fn options(arguments: &ReplayArgs) -> Result<ReplayOptions, Error> {
         soc_percent: arguments.soc,
         soc_log_percent: arguments.soc_log,
         soc_max_object_bytes,
+        array: arguments.large.config()?.unwrap_or_default(),
         op_percent: arguments.op,
         unit_bytes: arguments.ru,
         isolation: match arguments.isolation {
@@ -205,7 +206,8 @@ fn notes(options: &ReplayOptions, outcome: &Outcome) -> String {
              measurement began, so its DLWA may not have settled; use more --requests or less --flash\n"
         );
     }
-    if options.soc_percent == 0.0 || options.soc_percent == 100.0 {
+    let has_one = |percent| percent == 0.0 || percent == 100.0;
+    if has_one(options.soc_percent) && has_one(options.array.percent) {
         notes += "note: with one engine switched off there is one stream only, and placement has \
                   little to separate\n";
     }

@@ -18,7 +18,7 @@ pub(crate) fn render(outcome: &Outcome) -> String {
 
 type Cell = fn(&Run) -> String;
 
-const ROWS: [(&str, Cell); 18] = [
+const ROWS: [(&str, Cell); 19] = [
     ("requests", |run| count(run.requests)),
     ("hit ratio", |run| percent(run.hit_ratio)),
     ("  DRAM", |run| percent(run.dram_hit_ratio)),
@@ -28,6 +28,7 @@ const ROWS: [(&str, Cell); 18] = [
     ("host bytes written", |run| bytes(Some(run.host_bytes))),
     ("  by the SOC", |run| share(run.soc_bytes, run.host_bytes)),
     ("  by the LOC", |run| share(run.loc_bytes, run.host_bytes)),
+    ("  by the array", |run| share(run.array_bytes, run.host_bytes)),
     ("media bytes written", |run| bytes(run.media_bytes)),
     ("  copied by the drive", |run| bytes(run.copied_bytes)),
     ("media bytes erased", |run| bytes(run.erased_bytes)),

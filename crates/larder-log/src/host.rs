@@ -41,8 +41,13 @@ pub trait Entries {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// So many bytes were sent to the device.
-    Wrote(u64),
+    /// So many bytes of a region of this stream were sent to the device.
+    Wrote {
+        /// Which stream.
+        stream: usize,
+        /// How many.
+        bytes: u64,
+    },
     /// A write of a piece has ended.
     WriteEnded(Result<(), &'a Error>),
     /// Something else failed on the device.

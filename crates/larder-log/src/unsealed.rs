@@ -54,9 +54,9 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
             closing: footer.closing,
         };
         new.encode(tail.as_mut_slice(), cache);
-        self.host.note(Event::Wrote(tail.len() as u64));
         let stream = footer.closing.map_or(0, |closing| usize::from(closing.stream));
         let handle = self.place.streams[stream].handle;
+        self.host.note(Event::Wrote { stream, bytes: tail.len() as u64 });
         let write = Io::Write { offset: offset + from as u64, buffer: tail, handle, durability };
         match self.device.submit(write).await {
             Ok(_) => Some(footer),

@@ -104,7 +104,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         while writer.pieces.len() < PIECES_IN_FLIGHT {
             let next = self.lock().active.next_piece(&self.pool, self.host.now_s());
             let Some(Piece { identity, stream, offset, buffer }) = next else { return };
-            self.host.note(Event::Wrote(buffer.len() as u64));
+            self.host.note(Event::Wrote { stream, bytes: buffer.len() as u64 });
             // The last piece has the footer, which takes the place of what was written down of earlier fillings.
             let is_last = offset + buffer.len() == self.region_bytes();
             // What stays is relied upon as soon as it is written: what is older gives way to it.

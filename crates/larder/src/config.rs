@@ -89,12 +89,12 @@ pub struct Config {
     /// Start empty, whatever an earlier cache left on the device. Data of other programs is refused
     /// all the same.
     pub start_empty: bool,
-    /// What to do if a setting has changed by which the device is divided, so that what an earlier cache
-    /// left cannot be found again: [`Config::utilization_percent`], [`SocConfig::percent`],
-    /// [`SocConfig::log_percent`], [`LocConfig::region_bytes`], [`ArrayConfig::percent`],
-    /// [`ArrayConfig::region_bytes`], [`ArrayConfig::mean_object_bytes`], [`ArrayConfig::ttl_groups`], whether there is a tombstone log
-    /// ([`Config::crash_safety`]), sometimes [`LocConfig::ru_aware_eviction`]. All others can change with
-    /// every opening.
+    /// What to do if a setting has changed by which the device is divided, so that what an earlier cache left cannot
+    /// be found again: [`Config::utilization_percent`], [`SocConfig::percent`], [`SocConfig::log_percent`],
+    /// [`LocConfig::region_bytes`], [`ArrayConfig::percent`], [`ArrayConfig::region_bytes`],
+    /// [`ArrayConfig::mean_object_bytes`], [`ArrayConfig::ttl_groups`], whether there is a tombstone log
+    /// ([`Config::crash_safety`]), sometimes [`LocConfig::ru_aware_eviction`]. All others can change with every
+    /// opening.
     ///
     /// A device that has grown is no such change: the cache goes on with what it had
     /// ([`Larder::unused_bytes`](crate::Larder::unused_bytes)), unless this is `Discard`.
@@ -197,8 +197,19 @@ impl Config {
         self.memory_bytes.unwrap_or(self.dram_bytes)
     }
 
-    /// Refuses what cannot work on any device.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    /// Refuses what cannot work on any device. So does whatever opens a cache, which looks at the device too.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config): the setting, its value, and what would do.
+    ///
+    /// ```
+    /// use larder::{ArrayConfig, Config};
+    ///
+    /// let array = ArrayConfig { percent: 101.0, ..ArrayConfig::default() };
+    /// let error = Config { array, ..Config::default() }.check().unwrap_err();
+    /// assert!(error.to_string().contains("array.percent = 101"), "{error}");
+    /// ```
+    pub fn check(&self) -> Result<(), Error> {
         percent("utilization_percent", self.utilization_percent)?;
         if self.utilization_percent == 0.0 {
             return Err(Error::config("utilization_percent = 0: must be more than 0"));

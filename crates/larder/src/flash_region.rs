@@ -1,4 +1,4 @@
-//! A region of the large-object engine, as whoever draws a map of flash wants to know it.
+//! A region of an engine of large objects, as whoever draws a map of flash wants to know it.
 
 use std::time::Duration;
 
@@ -10,7 +10,9 @@ pub use larder_log::RegionState;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FlashRegion {
-    /// Its number: its place is that many regions behind [`Layout::loc_offset`](crate::Layout::loc_offset).
+    /// Its number among the regions of all engines. Those of the large-object engine come first, from
+    /// [`Layout::loc_offset`](crate::Layout::loc_offset) on, then those of the array, from
+    /// [`Layout::array_offset`](crate::Layout::array_offset) on.
     pub number: u32,
     /// Where it is in its life.
     pub state: RegionState,

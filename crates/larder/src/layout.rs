@@ -5,6 +5,8 @@
 //!   ├ label, snapshot ┼─ tombstones ─┼─ LOC: regions … ─ gap ─┼─ array: regions … ─┼─ SOC log ─┼─ SOC: buckets … ─┤
 //! ```
 
+use std::ops::Range;
+
 use crate::array::groups::bounds_s;
 
 /// Segments that the log has at most.
@@ -111,6 +113,16 @@ impl Layout {
             sections.push(Section { details, ..array });
         }
         sections
+    }
+
+    /// Where the regions of the array engine lie; empty without one.
+    ///
+    /// ```
+    /// assert!(larder::Layout::default().array_range().is_empty());
+    /// ```
+    pub fn array_range(&self) -> Range<u64> {
+        let bytes = u64::from(self.array_regions) * u64::from(self.array_region_bytes);
+        self.array_offset..self.array_offset.saturating_add(bytes)
     }
 
     /// Regions of all engines. They are numbered in the order of the device: those of the large-object engine, then

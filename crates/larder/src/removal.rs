@@ -27,8 +27,8 @@ pub enum RemovalReason {
     Replaced,
     /// Somebody deleted it, or set a value in its place that no tier can hold (`deleted_objects`).
     Deleted,
-    /// Its time was over (`expired`), or that of all of its region (`loc_expired_objects`). Told each time
-    /// that it is found, which may be twice where it is found on flash.
+    /// Its time was over (`expired`), or that of all of its region (`loc_expired_objects`, `array_expired_regions`).
+    /// Told each time that it is found, which may be twice where it is found on flash.
     Expired,
     /// DRAM evicted it, and there is no flash, or it was for DRAM only (`dram_evicted_objects`).
     Evicted,
@@ -49,7 +49,7 @@ pub enum RemovalReason {
     BucketOverflow,
     /// The small-object log dropped it (`soc_log_dropped_objects`).
     LogDropped,
-    /// It went with its region, which was reclaimed or given up (`loc_evicted_objects`).
+    /// It went with its region, which was reclaimed or given up (`loc_evicted_objects`, `array_evicted_objects`).
     RegionReclaimed,
     /// A device error: a write failed and took it along (`lost_to_device_errors_objects`). If it was
     /// sent by a flush, DRAM still has it.
@@ -58,7 +58,8 @@ pub enum RemovalReason {
     /// `left_out_objects`).
     LeftOut,
     /// What flash gave back is not what was written, or a part of it is missing (among
-    /// `loc_bad_records` and `loc_incomplete_objects`).
+    /// `loc_bad_records`, `loc_incomplete_objects` and `array_bad_records`), or its table had no room
+    /// (`array_table_overflows`).
     Damaged,
 }
 

@@ -1,6 +1,9 @@
 //! What the cache counts. Nothing is dropped in silence: each rejected or lost item has a counter
 //! with a reason.
 
+mod moves;
+mod sum;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -9,7 +12,6 @@ use larder_device::nvme::DriveReport;
 use crate::endurance::DriveLife;
 use crate::key::KeyHasher;
 use crate::latency::Latency;
-use crate::layout::Layout;
 use crate::metrics::{MetricKind, Named};
 use crate::removal::{RemovalListener, Removals};
 use crate::sync::{STRIPES, stripe};
@@ -131,6 +133,8 @@ numbers! {
         soc_hits,
         /// `get` calls answered by the large-object engine.
         loc_hits,
+        /// `get` calls answered by the array engine.
+        array_hits,
         /// Fetches begun for whoever missed a key (see
         /// [`Larder::get_or_fetch`](crate::Larder::get_or_fetch)).
         fetches,
@@ -290,44 +294,52 @@ numbers! {
         loc_retired_regions,
         /// Given up regions that are filled again.
         loc_revived_regions,
-        /// X.
+        /// Records read by the array engine.
         array_record_reads,
-        /// X.
+        /// Tables of the array's index, whole or a page of one, that were read.
         array_table_reads,
-        /// X.
+        /// Tables read to be written anew, and by nobody who waited: while regions are emptied, tombstones worked off and
+        /// what a crash has left taken in.
         array_upkeep_reads,
-        /// X.
+        /// Tables of the array's index that were written, merged with what memory knew of them.
         array_table_writes,
-        /// X.
-        array_written_bytes,
-        /// X.
-        array_data_bytes,
-        /// X.
+        /// Bytes written by the array engine for its index: tables, and the ends of their regions.
+        array_index_written_bytes,
+        /// Bytes written by the array engine for objects: records, those reinserted among them, footers and what was
+        /// left of regions.
+        array_data_written_bytes,
+        /// Regions of the array written, of objects and of tables.
         array_sealed_regions,
-        /// X.
-        array_reclaimed_regions,
-        /// X.
-        array_expired_regions,
-        /// X.
-        array_emptied_regions,
-        /// X.
+        /// Objects saved from reclaimed regions of the array because they were asked for.
         array_reinserted_objects,
-        /// X.
+        /// Bytes of the objects saved from reclaimed regions of the array.
         array_reinserted_bytes,
-        /// X.
+        /// Regions of the array reclaimed for new objects or tables.
+        array_reclaimed_regions,
+        /// Of these, regions of tables of which what lived was written elsewhere.
+        array_emptied_regions,
+        /// Objects dropped with reclaimed regions of the array.
+        array_evicted_objects,
+        /// Regions of the array given up unread because the time of all of their objects was over.
+        array_expired_regions,
+        /// Objects that the array lost because their page of a table was full, and the page beside it too.
         array_table_overflows,
-        /// X.
+        /// Objects that the array lost or did not find because another key has their hash.
         array_collisions,
-        /// X.
+        /// Entries of the array's index that were seen to point to a region that has been filled anew, without a read.
         array_stale_entries,
-        /// X.
+        /// Reads of the array that were in vain because what they read was overwritten meanwhile.
         array_overtaken_reads,
-        /// X.
+        /// Records, tables and footers of the array that failed their checks.
         array_bad_records,
-        /// X.
-        array_retired_regions,
-        /// X.
+        /// Objects that an opening after a crash found in regions, and that no table knew.
         array_found_objects,
+        /// Objects lost because too many of one set of the index came at a time.
+        array_lost_entries,
+        /// Regions of the array given up after a failed write; after a while they are filled again.
+        array_retired_regions,
+        /// Given up regions of the array that are filled again.
+        array_revived_regions,
         /// Declarations that something on flash is dead (see
         /// [`CrashSafety::Process`](crate::CrashSafety::Process)).
         tombstones,
@@ -357,6 +369,10 @@ numbers! {
         drive_moves_of_loc,
         /// Bytes of large-object data that drives moved.
         drive_moved_loc_bytes,
+        /// Events in which a drive said that it moved data of the array engine.
+        drive_moves_of_array,
+        /// Bytes of the array's data that drives moved.
+        drive_moved_array_bytes,
         /// Events in which a drive said that it moved metadata: superblock, snapshot, tombstone
         /// log.
         drive_moves_of_metadata,
@@ -386,9 +402,9 @@ numbers! {
         loc_unindexed_regions,
         /// Memory of the large-object engine's index now, in bytes.
         loc_index_bytes,
-        /// X.
+        /// Objects that the array engine holds now, about: those that were replaced or have expired may count.
         array_objects,
-        /// X.
+        /// Memory of the array engine's index now, in bytes: entries, and what is known of tables and regions.
         array_index_bytes,
         /// Memory of the small-object engine's filters and generations, in bytes.
         soc_filter_bytes,
@@ -429,95 +445,6 @@ impl Counters {
         let mut last = self.last_device_error.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some(error.to_string());
     }
-
-    /// Finds out whose data the drives have moved since the last call.
-    pub(crate) fn own_moves(&self, drives: &[Arc<DriveReport>], layout: &Layout) {
-        let mut owned = self.owned_moves.lock().unwrap_or_else(PoisonError::into_inner);
-        for drive in drives {
-            let known = owned.iter().position(|(path, _)| *path == drive.path);
-            let at = known.unwrap_or_else(|| {
-                owned.push((drive.path.clone(), 0));
-                owned.len() - 1
-            });
-            let new = drive.moves_seen.saturating_sub(owned[at].1);
-            // A report of before: somebody else has a newer one, and has counted it.
-            owned[at].1 = owned[at].1.max(drive.moves_seen);
-            let listed = drive.moves.len().min(usize::try_from(new).unwrap_or(usize::MAX));
-            self.drive_moves_of_others.add(new - listed as u64);
-            for one in &drive.moves[drive.moves.len() - listed..] {
-                let (moves, bytes) = self.owner(one.offset, layout);
-                moves.add(1);
-                bytes.add(one.bytes);
-            }
-        }
-    }
-
-    /// The counters of who has this place on the device: events, and bytes.
-    fn owner(&self, offset: Option<u64>, layout: &Layout) -> (&Counter, &Counter) {
-        match offset {
-            Some(at) if at < layout.loc_offset => {
-                (&self.drive_moves_of_metadata, &self.drive_moved_metadata_bytes)
-            }
-            Some(at) if at < layout.soc_log_offset => {
-                (&self.drive_moves_of_loc, &self.drive_moved_loc_bytes)
-            }
-            Some(at) if at < layout.usable_bytes => {
-                (&self.drive_moves_of_soc, &self.drive_moved_soc_bytes)
-            }
-            _ => (&self.drive_moves_of_others, &self.drive_moved_other_bytes),
-        }
-    }
-}
-
-impl std::iter::Sum for Stats {
-    /// What several caches did and hold together. Drives have lives of their own: that of the sum is
-    /// unknown. It is safe from a crash if each is, and placement is active if it is for each. Drives
-    /// that they share are listed once.
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        let mut sum = Self { crash_safe: 1, placement_active: 1, ..Self::default() };
-        let mut caches = 0;
-        for one in all {
-            caches += 1;
-            sum.add_counters(&one);
-            sum.dram_items += one.dram_items;
-            sum.dram_used_bytes += one.dram_used_bytes;
-            sum.loc_objects += one.loc_objects;
-            sum.loc_index_bytes += one.loc_index_bytes;
-            sum.soc_filter_bytes += one.soc_filter_bytes;
-            sum.flash_memory_bytes += one.flash_memory_bytes;
-            sum.tombstone_bytes += one.tombstone_bytes;
-            sum.admission_memory_bytes += one.admission_memory_bytes;
-            sum.crash_safe = sum.crash_safe.min(one.crash_safe);
-            sum.flash_avoided = sum.flash_avoided.max(one.flash_avoided);
-            let since = [sum.flash_avoided_since_seconds, one.flash_avoided_since_seconds];
-            sum.flash_avoided_since_seconds =
-                since.into_iter().filter(|since| *since > 0).min().unwrap_or(0);
-            sum.compromised_streams += one.compromised_streams;
-            sum.soc_log_held_objects += one.soc_log_held_objects;
-            sum.soc_log_index_bytes += one.soc_log_index_bytes;
-            sum.last_device_error = one.last_device_error.or(sum.last_device_error);
-            sum.placement_active = sum.placement_active.min(one.placement_active);
-            if sum.placement_path.is_empty() || one.placement_active == 0 {
-                sum.placement_path = one.placement_path;
-            }
-            for latency in one.latencies {
-                let same = |it: &&mut Latency| {
-                    (it.operation, it.tier) == (latency.operation, latency.tier)
-                };
-                match sum.latencies.iter_mut().find(same) {
-                    Some(known) => known.histogram.add(&latency.histogram),
-                    None => sum.latencies.push(latency),
-                }
-            }
-            for drive in one.drives {
-                if sum.drives.iter().all(|known| known.path != drive.path) {
-                    sum.drives.push(drive);
-                }
-            }
-        }
-        let (crash_safe, active) = (sum.crash_safe.min(caches), sum.placement_active.min(caches));
-        Self { crash_safe, placement_active: active, ..sum }
-    }
 }
 
 impl Stats {
@@ -529,7 +456,7 @@ impl Stats {
     /// assert_eq!(Stats::default().hits(), 0);
     /// ```
     pub fn hits(&self) -> u64 {
-        self.dram_hits + self.soc_hits + self.loc_hits
+        self.dram_hits + self.soc_hits + self.loc_hits + self.array_hits
     }
 
     /// Bytes that the cache wrote to its device.
@@ -543,7 +470,8 @@ impl Stats {
         self.soc_written_bytes
             + self.soc_log_written_bytes
             + self.loc_written_bytes
-            + self.array_written_bytes
+            + self.array_data_written_bytes
+            + self.array_index_written_bytes
             + self.tombstone_log_written_bytes
             + self.metadata_written_bytes
     }

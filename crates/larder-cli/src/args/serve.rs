@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use larder_server::{PasswordHash, SocketBackend};
 
-use super::{positive_size, size};
+use super::{ArrayArgs, positive_size, size};
 
 /// Serve memcached and Redis clients from DRAM and flash.
 ///
@@ -101,6 +101,9 @@ pub(crate) struct ServeArgs {
     /// what is free]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) flash: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) large: ArrayArgs,
 
     /// Where the flash file is [default: $STATE_DIRECTORY, /var/lib/larder for root, ~/.local/share/larder]
     #[arg(long, value_name = "PATH")]

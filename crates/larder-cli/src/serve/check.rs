@@ -7,6 +7,7 @@ use indicatif::BinaryBytes;
 use larder_lab::Error;
 use larder_server::PasswordHash;
 
+use super::array;
 use super::settings::Settings;
 use super::source::Setting;
 use crate::args::{CheckArgs, ListenArg, ServeArgs};
@@ -65,6 +66,7 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         places("admin", &settings.admin),
         size("memory", &settings.memory),
         line("flash", &flash, &settings.flash.1),
+        line("array", &array::explained(&settings.array.0), &settings.array.1),
         line("data_dir", &directory, &settings.data_dir.1),
         line("workers", &settings.workers.0, &settings.workers.1),
         line("sockets", &settings.sockets.0, &settings.sockets.1),

@@ -1,21 +1,21 @@
 //! `larder.toml`: what a server can be told by a file. Each key of its top is an option of the command line too.
 
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use larder_lab::Error;
 use larder_server::{PasswordHash, SocketBackend, User};
 use serde::Deserialize;
-use serde::de::{self, Deserializer, Visitor};
 use toml::Spanned;
 
+use super::array::ArrayEntry;
 use super::cluster::ClusterEntry;
 use super::places::{Place, Places};
+use super::size::Size;
 use super::source::Source;
 use super::tenants::{TENANT, TenantEntry, TenantSettings};
 use super::tls::TlsEntry;
-use crate::args::{hash, size, sockets};
+use crate::args::{hash, sockets};
 
 /// What the file says. What it leaves out is as without a file.
 #[derive(Debug, Default, Deserialize)]
@@ -47,6 +47,7 @@ pub(crate) struct SettingsFile {
     pub(crate) allow_unprotected: Option<bool>,
     pub(crate) ready_without_flash: Option<bool>,
     pub(crate) cluster: Option<Spanned<ClusterEntry>>,
+    pub(crate) array: Option<Spanned<ArrayEntry>>,
     #[serde(default)]
     tenant: Vec<Spanned<TenantEntry>>,
     #[serde(default)]
@@ -87,10 +88,6 @@ impl TryFrom<String> for Hash {
         hash(&text).map(Self)
     }
 }
-
-/// A number of bytes, or a text such as "64M".
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Size(pub(crate) u64);
 
 impl Source {
     /// Reads `path`, and understands it.
@@ -190,28 +187,6 @@ fn hint(message: &str) -> String {
     }
 }
 
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Sizes;
-        impl Visitor<'_> for Sizes {
-            type Value = Size;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number of bytes, or a text such as \"64M\"")
-            }
-
-            fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<Size, E> {
-                u64::try_from(bytes).map(Size).map_err(|_| E::custom("must not be negative"))
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
-                size(text).map(Size).map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_any(Sizes)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use larder_server::{OverLimit, TenantPolicy};
@@ -256,7 +231,7 @@ mod tests {
     fn tenants_have_what_is_written_of_them() {
         let text = "[[tenant]]\nname = \"a\"\nshare = 50\n[[tenant]]\nname = \"b\"\nshare = 50\n\
                     requests_per_second = 1000\nbytes_per_second = \"50M\"\nburst = 0.5\nover_limit = \"error\"\n\
-                    weight = 7\nprefix = \"b:\"\nflash_write_budget = \"10G\"\n";
+                    weight = 7\nprefix = \"b:\"\nflash_write_budget = \"10G\"\narray = { percent = 96 }\n";
         let (tenants, ..) = read(text).unwrap();
         let policy = TenantPolicy {
             requests_per_second: 1000,
@@ -268,6 +243,8 @@ mod tests {
             ..TenantPolicy::new("b")
         };
         assert_eq!((&tenants[1].policy, tenants[1].flash_write_budget), (&policy, Some(10 << 30)));
+        let array = |tenant: &TenantSettings| tenant.array.as_ref().map(|array| array.percent);
+        assert_eq!((array(&tenants[0]), array(&tenants[1])), (None, Some(96.0)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `larder serve`: opens the cache, serves, and ends in order.
 
+mod array;
 mod check;
 mod cluster;
 mod data;
@@ -7,6 +8,7 @@ mod descriptors;
 mod file;
 mod places;
 mod settings;
+mod size;
 mod sizes;
 mod source;
 mod tenants;
@@ -18,7 +20,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use indicatif::BinaryBytes;
-use larder::{Config, OnChange, Tenants, TenantsConfig, block_on};
+use larder::{OnChange, Tenants, TenantsConfig, block_on};
 use larder_lab::Error;
 use larder_server::{DebugClock, ListenerConfig, ProtocolKind, Server, ServerConfig};
 use sd_notify::NotifyState;
@@ -144,11 +146,9 @@ fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
 }
 
 fn open(data: &Data, settings: &Settings) -> Result<Tenants, Error> {
-    // Clients of memcached may ask when an item was used, and operators how long it takes.
-    let own = Config { access_times: true, latency_histograms: true, ..Config::default() };
     let config = TenantsConfig {
         memory_bytes: Some(settings.memory.0),
-        tenants: settings.tenants.iter().map(|tenant| tenant.tenant(&own)).collect(),
+        tenants: settings.tenants.iter().map(|tenant| settings.tenant(tenant)).collect(),
         on_change: OnChange::Discard,
         endurance: settings.watching.endurance(),
         ..TenantsConfig::default()

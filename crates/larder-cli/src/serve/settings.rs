@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use larder::{ArrayConfig, Config, Tenant};
 use larder_lab::Error;
 use larder_server::{
     DebugClock, Endpoint, ListenerConfig, ProtocolKind, ServerConfig, SocketBackend, User,
@@ -36,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) memory: Setting<u64>,
     /// `None`: as it is, or by the space that is free.
     pub(crate) flash: Setting<Option<u64>>,
+    /// What tenants have that have none of their own.
+    pub(crate) array: Setting<ArrayConfig>,
     pub(crate) data_dir: Setting<Option<PathBuf>>,
     pub(crate) workers: Setting<usize>,
     pub(crate) sockets: Setting<SocketBackend>,
@@ -72,6 +75,12 @@ fn who(
     Ok((tenants, users, understood.transpose()?.unwrap_or_default()))
 }
 
+fn array_of(file: &SettingsFile, source: Option<&Source>) -> Result<Option<ArrayConfig>, Error> {
+    let Some((entry, source)) = file.array.as_ref().zip(source) else { return Ok(None) };
+    let config = entry.get_ref().config();
+    config.map(Some).map_err(|message| source.refuse(Some(entry.span()), &message))
+}
+
 impl Settings {
     /// What `arguments` say, and the file that they name.
     pub(crate) fn of(arguments: &ServeArgs) -> Result<Self, Error> {
@@ -103,6 +112,9 @@ impl Settings {
                 file.flash.map(|size| Some(size.0)),
                 Option::default,
             ),
+            array: pick(arguments.large.config()?, array_of(&file, source.as_ref())?, || {
+                ArrayConfig::default()
+            }),
             data_dir: pick(
                 arguments.data_dir.clone().map(Some),
                 file.data_dir.map(Some),
@@ -138,7 +150,24 @@ impl Settings {
             cluster,
         };
         settings.server()?.check().map_err(|error| Error::usage(error.to_string()))?;
+        settings.check_caches()?;
         Ok(settings)
+    }
+
+    fn check_caches(&self) -> Result<(), Error> {
+        self.tenants.iter().try_for_each(|tenant| {
+            let checked = self.tenant(tenant).config.check();
+            checked.map_err(|error| Error::usage(format!("tenant {:?}: {error}", tenant.name)))
+        })
+    }
+
+    /// What the cache of a tenant is told.
+    pub(crate) fn tenant(&self, tenant: &TenantSettings) -> Tenant {
+        let array = self.array.0.clone();
+        // Clients of memcached may ask when an item was used, and operators how long it takes.
+        let own =
+            Config { access_times: true, latency_histograms: true, array, ..Config::default() };
+        tenant.tenant(&own)
     }
 
     /// What of it concerns the server, and not its cache.

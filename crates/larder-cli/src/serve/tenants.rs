@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use indicatif::BinaryBytes;
-use larder::{AdmissionPolicy, Config, Tenant};
+use larder::{AdmissionPolicy, ArrayConfig, Config, Tenant};
 use larder_server::{OverLimit, ProtocolKind, TenantPolicy};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::file::Size;
+use super::array::{self, ArrayEntry};
 use super::places::Places;
+use super::size::Size;
 use crate::args::ListenArg;
 
 /// The only tenant, if none are configured.
@@ -30,6 +31,7 @@ pub(super) struct TenantEntry {
     weight: Option<u16>,
     prefix: Option<String>,
     flash_write_budget: Option<Size>,
+    array: Option<ArrayEntry>,
     pub(super) memcached: Option<Spanned<Places>>,
     pub(super) resp: Option<Spanned<Places>>,
 }
@@ -59,6 +61,8 @@ pub(crate) struct TenantSettings {
     pub(crate) percent: f64,
     /// Bytes that it may write to flash a day.
     pub(crate) flash_write_budget: Option<u64>,
+    /// Its array engine, if it is not to be as all others'.
+    pub(crate) array: Option<ArrayConfig>,
     pub(crate) policy: TenantPolicy,
     /// Where clients come in that have its keys without a login.
     pub(crate) listens: Vec<(ListenArg, ProtocolKind)>,
@@ -84,6 +88,8 @@ impl TenantEntry {
                 "tenant {name:?}: flash_write_budget = {bytes}: must be at least 1M, the bytes a day"
             ));
         }
+        let array = self.array.as_ref().map(ArrayEntry::config).transpose();
+        let array = array.map_err(|message| format!("tenant {name:?}: {message}"))?;
         let policy = self.policy()?;
         if before.is_empty() && !policy.prefix.is_empty() {
             return Err(format!(
@@ -98,6 +104,7 @@ impl TenantEntry {
             name: name.clone(),
             percent: *share,
             flash_write_budget: budget,
+            array,
             policy,
             listens,
         })
@@ -139,7 +146,8 @@ impl TenantSettings {
     /// The only one, if none are configured.
     pub(crate) fn alone() -> Self {
         let (name, policy) = (TENANT.to_owned(), TenantPolicy::new(TENANT));
-        Self { name, percent: 100.0, flash_write_budget: None, policy, listens: Vec::new() }
+        let (flash_write_budget, array, listens) = (None, None, Vec::new());
+        Self { name, percent: 100.0, flash_write_budget, array, policy, listens }
     }
 
     /// What its cache is told, beside what `config` says of all.
@@ -149,7 +157,11 @@ impl TenantSettings {
             Some(bytes_per_day) => AdmissionPolicy::Budget { bytes_per_day },
         };
         Tenant {
-            config: Config { admission, ..config.clone() },
+            config: Config {
+                admission,
+                array: self.array.as_ref().unwrap_or(&config.array).clone(),
+                ..config.clone()
+            },
             ..Tenant::new(&self.name, self.percent)
         }
     }
@@ -178,6 +190,9 @@ impl TenantSettings {
         if let Some(bytes) = self.flash_write_budget {
             all.push(format!("{} to flash a day", BinaryBytes(bytes)));
         }
+        if let Some(array) = &self.array {
+            all.push(format!("array: {}", array::explained(array)));
+        }
         if !self.policy.prefix.is_empty() {
             all.push(format!("keys {}*", self.policy.prefix.escape_ascii()));
         }
@@ -197,6 +212,12 @@ mod tests {
         let budget = AdmissionPolicy::Budget { bytes_per_day: 5 << 30 };
         assert_eq!(settings.tenant(&config).config, Config { admission: budget, ..config.clone() });
         assert_eq!(TenantSettings::alone().tenant(&config).config, config);
+        // And an array of its own takes the place of the one of all.
+        let array = |percent| ArrayConfig { percent, ..ArrayConfig::default() };
+        let config = Config { array: array(96.0), ..config };
+        let own =
+            |array| TenantSettings { array, ..TenantSettings::alone() }.tenant(&config).config;
+        assert_eq!((own(None).array, own(Some(array(0.0))).array), (array(96.0), array(0.0)));
     }
 
     #[test]

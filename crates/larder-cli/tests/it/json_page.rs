@@ -25,6 +25,9 @@ fn check_replay(tables: &Tables, outcome: &Value) {
         if !run["soc_log"].is_null() {
             check(tables, "Log", &run["soc_log"]);
         }
+        if !run["array"].is_null() {
+            check(tables, "Array", &run["array"]);
+        }
         for stream in run["streams"].as_array().unwrap() {
             check(tables, "Stream", stream);
         }
@@ -53,6 +56,7 @@ fn all_headings_are_checked() {
         "Run",
         "Drive",
         "Log",
+        "Array",
         "Stream",
         "Interval",
         "Statistics",
@@ -72,6 +76,7 @@ fn each_key_of_a_replay_is_named() {
         "replay trace.csv --flash 8M --dram 64K --format csv --ru 64K --admission random:0.5",
         "replay --requests 60000 --flash 8M --dram 256K --soc-log 5",
         "replay trace.csv --flash 8M --dram 64K --admission freq:2",
+        "replay --requests 60000 --flash 64M --dram 256K --soc 4 --array 96",
         "replay trace.csv --flash 0",
         "replay trace.csv --flash 8M --dram 64K --device file:drive --requests 2000",
         "replay trace.csv --flash 8M --requests 1 --warmup 0",

@@ -57,7 +57,7 @@ fn check_run(run: &Value) {
     assert!(host_bytes > 8 << 20 && integer(run, "erased_bytes") > 0, "{run}");
     assert_eq!(media_bytes, host_bytes + integer(run, "copied_bytes"));
     close(number(run, "dlwa"), ratio(media_bytes, host_bytes));
-    let streams = ["soc_bytes", "loc_bytes", "metadata_bytes"];
+    let streams = ["soc_bytes", "loc_bytes", "array_bytes", "metadata_bytes"];
     assert_eq!(streams.map(|key| integer(run, key)).iter().sum::<u64>(), host_bytes);
     close(number(run, "hit_ratio"), ratio(integer(run, "hits"), integer(run, "gets")));
     let (dram, flash) = (number(run, "dram_hit_ratio"), number(run, "flash_hit_ratio"));
@@ -81,7 +81,7 @@ fn check_intervals(run: &Value) {
     let mut media_bytes = 0.0;
     for interval in intervals {
         assert_eq!(interval["warmup"], integer(interval, "requests") <= warmup_requests);
-        let streams = ["soc_bytes", "loc_bytes", "metadata_bytes"];
+        let streams = ["soc_bytes", "loc_bytes", "array_bytes", "metadata_bytes"];
         let host_bytes = integer(interval, "host_bytes");
         assert_eq!(streams.map(|key| integer(interval, key)).iter().sum::<u64>(), host_bytes);
         if interval["warmup"] == false && host_bytes > 0 {

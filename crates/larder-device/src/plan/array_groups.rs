@@ -1,8 +1,8 @@
-//! Which groups of times to live of an array engine share a handle: always neighbours, so that each handle has a range of
-//! times.
+//! Which groups of times to live of an array engine share a handle: always neighbours, so that each handle has a
+//! range of times.
 //!
-//! There are more groups than handles, and nobody knows before how much is written in each. The two neighbours are merged
-//! that lose least, by the measure of all streams: those that write little, or whose bounds are close.
+//! There are more groups than handles, and nobody knows before how much is written in each. The two neighbours are
+//! merged that lose least, by the measure of all streams: those that write little, or whose bounds are close.
 
 use super::solve::{Cluster, Cost};
 

@@ -167,6 +167,8 @@ pub(super) fn note_steadiness(metrics: &mut Metrics, point: &str, run: &SharedRu
 pub(super) fn soc_share(run: &SharedRun) -> f64 {
     let runs = || run.tenants.iter().map(|tenant| &tenant.run);
     let soc: u64 = runs().map(|run| run.soc_bytes).sum();
-    let all: u64 = runs().map(|run| run.soc_bytes + run.loc_bytes + run.metadata_bytes).sum();
+    let all: u64 = runs()
+        .map(|run| run.soc_bytes + run.loc_bytes + run.array_bytes + run.metadata_bytes)
+        .sum();
     soc as f64 / all as f64
 }

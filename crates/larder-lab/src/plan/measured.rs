@@ -149,5 +149,6 @@ fn per_request(run: &Run) -> f64 {
 
 #[allow(clippy::cast_precision_loss)]
 fn soc_share(run: &Run) -> f64 {
-    run.soc_bytes as f64 / (run.soc_bytes + run.loc_bytes + run.metadata_bytes).max(1) as f64
+    run.soc_bytes as f64
+        / (run.soc_bytes + run.loc_bytes + run.array_bytes + run.metadata_bytes).max(1) as f64
 }

@@ -1,7 +1,7 @@
 //! What options describe: a simulated drive, and a cache.
 
 use larder::config::Demotions;
-use larder::{Config, CrashSafety, LocConfig, SocConfig};
+use larder::{ArrayConfig, Config, CrashSafety, LocConfig, SocConfig};
 use larder_device::Isolation;
 use larder_ssd::managed::{GcDestination, Geometry, ManagedConfig};
 
@@ -55,6 +55,7 @@ pub(super) fn config(options: &ReplayOptions, engines: EngineOptions, placement:
             ru_aware_eviction: engines.ru_aware_eviction,
             eager_index_objects: LocConfig::default().eager_index_objects,
         },
+        array: ArrayConfig { write_bytes: options.region_write_bytes(), ..options.array.clone() },
         admission: options.admission,
         placement,
         start_empty: true,

@@ -26,7 +26,7 @@ use crate::Error;
 use client::{Client, ClientCounts};
 pub use counted::CountedDrive;
 pub use options::{EngineOptions, PlacementRuns, ReplayOptions, Storage, VssdPlace, Workload};
-pub use outcome::{Outcome, Run, SocLog, StreamPlan};
+pub use outcome::{ArrayRun, Outcome, Run, SocLog, StreamPlan};
 pub use progress::{Monitor, RunProgress};
 use stage::Stage;
 use timeline::{Sample, Timeline};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use larder::{AdmissionPolicy, DramPolicy, RegionEviction, Reinsertion};
+use larder::{AdmissionPolicy, ArrayConfig, DramPolicy, RegionEviction, Reinsertion};
 use larder_device::{Isolation, PlacementMode, Target};
 use larder_ssd::vssd::Isolation as VssdIsolation;
 use larder_workload::RequestSource;
@@ -108,6 +108,8 @@ pub struct ReplayOptions {
     pub soc_log_percent: f64,
     /// Objects of at most this size are small.
     pub soc_max_object_bytes: u32,
+    /// The array engine; its writes are as long as the large-object engine's.
+    pub array: ArrayConfig,
     /// Over-provisioning of the drive, in percent of its logical capacity.
     pub op_percent: f64,
     /// Size of a reclaim unit; `None` divides the drive into about 340.
@@ -161,6 +163,7 @@ impl ReplayOptions {
             soc_percent: 4.0,
             soc_log_percent: 0.0,
             soc_max_object_bytes: 640,
+            array: ArrayConfig::default(),
             op_percent: 17.0,
             unit_bytes: None,
             isolation: Isolation::InitiallyIsolated,
@@ -190,6 +193,7 @@ impl ReplayOptions {
         percent("--utilization", self.utilization_percent, 100.0)?;
         percent("--soc", self.soc_percent, 100.0)?;
         percent("--soc-log", self.soc_log_percent, 100.0)?;
+        percent("--array", self.array.percent, 100.0)?;
         percent("--op", self.op_percent, 1000.0)?;
         percent("--warmup", self.warmup_percent, 99.0)?;
         if let Workload::Preset(name) = &self.workload {
@@ -320,6 +324,10 @@ impl ReplayOptions {
             "soc": self.soc_percent,
             "soc_log": self.soc_log_percent,
             "soc_max_object": self.soc_max_object_bytes,
+            "array": self.array.percent,
+            "array_min_object": self.array.min_object_bytes,
+            "array_mean_object": self.array.mean_object_bytes,
+            "array_index": self.array.index_bytes,
             "op": self.op_percent,
             "ru": self.resolved_unit_bytes(),
             "isolation": match self.isolation {

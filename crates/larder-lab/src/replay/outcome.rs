@@ -60,6 +60,10 @@ pub struct Run {
     pub soc_log: Option<SocLog>,
     /// Host bytes written by the large-object engine.
     pub loc_bytes: u64,
+    /// Host bytes written by the array engine, for objects and index.
+    pub array_bytes: u64,
+    /// What the array engine did; null without one.
+    pub array: Option<ArrayRun>,
     /// Host bytes written for metadata.
     pub metadata_bytes: u64,
     /// Objects that went to flash, and those that the admission policy turned away.
@@ -159,6 +163,37 @@ pub struct SocLog {
     pub index_bytes: u64,
 }
 
+/// What the array engine did after warm-up, and what it holds at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ArrayRun {
+    /// Host bytes of records and what ends their regions, those reinserted among them.
+    pub data_bytes: u64,
+    /// Host bytes of tables and what ends their regions.
+    pub index_written_bytes: u64,
+    /// Bytes of the objects that were written again when their region gave way.
+    pub reinserted_bytes: u64,
+    /// Records read.
+    pub record_reads: u64,
+    /// Tables read, whole or a page of one.
+    pub table_reads: u64,
+    /// Tables written.
+    pub table_writes: u64,
+    /// Regions reclaimed.
+    pub reclaimed_regions: u64,
+    /// Regions that were given up unread because all of their objects had expired.
+    pub expired_regions: u64,
+    /// Objects lost because their place in a table was full.
+    pub table_overflows: u64,
+    /// Objects lost, or not found, because another key has their hash.
+    pub collisions: u64,
+    /// Entries that were seen, without a read, to point to what is gone.
+    pub stale_entries: u64,
+    /// Objects at the end, about.
+    pub objects: u64,
+    /// Memory of its index at the end, in bytes.
+    pub index_bytes: u64,
+}
+
 /// One part of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Interval {
@@ -175,6 +210,8 @@ pub struct Interval {
     /// Host bytes of this part by stream.
     pub loc_bytes: u64,
     /// Host bytes of this part by stream.
+    pub array_bytes: u64,
+    /// Host bytes of this part by stream.
     pub metadata_bytes: u64,
     /// Whether this part belongs to the warm-up.
     pub warmup: bool,
@@ -187,6 +224,8 @@ pub struct UnitPicture {
     pub soc: u32,
     /// Live pages of the large-object engine.
     pub loc: u32,
+    /// Live pages of the array engine.
+    pub array: u32,
     /// Live pages of metadata.
     pub metadata: u32,
     /// Dead pages: written, but overwritten elsewhere or deallocated since.

@@ -155,6 +155,8 @@ fn class<'a>(picture: &'a mut UnitPicture, page: u64, layout: &Layout) -> &'a mu
     let offset = page * larder_ssd::managed::PAGE_BYTES;
     if offset < layout.metadata_bytes {
         &mut picture.metadata
+    } else if layout.array_range().contains(&offset) {
+        &mut picture.array
     } else if offset < layout.soc_log_offset {
         &mut picture.loc
     } else {

@@ -7,7 +7,7 @@
 use larder_device::DeviceStats;
 
 use super::client::ClientCounts;
-use super::outcome::{Interval, Run, SocLog};
+use super::outcome::{ArrayRun, Interval, Run, SocLog};
 
 const FIRST_STEP: u64 = 1024;
 const SAMPLES_MAX: usize = 256;
@@ -96,6 +96,30 @@ fn soc_log(from: &Sample, to: &Sample) -> Option<SocLog> {
     })
 }
 
+/// Bytes that the array engine wrote, for objects and index.
+fn array_bytes(sample: &Sample) -> u64 {
+    sample.cache.array_data_written_bytes + sample.cache.array_index_written_bytes
+}
+
+fn array(from: &Sample, to: &Sample) -> Option<ArrayRun> {
+    let (from, to) = (&from.cache, &to.cache);
+    (to.array_data_written_bytes > 0).then(|| ArrayRun {
+        data_bytes: to.array_data_written_bytes - from.array_data_written_bytes,
+        index_written_bytes: to.array_index_written_bytes - from.array_index_written_bytes,
+        reinserted_bytes: to.array_reinserted_bytes - from.array_reinserted_bytes,
+        record_reads: to.array_record_reads - from.array_record_reads,
+        table_reads: to.array_table_reads - from.array_table_reads,
+        table_writes: to.array_table_writes - from.array_table_writes,
+        reclaimed_regions: to.array_reclaimed_regions - from.array_reclaimed_regions,
+        expired_regions: to.array_expired_regions - from.array_expired_regions,
+        table_overflows: to.array_table_overflows - from.array_table_overflows,
+        collisions: to.array_collisions - from.array_collisions,
+        stale_entries: to.array_stale_entries - from.array_stale_entries,
+        objects: to.array_objects,
+        index_bytes: to.array_index_bytes,
+    })
+}
+
 fn interval(from: &Sample, to: &Sample, warmup_requests: u64) -> Interval {
     let host = to.device.host_written_bytes - from.device.host_written_bytes;
     let media = difference(to.device.media_written_bytes, from.device.media_written_bytes);
@@ -107,6 +131,7 @@ fn interval(from: &Sample, to: &Sample, warmup_requests: u64) -> Interval {
         hit_ratio: ratio(to.client.hits - from.client.hits, gets),
         soc_bytes: soc_bytes(to) - soc_bytes(from),
         loc_bytes: to.cache.loc_written_bytes - from.cache.loc_written_bytes,
+        array_bytes: array_bytes(to) - array_bytes(from),
         metadata_bytes: to.cache.metadata_written_bytes - from.cache.metadata_written_bytes,
         warmup: to.client.requests <= warmup_requests,
     }
@@ -142,6 +167,8 @@ impl Run {
             soc_bytes: soc_bytes(last) - soc_bytes(warm),
             soc_log: soc_log(warm, last),
             loc_bytes: last.cache.loc_written_bytes - warm.cache.loc_written_bytes,
+            array_bytes: array_bytes(last) - array_bytes(warm),
+            array: array(warm, last),
             metadata_bytes: last.cache.metadata_written_bytes - warm.cache.metadata_written_bytes,
             admitted_objects: last.cache.admitted_objects,
             rejected_objects: last.cache.rejected_by_admission_objects,

@@ -8,8 +8,8 @@ use super::series::{self, Part};
 use crate::replay::outcome::Run;
 
 /// Streams in the order in which they are stacked: name, class.
-pub(super) const STREAMS: [(&str, &str); 3] =
-    [("SOC", "soc"), ("LOC", "loc"), ("metadata", "metadata")];
+pub(super) const STREAMS: [(&str, &str); 4] =
+    [("SOC", "soc"), ("LOC", "loc"), ("array", "array"), ("metadata", "metadata")];
 
 /// A DLWA this close below 1 is 1: bytes on their way when the part ended.
 const DLWA_ROUNDING: f64 = 0.01;
@@ -209,7 +209,12 @@ fn stream_labels(parts: &[Part]) -> Vec<EndLabel> {
     let Some(last) = parts.iter().rev().find(|part| part.shares.is_some()) else {
         return Vec::new();
     };
-    let labels = STREAMS.iter().enumerate().filter_map(|(stream, (name, class))| {
+    let wrote = |stream: usize| {
+        let shares = parts.iter().filter_map(|part| part.shares);
+        shares.filter_map(|shares| shares.get(stream).copied()).any(|share| share > 0.0)
+    };
+    let written = STREAMS.iter().enumerate().filter(|(stream, _)| wrote(*stream));
+    let labels = written.filter_map(|(stream, (name, class))| {
         let (_, _, low, high) = step(last, stream)?;
         Some(EndLabel { y: (low + high) / 2.0, text: (*name).to_owned(), class })
     });

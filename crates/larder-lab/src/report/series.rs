@@ -17,7 +17,7 @@ pub(super) struct Part {
     /// Hit ratio, where there were GETs.
     pub(super) hit_ratio: Option<f64>,
     /// Shares of SOC, LOC and metadata in the host bytes, where there were any.
-    pub(super) shares: Option<[f64; 3]>,
+    pub(super) shares: Option<[f64; 4]>,
     /// Whether the part belongs to the warm-up.
     pub(super) warmup: bool,
 }
@@ -61,9 +61,10 @@ fn merge(from: u64, group: &[Interval]) -> Part {
 }
 
 /// Bytes that no stream claims stay without a share.
-fn shares(group: &[Interval]) -> Option<[f64; 3]> {
+fn shares(group: &[Interval]) -> Option<[f64; 4]> {
     let sum = |bytes: fn(&Interval) -> u64| group.iter().map(|i| bytes(i) as f64).sum::<f64>();
-    let streams = [sum(|i| i.soc_bytes), sum(|i| i.loc_bytes), sum(|i| i.metadata_bytes)];
+    let (loc, array) = (sum(|i| i.loc_bytes), sum(|i| i.array_bytes));
+    let streams = [sum(|i| i.soc_bytes), loc, array, sum(|i| i.metadata_bytes)];
     let all = sum(|i| i.host_bytes).max(streams.iter().sum());
     (all > 0.0).then(|| streams.map(|bytes| bytes / all))
 }

@@ -28,6 +28,8 @@ pub(super) fn run(placement: &'static str) -> Run {
         soc_bytes: 0,
         soc_log: None,
         loc_bytes: 0,
+        array_bytes: 0,
+        array: None,
         metadata_bytes: 0,
         admitted_objects: 0,
         rejected_objects: 0,
@@ -59,6 +61,7 @@ pub(super) fn interval(requests: u64) -> Interval {
         hit_ratio: Some(0.8),
         soc_bytes: 60,
         loc_bytes: 39,
+        array_bytes: 0,
         metadata_bytes: 1,
         warmup: false,
     }
@@ -66,7 +69,7 @@ pub(super) fn interval(requests: u64) -> Interval {
 
 /// A unit with so many live pages of each engine, and 10 free ones.
 pub(super) fn unit(soc: u32, loc: u32) -> UnitPicture {
-    UnitPicture { soc, loc, metadata: 0, dead: 0, free: 10, open: false }
+    UnitPicture { soc, loc, array: 0, metadata: 0, dead: 0, free: 10, open: false }
 }
 
 /// An outcome with seed 7 and no parameters.
@@ -81,6 +84,7 @@ fn full_run(placement: &'static str, units: u32) -> Run {
         .map(|n| UnitPicture {
             soc: 1000 + n % 977,
             loc: 2000 + n % 499,
+            array: 0,
             metadata: 1 + n % 3,
             dead: 700 + n % 613,
             free: n % 7 + 1,

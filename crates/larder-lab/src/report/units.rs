@@ -26,9 +26,10 @@ const EDGE: u32 = 2;
 
 /// What pages hold, from the bottom of a cell to its top: name, class, number of pages.
 type Content = (&'static str, &'static str, fn(&UnitPicture) -> u32);
-const CONTENTS: [Content; 5] = [
+const CONTENTS: [Content; 6] = [
     ("SOC", "soc", |unit| unit.soc),
     ("LOC", "loc", |unit| unit.loc),
+    ("array", "array", |unit| unit.array),
     ("metadata", "metadata", |unit| unit.metadata),
     ("dead", "dead", |unit| unit.dead),
     ("free", "free", |unit| unit.free),
@@ -58,16 +59,17 @@ pub(super) fn drives(out: &mut Markup, runs: &[Run]) {
             let title = format!("{}: sorted by owner", run_name(run));
             let tips = cells.len() <= TIPS_MAX;
             let caption =
-                "The same units: those of SOC, LOC and metadata alone, then those of several.";
+                "The same units: those of SOC, LOC, array and metadata alone, then those of several.";
             picture(out, &title, &sorted(cells), tips, caption);
         }
     });
 }
 
 fn legend(out: &mut Markup) {
-    const MEANINGS: [(&str, &str); 6] = [
+    const MEANINGS: [(&str, &str); 7] = [
         ("soc", "live, small objects (SOC)"),
         ("loc", "live, large objects (LOC)"),
+        ("array", "live, objects and index of the array"),
         ("metadata", "live, metadata"),
         ("dead", "dead: overwritten or dropped"),
         ("free", "free: not yet written"),
@@ -109,7 +111,7 @@ fn sorted(mut cells: Vec<Cell>) -> Vec<Cell> {
 
 /// The group that a unit is sorted into, and the page count that orders it within the group.
 fn group(unit: &UnitPicture) -> (usize, u32) {
-    let live = [unit.soc, unit.loc, unit.metadata];
+    let live = [unit.soc, unit.loc, unit.array, unit.metadata];
     match streams(unit) {
         1 => live.into_iter().enumerate().find(|(_, pages)| *pages > 0).unwrap_or_default(),
         0 if unit.dead > 0 => (live.len() + 1, unit.dead),
@@ -139,7 +141,7 @@ fn caption(units: &[UnitPicture], drawn: usize) -> String {
 
 /// How many streams have live pages in `unit`.
 fn streams(unit: &UnitPicture) -> usize {
-    [unit.soc, unit.loc, unit.metadata].into_iter().filter(|&pages| pages > 0).count()
+    [unit.soc, unit.loc, unit.array, unit.metadata].into_iter().filter(|&pages| pages > 0).count()
 }
 
 fn picture(out: &mut Markup, title: &str, cells: &[Cell], tips: bool, caption: &str) {

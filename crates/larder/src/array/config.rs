@@ -38,8 +38,9 @@ pub struct ArrayConfig {
     /// times to live that is in use. `None`: 64 MiB, but at most a 16th of the engine's flash, and two writes at least.
     pub open_bytes: Option<u64>,
     /// Mean size of the objects in bytes, from 1 KiB to 16 MiB, by which the index is laid out. With shorter ones its
-    /// tables overflow before the flash is full (`array_table_overflows` in the statistics); with longer ones they are
-    /// written emptier. Default 16 KiB.
+    /// tables overflow before the flash is full
+    /// ([`Stats::array_table_overflows`](crate::Stats::array_table_overflows)); with longer ones they are written
+    /// emptier. Default 16 KiB.
     pub mean_object_bytes: u32,
     /// Memory for entries of the index, in bytes: at least 64 for each table on flash, of which there is one for each
     /// 753 objects. `None`: 2 bytes an object, an eighth of what all entries take.

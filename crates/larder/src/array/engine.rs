@@ -148,7 +148,6 @@ impl Engine for Array {
     fn add_to(&self, stats: &mut Stats) {
         stats.array_objects = self.lock().entries.estimated_len();
         stats.array_index_bytes = self.index_bytes();
-        stats.array_lost_entries = self.lock().entries.lost;
     }
 
     fn regions(&self) -> Vec<FlashRegion> {

@@ -18,6 +18,8 @@ pub(super) struct LogHost {
     pub(super) regions: RegionTombstones,
     pub(super) counters: Arc<Counters>,
     pub(super) dead: Arc<Dead>,
+    /// The stream of tables.
+    pub(super) index_stream: usize,
     /// What tables know that are not on flash yet, by the region that they lie in.
     pub(super) learnt: Mutex<HashMap<u32, Vec<Death>>>,
 }
@@ -68,7 +70,10 @@ impl Host for LogHost {
     fn note(&self, event: Event<'_>) {
         let counters = &*self.counters;
         match event {
-            Event::Wrote(bytes) => counters.array_written_bytes.add(bytes),
+            Event::Wrote { stream, bytes } if stream == self.index_stream => {
+                counters.array_index_written_bytes.add(bytes);
+            }
+            Event::Wrote { bytes, .. } => counters.array_data_written_bytes.add(bytes),
             Event::WriteEnded(ended) => {
                 self.regions.breaker.ended(ended.is_ok());
                 if let Err(error) = ended {
@@ -86,7 +91,10 @@ impl Host for LogHost {
                 counters.array_retired_regions.add(1);
                 events::retired(events::Place::Region, region.number().into(), objects);
             }
-            Event::Revived(regions) => events::revived(events::Place::Region, regions),
+            Event::Revived(regions) => {
+                counters.array_revived_regions.add(regions);
+                events::revived(events::Place::Region, regions);
+            }
             Event::BadFooter => counters.array_bad_records.add(1),
             Event::ExpiredRegions(regions) => counters.array_expired_regions.add(regions),
             Event::Reclaimed => counters.array_reclaimed_regions.add(1),
@@ -94,7 +102,10 @@ impl Host for LogHost {
                 counters.array_reinserted_objects.add(1);
                 counters.array_reinserted_bytes.add(bytes);
             }
-            Event::Evicted { listed, .. } => self.removed(RemovalReason::RegionReclaimed, listed),
+            Event::Evicted { records, listed } => {
+                counters.array_evicted_objects.add(records);
+                self.removed(RemovalReason::RegionReclaimed, listed);
+            }
             // Nobody knows how many of them there are: those that were in DRAM are none.
             Event::ExpiredRecords(_) | Event::ReclaimedUnlisted(_) | Event::Deallocated(_) => {}
             event => debug_assert!(false, "nobody counts {event:?}"),

@@ -109,7 +109,13 @@ impl Array {
         let most = DEATHS_PER_TABLE * place.tables as usize;
         let dead = Arc::new(Dead::new(tombstones.as_ref(), most));
         let regions = RegionTombstones { tombstones, breaker, first: place.first_region_number };
-        let host = LogHost { regions, counters, dead: Arc::clone(&dead), learnt: Mutex::default() };
+        let host = LogHost {
+            regions,
+            counters,
+            dead: Arc::clone(&dead),
+            index_stream: place.index_stream,
+            learnt: Mutex::default(),
+        };
         let log = RegionLog::new(device, place.log.clone(), empty_index(&place), host);
         let swept_from = AtomicU64::new(dead.clock());
         Self {
@@ -200,8 +206,9 @@ impl Array {
         if !open.is_some_and(|active| active.has_room_for(item.object_bytes())) {
             return Appended::Full(stream);
         }
+        let lost_before = state.entries.lost;
         let region = state.append(stream, &new);
-        self.counters().array_data_bytes.add(item.object_bytes() as u64);
+        self.counters().array_lost_entries.add(state.entries.lost - lost_before);
         let piece_is_due = state.active.is_due(region);
         Appended::Yes { filling: state.filling(region), piece_is_due }
     }

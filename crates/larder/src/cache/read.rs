@@ -162,7 +162,8 @@ impl Larder {
         match tier {
             Tier::Dram => self.core.counters.dram_hits.add(1),
             Tier::SmallObjects => self.core.counters.soc_hits.add(1),
-            Tier::LargeObjects | Tier::ArrayObjects => self.core.counters.loc_hits.add(1),
+            Tier::LargeObjects => self.core.counters.loc_hits.add(1),
+            Tier::ArrayObjects => self.core.counters.array_hits.add(1),
         }
         Ok(Some(value))
     }

@@ -64,41 +64,11 @@ fn as_decided(config: &Config, found: &Layout) -> Config {
 
 /// The settings of `config` that are not those with which a device like `info` is divided as `found`.
 fn settings(config: &Config, info: &DeviceInfo, found: &Layout) -> Vec<String> {
-    let mut changes = Vec::new();
-    let soc_before = soc_percent(config.soc.percent.unwrap_or(soc::config::PERCENT), found);
-    if config.soc.percent.is_none_or(|now| now.to_bits() != soc_before.to_bits()) {
-        let now = config.soc.percent.map_or("None".to_owned(), |percent| percent.to_string());
-        changes.push(change("soc.percent", now, soc_before));
-    }
-    let mut before = Config {
-        utilization_percent: utilization_percent(config.utilization_percent, found),
-        soc: SocConfig {
-            percent: Some(soc_before),
-            log_percent: soc_log_percent(config.soc.log_percent, found),
-            ..config.soc.clone()
-        },
-        // Whether it is for the process or for power the layout does not say: one may follow the other.
-        crash_safety: match (found.tombstone_log_bytes, config.crash_safety) {
-            (0, _) => CrashSafety::Off,
-            (_, CrashSafety::Off) => CrashSafety::Process,
-            (_, with_log) => with_log,
-        },
-        ..config.clone()
-    };
-    let percents = [
-        ("utilization_percent", config.utilization_percent, before.utilization_percent),
-        ("soc.log_percent", config.soc.log_percent, before.soc.log_percent),
-    ];
-    // They are the configuration's own wherever that explains the layout.
-    let changed = percents.iter().filter(|(_, now, before)| now.to_bits() != before.to_bits());
-    changes.extend(changed.map(|(name, now, before)| change(name, now, before)));
-    if before.crash_safety != config.crash_safety {
-        changes.push(change("crash_safety", config.crash_safety, before.crash_safety));
-    }
+    let (mut changes, mut before) = shares(config, found);
     let with = |array| Config { array, ..before.clone() };
-    before.array =
-        array_before(&config.array, found, |array| Layout::plan(&with(array), info).ok());
-    changes.extend(array_changes(&config.array, &before.array));
+    let array = array_before(&config.array, found, |array| Layout::plan(&with(array), info).ok());
+    changes.extend(array_changes(&config.array, &array));
+    before.array = array;
     let is_explained =
         |before: &Config| Layout::plan(before, info).is_ok_and(|layout| layout == *found);
     if is_explained(&before) {
@@ -135,6 +105,42 @@ fn settings(config: &Config, info: &DeviceInfo, found: &Layout) -> Vec<String> {
     changes
 }
 
+/// The same of shares of the device, and what there was before: settings that explain all of `found` but the array
+/// engine, and the sizes of what lies in its parts.
+fn shares(config: &Config, found: &Layout) -> (Vec<String>, Config) {
+    let mut changes = Vec::new();
+    let soc_before = soc_percent(config.soc.percent.unwrap_or(soc::config::PERCENT), found);
+    if config.soc.percent.is_none_or(|now| now.to_bits() != soc_before.to_bits()) {
+        let now = config.soc.percent.map_or("None".to_owned(), |percent| percent.to_string());
+        changes.push(change("soc.percent", now, soc_before));
+    }
+    let before = Config {
+        utilization_percent: utilization_percent(config.utilization_percent, found),
+        soc: SocConfig {
+            percent: Some(soc_before),
+            log_percent: soc_log_percent(config.soc.log_percent, found),
+            ..config.soc.clone()
+        },
+        // Whether it is for the process or for power the layout does not say: one may follow the other.
+        crash_safety: match (found.tombstone_log_bytes, config.crash_safety) {
+            (0, _) => CrashSafety::Off,
+            (_, CrashSafety::Off) => CrashSafety::Process,
+            (_, with_log) => with_log,
+        },
+        ..config.clone()
+    };
+    let percents = [
+        ("utilization_percent", config.utilization_percent, before.utilization_percent),
+        ("soc.log_percent", config.soc.log_percent, before.soc.log_percent),
+    ];
+    // They are the configuration's own wherever that explains the layout.
+    let changed = percents.iter().filter(|(_, now, before)| now.to_bits() != before.to_bits());
+    changes.extend(changed.map(|(name, now, before)| change(name, now, before)));
+    if before.crash_safety != config.crash_safety {
+        changes.push(change("crash_safety", config.crash_safety, before.crash_safety));
+    }
+    (changes, before)
+}
 pub(super) fn change(name: &str, now: impl fmt::Display, before: impl fmt::Display) -> String {
     format!("{name} = {now} (it was made with {before})")
 }

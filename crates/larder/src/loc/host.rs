@@ -70,7 +70,7 @@ impl Host for LogHost {
     fn note(&self, event: Event<'_>) {
         let counters = &*self.counters;
         match event {
-            Event::Wrote(bytes) => counters.loc_written_bytes.add(bytes),
+            Event::Wrote { bytes, .. } => counters.loc_written_bytes.add(bytes),
             Event::WriteEnded(ended) => {
                 self.regions.breaker.ended(ended.is_ok());
                 if let Err(error) = ended {

@@ -1,5 +1,7 @@
 //! `/api/regions`: a map of flash. The parts of each cache in the order of the device, and the regions of its
-//! large-object engine one by one, or several in a cell where there are many.
+//! large-object engine and of its array one by one, or several in a cell where there are many.
+
+use std::ops::Range;
 
 use larder::plan::Class;
 use larder::{FlashRegion, Larder, Layout, RegionState};
@@ -26,6 +28,16 @@ struct OfTenant {
 #[derive(Serialize)]
 struct Shard {
     parts: Vec<Part>,
+    /// The large-object engine's.
+    #[serde(flatten)]
+    loc: Map,
+    /// `null` without an array engine.
+    array: Option<Map>,
+}
+
+/// The regions of an engine.
+#[derive(Serialize)]
+struct Map {
     region_bytes: u32,
     regions: usize,
     /// Regions in a cell: it tells of the one that was begun last.
@@ -65,17 +77,28 @@ pub(super) fn of(shared: &Shared) -> Regions {
 fn shard(cache: &Larder, tenant: &str) -> Option<Shard> {
     let layout = cache.layout()?;
     let regions = cache.flash_regions();
+    // Numbers count through both engines.
+    let is_loc = |region: &FlashRegion| region.number < layout.loc_regions;
+    let (loc, array): (Vec<_>, Vec<_>) = regions.into_iter().partition(is_loc);
+    let has_array = layout.array_regions > 0;
+    Some(Shard {
+        parts: parts(layout, |class| cache.placement().handle_of(tenant, class).index()),
+        loc: map(cache, &loc, layout.region_bytes),
+        array: has_array.then(|| map(cache, &array, layout.array_region_bytes)),
+    })
+}
+
+fn map(cache: &Larder, regions: &[FlashRegion], region_bytes: u32) -> Map {
     let regions_per_cell = regions.len().div_ceil(CELLS_MAX).max(1);
     let latest = regions.iter().map(|region| region.sequence).max().unwrap_or(0);
     let newest = |group: &[FlashRegion]| group.iter().max_by_key(|it| it.sequence).copied();
     let newest = regions.chunks(regions_per_cell).filter_map(newest);
-    Some(Shard {
-        parts: parts(layout, |class| cache.placement().handle_of(tenant, class).index()),
-        region_bytes: layout.region_bytes,
+    Map {
+        region_bytes,
         regions: regions.len(),
         regions_per_cell,
         cells: newest.map(|region| cell(cache, &region, latest)).collect(),
-    })
+    }
 }
 
 fn cell(cache: &Larder, region: &FlashRegion, latest: u64) -> Cell {
@@ -101,10 +124,12 @@ fn cell(cache: &Larder, region: &FlashRegion, latest: u64) -> Cell {
 fn parts(layout: &Layout, handle_of: impl Fn(Class) -> u16) -> Vec<Part> {
     let regions = u64::from(layout.loc_regions) * u64::from(layout.region_bytes);
     let segments = u64::from(layout.soc_log_segments) * u64::from(layout.soc_log_segment_bytes);
+    let bytes_of = |range: &Range<u64>| range.end - range.start;
     let all = [
         ("metadata", 0, layout.metadata_bytes, Class::Metadata),
         ("tombstones", layout.metadata_bytes, layout.tombstone_log_bytes, Class::Metadata),
         ("LOC", layout.loc_offset, regions, Class::Loc),
+        ("array", layout.array_range().start, bytes_of(&layout.array_range()), Class::ArrayTables),
         ("SOC log", layout.soc_log_offset, segments, Class::SocLog),
         ("SOC", layout.soc_offset, layout.soc_buckets * 4096, Class::Soc),
     ];

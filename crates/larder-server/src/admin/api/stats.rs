@@ -42,6 +42,7 @@ struct OfTenant {
     dram_hits: u64,
     soc_hits: u64,
     loc_hits: u64,
+    array_hits: u64,
     misses: u64,
     sets: u64,
     deletes: u64,
@@ -143,6 +144,7 @@ fn of_tenant(tenant: &Tenant, stats: Stats) -> OfTenant {
         dram_hits: stats.dram_hits,
         soc_hits: stats.soc_hits,
         loc_hits: stats.loc_hits,
+        array_hits: stats.array_hits,
         // Who asks and has no answer yet has not missed; a hit may be counted before its question.
         misses: stats.gets.saturating_sub(stats.hits()),
         sets: stats.sets,
@@ -170,6 +172,7 @@ fn evicted(stats: &Stats) -> BTreeMap<&'static str, u64> {
         ("soc", stats.soc_evicted_objects),
         ("soc_log", stats.soc_log_dropped_objects),
         ("loc", stats.loc_evicted_objects),
+        ("array", stats.array_evicted_objects),
     ])
 }
 
@@ -181,6 +184,7 @@ fn dropped(stats: &Stats) -> BTreeMap<&'static str, u64> {
         ("too_much_on_its_way", stats.rejected_demotions_objects),
         ("outage", stats.rejected_in_outage_objects),
         ("device_errors", stats.lost_to_device_errors_objects),
+        ("full_tables", stats.array_table_overflows),
     ])
 }
 

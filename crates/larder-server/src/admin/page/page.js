@@ -110,13 +110,14 @@ function pointOf(stats, before, oldest) {
     const [now, then] = [sum(stats.tenants, of), sum(before.tenants, of)];
     return now >= then ? now - then : null;
   };
-  const [gets, dram, soc, loc] = ["gets", "dram_hits", "soc_hits", "loc_hits"].map((key) => grown((it) => it[key]));
+  const [gets, dram, soc, loc, array] = ["gets", "dram_hits", "soc_hits", "loc_hits", "array_hits"].map((key) => grown((it) => it[key]));
   const point = {
     at: Date.now(),
     dram: show.share(dram, gets),
     soc: show.share(soc, gets),
     loc: show.share(loc, gets),
-    hits: show.share(dram + soc + loc, gets),
+    array: show.share(array, gets),
+    hits: show.share(dram + soc + loc + array, gets),
     gets: gets === null ? null : gets / seconds,
     sets: show.rate(sum(stats.tenants, (it) => it.sets), sum(before.tenants, (it) => it.sets), seconds),
     deletes: show.rate(sum(stats.tenants, (it) => it.deletes), sum(before.tenants, (it) => it.deletes), seconds),
@@ -137,11 +138,11 @@ function latency(now, then, tier, wanted) {
 
 // ---- Tiles and charts
 
-const empty = { dram: null, soc: null, loc: null, hits: null, gets: null, sets: null, deletes: null, admitted: null, written: null, p50: null, p99: null, p999: null };
+const empty = { dram: null, soc: null, loc: null, array: null, hits: null, gets: null, sets: null, deletes: null, admitted: null, written: null, p50: null, p99: null, p999: null };
 
 function showTiles(stats, point) {
   const all = (key) => sum(stats.tenants, (it) => it[key]);
-  const hits = all("dram_hits") + all("soc_hits") + all("loc_hits");
+  const hits = all("dram_hits") + all("soc_hits") + all("loc_hits") + all("array_hits");
   const pending = stats.rings.reduce((sum, ring) => sum + ring.pending_pieces, 0);
   const tiles = [
     ["Requests", show.perSecond(point.gets === null ? null : point.gets + point.sets + point.deletes), `${show.count(all("gets") + all("sets") + all("deletes"))} since the start`],
@@ -170,6 +171,7 @@ const charts = [
       { key: "dram", label: "DRAM", className: "first" },
       { key: "soc", label: "small objects on flash", className: "soc" },
       { key: "loc", label: "large ones", className: "loc" },
+      { key: "array", label: "those of the array", className: "array" },
     ],
     format: show.percent, stacked: true, most: 1,
   }),
@@ -220,7 +222,7 @@ const columns = [
   ["flash", "Flash", (it) => it.now.flash_bytes, show.bytes],
   ["gets", "Gets", (it) => it.rate((one) => one.gets), show.perSecond],
   ["sets", "Sets", (it) => it.rate((one) => one.sets), show.perSecond],
-  ["hits", "Hit ratio", (it) => it.ratio(["dram_hits", "soc_hits", "loc_hits"]), show.percent],
+  ["hits", "Hit ratio", (it) => it.ratio(["dram_hits", "soc_hits", "loc_hits", "array_hits"]), show.percent],
   ["dram_hits", "DRAM hits", (it) => it.ratio(["dram_hits"]), show.percent],
   ["p99", "Get p99", (it) => it.latency(), show.time],
   ["evicted", "Evicted", (it) => it.rate((one) => total(one.evicted)), show.perSecond],
@@ -321,7 +323,7 @@ function showDrive(stats) {
 
 // ---- Map, plan, slow requests
 
-const classOf = (stream) => (stream === null ? "dead" : stream === "LOC" ? "loc" : stream.startsWith("LOC, TTL") ? "first" : stream.startsWith("LOC") ? "fourth" : stream.startsWith("SOC log") ? "first" : stream.startsWith("SOC") ? "soc" : "metadata");
+const classOf = (stream) => (stream === null ? "dead" : stream === "LOC" ? "loc" : stream.startsWith("LOC, TTL") ? "first" : stream.startsWith("LOC") ? "fourth" : stream.startsWith("array, tables") ? "fourth" : stream.startsWith("array") ? "array" : stream.startsWith("SOC log") ? "first" : stream.startsWith("SOC") ? "soc" : "metadata");
 
 function classOfCell(cell) {
   if (cell.state === "free" || cell.state === "expired") return "free";
@@ -344,27 +346,37 @@ function showMap(regions) {
   place.replaceChildren(mapLegend(), ...shards.map((one, at) => shardMap(one, width, wasOpen[at] ?? false)));
 }
 
-function shardMap({ tenant, number, shard }, width, open) {
-  const held = shard.cells.filter((it) => it.state === "sealed" || it.state === "active" || it.state === "unknown");
+/** The regions of an engine: what they are, a map, and rows of a table. */
+function regionMap(tenant, engine, map, width) {
+  const held = map.cells.filter((it) => it.state === "sealed" || it.state === "active" || it.state === "unknown");
   const order = [...held].sort((a, b) => a.behind - b.behind);
   const rank = new Map(order.map((cell, at) => [cell, order.length > 1 ? at / (order.length - 1) : 0]));
-  const cells = shard.cells.map((cell, at) => ({
+  const cells = map.cells.map((cell, at) => ({
     className: classOfCell(cell),
     paleness: rank.get(cell) ?? 0,
-    title: `region ${at * shard.regions_per_cell}: ${cell.state}${cell.stream ? `, ${cell.stream}, handle ${cell.handle}` : ""}${cell.age_s === null ? "" : `, ${show.span(cell.age_s)} old`}`,
+    title: `region ${at * map.regions_per_cell}: ${cell.state}${cell.stream ? `, ${cell.stream}, handle ${cell.handle}` : ""}${cell.age_s === null ? "" : `, ${show.span(cell.age_s)} old`}`,
   }));
   const groups = new Map();
-  for (const cell of shard.cells) {
+  for (const cell of map.cells) {
     const name = cell.stream === null ? (cell.state === "sealed" || cell.state === "unknown" ? "of before the start" : "empty") : `${cell.stream}, handle ${cell.handle}`;
     const group = groups.get(name) ?? { cells: 0, oldest: null };
     group.cells += 1;
     if (cell.age_s !== null) group.oldest = Math.max(group.oldest ?? 0, cell.age_s);
     groups.set(name, group);
   }
-  const rows = [...groups].map(([name, group]) => [name, show.whole(group.cells * shard.regions_per_cell), show.bytes(group.cells * shard.regions_per_cell * shard.region_bytes), show.span(group.oldest)]);
+  const rows = [...groups].map(([name, group]) => [name, show.whole(group.cells * map.regions_per_cell), show.bytes(group.cells * map.regions_per_cell * map.region_bytes), show.span(group.oldest)]);
+  const many = map.regions_per_cell > 1 ? `; a cell is ${map.regions_per_cell} of them, coloured as the newest` : "";
+  const lead = element("p", { class: "lead" }, `${show.whole(map.regions)} regions of ${show.bytes(map.region_bytes)}${engine}, ${show.whole(held.length * map.regions_per_cell)} in use${many}.`);
+  return { rows, drawn: [lead, cellMap(`Regions of ${tenant}${engine}: ${rows.map((row) => `${row[1]} ${row[0]}`).join("; ")}`, cells, width)] };
+}
+
+function shardMap({ tenant, number, shard }, width, open) {
+  const maps = [];
+  if (shard.regions > 0 || shard.array === null) maps.push(regionMap(tenant, "", shard, width));
+  if (shard.array !== null) maps.push(regionMap(tenant, " of the array", shard.array, width));
+  const rows = maps.flatMap((map) => map.rows);
   const parts = shard.parts.map((part) => ({ className: classOf(part.part === "tombstones" ? "metadata" : part.part), size: part.bytes, title: `${part.part}: ${show.bytes(part.bytes)}, handle ${part.handle}` }));
   const partRows = shard.parts.map((part) => [part.part, `handle ${part.handle}`, show.bytes(part.bytes), ""]);
-  const many = shard.regions_per_cell > 1 ? `; a cell is ${shard.regions_per_cell} of them, coloured as the newest` : "";
   const details = element("details", {}, element("summary", {}, "As a table"),
     element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": `Flash of ${tenant} as a table` },
       table(null, ["What", "Regions, or handle", "Bytes", "Oldest"], [...partRows, ...rows])));
@@ -372,8 +384,7 @@ function shardMap({ tenant, number, shard }, width, open) {
   return element("div", { class: "shard" },
     element("h3", { class: "name" }, number > 0 ? `${tenant}, device ${number + 1}` : tenant),
     bar(`Parts of the flash of ${tenant}: ${parts.map((it) => it.title).join("; ")}`, parts, width),
-    element("p", { class: "lead" }, `${show.whole(shard.regions)} regions of ${show.bytes(shard.region_bytes)}, ${show.whole(held.length * shard.regions_per_cell)} in use${many}.`),
-    cellMap(`Regions of ${tenant}: ${rows.map((row) => `${row[1]} ${row[0]}`).join("; ")}`, cells, width),
+    ...maps.flatMap((map) => map.drawn),
     details);
 }
 
@@ -385,7 +396,7 @@ function mapLegend() {
     return element("li", {}, cell, label);
   };
   return element("ul", { class: "legend" },
-    swatch("soc", "small objects"), swatch("loc", "large objects"), swatch("first", "with a time to live, or log of small ones"), swatch("fourth", "kept"),
+    swatch("soc", "small objects"), swatch("loc", "large objects"), swatch("array", "objects of the array"), swatch("first", "with a time to live, or log of small ones"), swatch("fourth", "kept, or tables of the array"),
     swatch("metadata", "metadata"), swatch("dead", "of before the start"), swatch("dead active", "being filled"), swatch("free", "empty"), swatch("retired", "given up"));
 }
 

@@ -105,7 +105,7 @@ fn general(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
     say("tenant", &caller.tenant.name().escape_default());
     say("dram_items", &cache.dram_items);
     say("dram_hits", &cache.dram_hits);
-    say("flash_hits", &(cache.soc_hits + cache.loc_hits));
+    say("flash_hits", &(cache.soc_hits + cache.loc_hits + cache.array_hits));
 }
 
 fn settings(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
