@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::num::NonZeroU64;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use bytes::BufMut;
@@ -9,12 +10,15 @@ use bytes::BufMut;
 use super::blocking::Blocking;
 use super::calls::calls_of_one_key;
 use super::many;
-use super::route::{Held, Route, route_by};
-use crate::cache::pages::CURSOR_END;
+use super::route::{Lead, Route, Sealed, route_by};
+use super::walk;
+use super::walk::Walk;
+use crate::cache::look::copy;
 use crate::cache::{
-    Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, ScanPage, SetOptions,
+    Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, ScanPage, SetOptions,
 };
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
+use crate::shards::calls::Old;
 use crate::side_by_side::together;
 use crate::stats::Stats;
 use crate::value::{Pinned, Value, ValueMeta};
@@ -87,9 +91,12 @@ impl<R: Route> Routed<R> {
         &self.0
     }
 
-    /// The cache that has `key`, for what it says of itself.
-    pub fn cache_for(&self, key: &[u8]) -> &Larder {
-        self.0.cache_for(key)
+    /// The time by which values expire: see [`Larder::now`].
+    pub fn now(&self) -> Duration {
+        match self.0.lead() {
+            Lead::One(cache) => cache.now(),
+            Lead::Shards(shards) => shards.cache_for(b"").now(),
+        }
     }
 
     /// The same calls for threads that may block.
@@ -105,24 +112,89 @@ route_by! {
 
 /// A method that waits for each call of the list.
 macro_rules! waiting {
-    ($($name:ident $([$($own:tt)+])? ($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {$(
+    ($($old:ident $name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {$(
         #[doc = concat!("See [`Larder::", stringify!($name), "`].\n\n# Errors\nThe same.")]
-        pub async fn $name $(<$($own)+>)? (&self, key: &[u8], $($argument: $type),*) -> $answer {
-            self.0.cache_for(key).$name(key, $($argument),*).await
+        pub async fn $name(&self, key: &[u8], $($argument: $type),*) -> $answer {
+            let shards = match self.0.lead() {
+                Lead::One(cache) => return cache.$name(key, $($argument),*).await,
+                Lead::Shards(shards) => shards,
+            };
+            let mut change = shards.view().change(key, Old::$old)?;
+            loop {
+                let Some(at) = change.begin().await? else { return Ok(Default::default()) };
+                let ended = at.done(at.cache().$name(at.name(), $($argument),*)).await;
+                if let ControlFlow::Break(answer) = change.judge(at, ended).await {
+                    return answer;
+                }
+            }
         }
     )+};
 }
 
-/// Calls of one key: its cache answers.
+/// Calls of one key.
 impl<R: Route> Routed<R> {
     calls_of_one_key!(waiting);
+
+    /// See [`Larder::delete`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        let shards = match self.0.lead() {
+            Lead::One(cache) => return cache.delete(key).await,
+            Lead::Shards(shards) => shards,
+        };
+        let mut change = shards.view().change(key, Old::Replaced)?;
+        loop {
+            let Some(at) = change.begin().await? else { return Ok(false) };
+            let was_elsewhere = at.was_elsewhere();
+            let ended = at.done(at.cache().delete(at.name())).await;
+            if let ControlFlow::Break(answer) = change.judge(at, ended).await {
+                return answer.map(|was_there| was_there || was_elsewhere);
+            }
+        }
+    }
+
+    /// See [`Larder::update`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn update<'c>(
+        &self,
+        key: &[u8],
+        mut change: impl FnMut(Option<&Value>) -> Change<'c>,
+    ) -> Result<Option<Value>, Error> {
+        let shards = match self.0.lead() {
+            Lead::One(cache) => return cache.update(key, change).await,
+            Lead::Shards(shards) => shards,
+        };
+        let mut trying = shards.view().change(key, Old::Needed)?;
+        loop {
+            let Some(at) = trying.begin().await? else { return Ok(None) };
+            let ended = at.done(at.cache().update(at.name(), &mut change)).await;
+            if let ControlFlow::Break(answer) = trying.judge(at, ended).await {
+                return answer;
+            }
+        }
+    }
+
+    /// See [`Larder::contains`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn contains(&self, key: &[u8]) -> Result<bool, Error> {
+        match self.0.lead() {
+            Lead::One(cache) => cache.contains(key).await,
+            Lead::Shards(shards) => shards.view().contains(key).await,
+        }
+    }
 
     /// See [`Larder::get`].
     ///
     /// # Errors
     /// The same.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
-        self.0.cache_for(key).get(key).await
+        self.look_up(key, Pinned::keep).await
     }
 
     /// See [`Larder::get_with`].
@@ -134,7 +206,19 @@ impl<R: Route> Routed<R> {
         key: &[u8],
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
-        self.0.cache_for(key).get_with(key, look).await
+        let found = self.look_up(key, Pinned::for_now).await?;
+        Ok(found.map(|value| look(&value, value.meta())))
+    }
+
+    async fn look_up(
+        &self,
+        key: &[u8],
+        look: impl Fn(Pinned) -> Value + Copy,
+    ) -> Result<Option<Value>, Error> {
+        match self.0.lead() {
+            Lead::One(cache) => cache.look_up(key, look).await,
+            Lead::Shards(shards) => shards.view().look_up(key, look).await,
+        }
     }
 
     /// See [`Larder::get_at_once_with`].
@@ -146,7 +230,10 @@ impl<R: Route> Routed<R> {
         key: &[u8],
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
-        self.0.cache_for(key).get_at_once_with(key, look)
+        match self.0.lead() {
+            Lead::One(cache) => cache.get_at_once_with(key, look),
+            Lead::Shards(shards) => shards.view().get_at_once_with(key, look),
+        }
     }
 
     /// See [`Larder::get_into`].
@@ -158,7 +245,8 @@ impl<R: Route> Routed<R> {
         key: &[u8],
         buffer: &mut impl BufMut,
     ) -> Result<Option<ValueMeta>, Error> {
-        self.0.cache_for(key).get_into(key, buffer).await
+        let found = self.look_up(key, Pinned::for_now).await?;
+        found.map(|value| copy(&value, buffer)).transpose()
     }
 
     /// See [`Larder::get_or_fetch`].
@@ -176,7 +264,26 @@ impl<R: Route> Routed<R> {
         V: Into<Fetched>,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        self.0.cache_for(key).get_or_fetch(key, options, fetch).await
+        self.get_or_replace(key, options, |_| true, fetch).await
+    }
+
+    /// As [`Routed::get_or_fetch`]; a value that is not `good` is as good as missing.
+    pub(crate) async fn get_or_replace<F, V, E>(
+        &self,
+        key: &[u8],
+        options: SetOptions,
+        good: impl FnMut(&Value) -> bool,
+        fetch: impl FnOnce() -> F,
+    ) -> Result<Value, FetchError>
+    where
+        F: Future<Output = Result<V, E>>,
+        V: Into<Fetched>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        match self.0.lead() {
+            Lead::One(cache) => cache.get_or_replace(key, options, good, fetch).await,
+            Lead::Shards(shards) => shards.view().get_or_replace(key, options, good, fetch).await,
+        }
     }
 
     /// See [`Larder::peek_with`].
@@ -188,17 +295,26 @@ impl<R: Route> Routed<R> {
         key: &[u8],
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
-        self.0.cache_for(key).peek_with(key, look).await
+        match self.0.lead() {
+            Lead::One(cache) => cache.peek_with(key, look).await,
+            Lead::Shards(shards) => shards.view().peek_with(key, look).await,
+        }
     }
 
     /// See [`Larder::may_read_flash`].
     pub fn may_read_flash(&self, key: &[u8]) -> bool {
-        self.0.cache_for(key).may_read_flash(key)
+        match self.0.lead() {
+            Lead::One(cache) => cache.may_read_flash(key),
+            Lead::Shards(shards) => shards.view().may_read_flash(key),
+        }
     }
 
     /// See [`Larder::draw_version`].
     pub fn draw_version(&self, key: &[u8]) -> NonZeroU64 {
-        self.0.cache_for(key).draw_version(key)
+        match self.0.lead() {
+            Lead::One(cache) => cache.draw_version(key),
+            Lead::Shards(shards) => shards.view().draw_version(key),
+        }
     }
 
     /// See [`Larder::win`].
@@ -206,7 +322,10 @@ impl<R: Route> Routed<R> {
     /// # Errors
     /// The same.
     pub fn win(&self, key: &[u8], version: u64) -> Result<bool, Error> {
-        self.0.cache_for(key).win(key, version)
+        match self.0.lead() {
+            Lead::One(cache) => cache.win(key, version),
+            Lead::Shards(shards) => shards.view().win(key, version),
+        }
     }
 }
 
@@ -217,9 +336,9 @@ impl<R: Route> Routed<R> {
     /// # Errors
     /// The same.
     pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>, Error> {
-        match self.0.only() {
-            Some(cache) => cache.get_many(keys).await,
-            None => many::look_up(&self.0, keys, Pinned::keep).await,
+        match self.0.lead() {
+            Lead::One(cache) => cache.get_many(keys).await,
+            Lead::Shards(shards) => many::look_up(shards, keys, Pinned::keep).await,
         }
     }
 
@@ -232,9 +351,9 @@ impl<R: Route> Routed<R> {
         keys: &[K],
         look: impl FnMut(usize, &[u8], ValueMeta),
     ) -> Result<usize, Error> {
-        match self.0.only() {
-            Some(cache) => cache.get_many_with(keys, look).await,
-            None => many::show(&self.0, keys, look).await,
+        match self.0.lead() {
+            Lead::One(cache) => cache.get_many_with(keys, look).await,
+            Lead::Shards(shards) => many::show(shards, keys, look).await,
         }
     }
 
@@ -247,9 +366,9 @@ impl<R: Route> Routed<R> {
         keys: &[K],
         buffer: &mut impl BufMut,
     ) -> Result<Vec<Option<Copied>>, Error> {
-        match self.0.only() {
-            Some(cache) => cache.get_many_into(keys, buffer).await,
-            None => many::copy(&self.0, keys, buffer).await,
+        match self.0.lead() {
+            Lead::One(cache) => cache.get_many_into(keys, buffer).await,
+            Lead::Shards(shards) => many::copy(shards, keys, buffer).await,
         }
     }
 }
@@ -266,9 +385,9 @@ impl<R: Route> Routed<R> {
         together(self.0.caches().map(Larder::send_demotions)).await;
     }
 
-    /// [`Larder::scan`] of every cache, one behind the other.
-    pub fn scan(&self) -> impl Iterator<Item = Scan<'_>> {
-        self.0.caches().map(Larder::scan)
+    /// [`Larder::scan`] of every cache, one behind the other. Over shards a key is seen once, wherever it is.
+    pub fn scan(&self) -> impl Iterator<Item = Walk<'_>> {
+        Walk::over(self.0.lead())
     }
 
     /// [`Larder::scan_from`] over one cache behind the other: a cursor says in which it is.
@@ -276,19 +395,10 @@ impl<R: Route> Routed<R> {
     /// # Errors
     /// The same.
     pub async fn scan_from(&self, cursor: u64, count: usize) -> Result<ScanPage, Error> {
-        let (number, cursor) = (cursor / CURSOR_END, cursor % CURSOR_END);
-        let mut caches = self.0.caches().skip(usize::try_from(number).unwrap_or(usize::MAX));
-        let Some(cache) = caches.next() else {
-            let message = format!("cursor {cursor}: no page of a scan has given it");
-            return Err(Error::new(ErrorKind::InvalidInput, message));
-        };
-        let mut page = cache.scan_from(cursor, count).await?;
-        page.next = match (page.next, caches.next()) {
-            (0, None) => 0,
-            (0, Some(_)) => (number + 1) * CURSOR_END,
-            (next, _) => number * CURSOR_END + next,
-        };
-        Ok(page)
+        match self.0.lead() {
+            Lead::One(cache) => cache.scan_from(cursor, count).await,
+            Lead::Shards(shards) => walk::page(shards, cursor, count).await,
+        }
     }
 
     /// [`Larder::estimated_len`] of all caches together.
@@ -319,9 +429,9 @@ impl<R: Route> Routed<R> {
 
     /// The counters of all caches together. How long drives last is among those of one only.
     pub fn stats(&self) -> Stats {
-        match self.0.only() {
-            Some(cache) => cache.stats(),
-            None => self.0.caches().map(Larder::stats).sum(),
+        match self.0.lead() {
+            Lead::One(cache) => cache.stats(),
+            Lead::Shards(shards) => shards.caches().map(Larder::stats).sum(),
         }
     }
 
@@ -343,7 +453,10 @@ impl<R: Route> Routed<R> {
     /// # Errors
     /// The first one; the others have been cleared.
     pub async fn clear(&self) -> Result<(), Error> {
-        self.named(together(self.0.caches().map(Larder::clear)).await).collect()
+        match self.0.lead() {
+            Lead::One(cache) => cache.clear().await,
+            Lead::Shards(shards) => shards.clear().await,
+        }
     }
 
     /// [`Larder::close`] of every cache. Returns their counters together.
@@ -351,6 +464,7 @@ impl<R: Route> Routed<R> {
     /// # Errors
     /// The first one, after all were closed. The devices are free then when this is dropped.
     pub async fn close(&self) -> Result<Stats, Error> {
+        self.closing().await;
         self.closed(together(self.0.caches().map(Larder::close)).await)
     }
 
@@ -359,23 +473,37 @@ impl<R: Route> Routed<R> {
     /// # Errors
     /// As [`Routed::close`].
     pub async fn close_within(&self, time: Duration) -> Result<Stats, Error> {
+        self.closing().await;
         let closing = self.0.caches().map(|cache| cache.close_within(time));
         self.closed(together(closing).await)
     }
 
+    async fn closing(&self) {
+        if let Lead::Shards(shards) = self.0.lead() {
+            shards.closing().await;
+        }
+    }
+
     fn closed(&self, ended: Vec<Result<Stats, Error>>) -> Result<Stats, Error> {
         let mut closed = self.named(ended).collect::<Result<Vec<_>, _>>()?;
-        self.0.release();
+        if let Lead::Shards(shards) = self.0.lead() {
+            shards.release();
+        }
         // The only one keeps what cannot be added up.
         Ok(if closed.len() == 1 { closed.remove(0) } else { closed.into_iter().sum() })
     }
 
     /// Answers of all caches; errors say whose they are, if there are several.
     fn named<T>(&self, answers: Vec<Result<T, Error>>) -> impl Iterator<Item = Result<T, Error>> {
-        let is_one = answers.len() == 1;
-        let named = move |(number, answer): (usize, Result<T, Error>)| match answer {
-            Err(error) if !is_one => Err(error.of(&format!("shard {number}"))),
-            answer => answer,
+        let numbers = match self.0.lead() {
+            Lead::One(_) => None,
+            Lead::Shards(shards) => Some(shards.live_numbers()),
+        };
+        let named = move |(at, answer): (usize, Result<T, Error>)| match &numbers {
+            None => answer,
+            Some(numbers) => answer.map_err(|error| {
+                error.of(&numbers.get(at).map_or_else(String::new, |it| format!("shard {it}")))
+            }),
         };
         answers.into_iter().enumerate().map(named)
     }
