@@ -4,6 +4,7 @@
 //! shard that is being refilled, it is looked up along the chain, which copies it to the first one ([`super::calls`]).
 //! So whoever changes the key meanwhile wins.
 
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -43,7 +44,9 @@ impl LiveSet {
         };
         let now = self.clock.monotonic();
         let time = self.options.refill_time_max;
-        super::change::within(&*self.clock, time, self.copy_all(state, now)).await;
+        // Behind a pointer: it is deep.
+        let copying: Pin<Box<dyn Future<Output = ()> + '_>> = Box::pin(self.copy_all(state, now));
+        super::change::within(&*self.clock, time, copying).await;
         for (shard, device) in refilling {
             if self.refilled(shard, device).await.is_err() {
                 return false;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::thread::JoinHandle;
 
-use futures_util::future::{join3, poll_fn};
+use futures_util::future::{join_all, poll_fn};
 use larder_device::block_on;
 
 use super::LiveSet;
@@ -28,9 +28,8 @@ impl LiveSet {
         });
         let bring = self.until_closed(async {
             loop {
-                // A spare that cannot step in is gone, and so is a shard that cannot be refilled: the next look tells.
-                let stepped_in = self.use_spares().await.unwrap_or(true);
-                if !stepped_in && !self.refill().await {
+                // A spare that cannot step in is gone; a shard that cannot be refilled now may be later.
+                if !matches!(self.use_spares().await, Ok(true)) && !self.refill().await {
                     self.look_again().await;
                 }
             }
@@ -41,7 +40,10 @@ impl LiveSet {
                 self.look_again().await;
             }
         });
-        join3(watch, bring, end).await;
+        // Behind pointers: together they are deep.
+        let parts: [Pin<Box<dyn Future<Output = ()> + '_>>; 3] =
+            [Box::pin(watch), Box::pin(bring), Box::pin(end)];
+        join_all(parts).await;
     }
 
     async fn until_closed(&self, work: impl Future<Output = ()>) {

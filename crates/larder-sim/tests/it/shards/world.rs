@@ -84,26 +84,27 @@ impl World {
     }
 
     fn live(&self) {
+        let opened = RefCell::new(None);
+        let mut opening = Executor::new(Arc::clone(&self.clock));
+        opening.spawn(async { *opened.borrow_mut() = Some(self.open().await) });
+        opening.run().unwrap();
+        drop(opening);
+        let cache = opened.into_inner().unwrap();
         let mut executor = Executor::new(Arc::clone(&self.clock));
-        let opened: RefCell<Option<Arc<Shards>>> = RefCell::default();
-        executor.spawn(async { *opened.borrow_mut() = Some(Arc::new(self.open().await)) });
-        executor.run().unwrap();
-        let cache = opened.borrow_mut().take().unwrap();
-        executor.spawn_background(async { cache.upkeep().await });
-        executor.spawn_background(async { cache.send_demotions().await });
-        let crashes = self.below(3) > 0;
-        if crashes {
+        executor.spawn_background(cache.upkeep());
+        executor.spawn_background(cache.send_demotions());
+        if self.below(3) > 0 {
             // Whatever is under way then is cut off.
-            executor.spawn_background(async { self.change_all(&cache).await });
+            executor.spawn_background(self.change_all(&cache));
             (0..CLIENTS).for_each(|_| executor.spawn_background(self.client(&cache)));
-            let until = Duration::from_micros(2_000 + self.below(2_000_000));
-            executor.spawn(self.sleep(until));
+            executor.spawn(self.sleep(Duration::from_micros(2_000 + self.below(2_000_000))));
             executor.run().unwrap();
             self.totals.borrow_mut().crashes += 1;
         } else {
-            executor.spawn(async { self.change_all(&cache).await });
+            executor.spawn(self.change_all(&cache));
             (0..CLIENTS).for_each(|_| executor.spawn(self.client(&cache)));
             executor.run().unwrap();
+            // One that was pulled out cannot be closed.
             executor.spawn(async { _ = cache.close().await });
             executor.run().unwrap();
         }
@@ -220,7 +221,7 @@ impl World {
             // It is given up, and may happen or not.
             let setting = cache.set(name, &value, None);
             let time = self.sleep(Duration::from_micros(self.below(300)));
-            futures_util_select(setting, time).await;
+            until_either(setting, time).await;
             return Ok(());
         }
         cache.set(name, &value, None).await?;
@@ -347,7 +348,7 @@ fn version_in(key: u32, value: &[u8]) -> u32 {
 }
 
 /// Runs the one until the other has ended.
-async fn futures_util_select<T>(one: impl Future<Output = T>, other: impl Future<Output = ()>) {
+async fn until_either<T>(one: impl Future<Output = T>, other: impl Future<Output = ()>) {
     let (mut one, mut other) = (std::pin::pin!(one), std::pin::pin!(other));
     std::future::poll_fn(|context| {
         let ended = one.as_mut().poll(context).is_ready();
