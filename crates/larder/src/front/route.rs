@@ -101,33 +101,3 @@ route_by! {
     #[doc = "Shared."]
     Arc<R>, route => &**route;
 }
-
-/// One cache or shards, whichever was opened.
-///
-/// ```
-/// use std::sync::Arc;
-/// use larder::{AnyRoute, Larder, Routed, block_on};
-///
-/// let any = AnyRoute::One(Arc::new(Larder::in_memory(1 << 20)?));
-/// assert!(block_on(Routed::new(&any).get(b"bread"))?.is_none());
-/// # Ok::<(), larder::Error>(())
-/// ```
-#[derive(Clone)]
-pub enum AnyRoute {
-    /// One cache.
-    One(Arc<Larder>),
-    /// Those of several shards.
-    Shards(Arc<crate::Shards>),
-}
-
-impl Sealed for AnyRoute {}
-
-impl Route for AnyRoute {
-    #[inline]
-    fn lead(&self) -> Lead<'_> {
-        match self {
-            Self::One(cache) => Lead::One(cache),
-            Self::Shards(shards) => shards.lead(),
-        }
-    }
-}

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use larder_device::{Clock, Device};
 
+use super::route::{Lead, Route, Sealed};
 use super::routed::Routed;
+use crate::cache::Larder;
 use crate::config::{Config, Demotions};
 use crate::error::{Error, ErrorKind};
 use crate::events;
@@ -196,4 +198,34 @@ impl Shards {
 fn shard(number: usize) -> Result<ShardNumber, Error> {
     ShardNumber::new(number)
         .ok_or_else(|| Error::new(ErrorKind::InvalidInput, format!("there is no shard {number}")))
+}
+
+/// One cache or shards, whichever was opened.
+///
+/// ```
+/// use std::sync::Arc;
+/// use larder::{AnyRoute, Larder, Routed, block_on};
+///
+/// let any = AnyRoute::One(Arc::new(Larder::in_memory(1 << 20)?));
+/// assert!(block_on(Routed::new(&any).get(b"bread"))?.is_none());
+/// # Ok::<(), larder::Error>(())
+/// ```
+#[derive(Clone)]
+pub enum AnyRoute {
+    /// One cache.
+    One(Arc<Larder>),
+    /// Those of several shards.
+    Shards(Arc<Shards>),
+}
+
+impl Sealed for AnyRoute {}
+
+impl Route for AnyRoute {
+    #[inline]
+    fn lead(&self) -> Lead<'_> {
+        match self {
+            Self::One(cache) => Lead::One(cache),
+            Self::Shards(shards) => shards.lead(),
+        }
+    }
 }

@@ -3,8 +3,9 @@
 //! What all shards are is a [`State`], one for each epoch. Whoever looks a key up takes the latest one. Whoever changes
 //! a key, or brings a value from one place of it to another, is inside a gate meanwhile:
 //!
-//! 1. A state in which a shard comes, is back, or is full again holds the gate: nobody who goes by the state before is
-//!    under way any more. Otherwise it could leave a value at a place where nobody removes it, and which is asked later.
+//! 1. A state in which a shard comes, is back, or is full again holds the gate: nobody who goes by the state before
+//!    is under way any more. Otherwise it could leave a value at a place where nobody removes it, and which is asked
+//!    later.
 //! 2. A state in which a shard is away waits for nobody, for they may wait for that very shard. What was done there
 //!    is never seen again, and what is done elsewhere is right in both states: the order of the others is the same.
 //! 3. Before a state is anybody's, all who are live in it have written it down. So an epoch that was in use is never

@@ -1,3 +1,5 @@
+//! Places and names against a model: whatever happens to shards, no value comes back.
+
 use std::collections::HashMap;
 
 use proptest::prelude::*;
