@@ -5,6 +5,7 @@
 
 mod deadline;
 mod future;
+mod observed;
 mod outcome;
 
 use crate::buffer::IoBuffer;
@@ -14,6 +15,8 @@ use crate::placement::PlacementHandle;
 pub(crate) use deadline::{Deadline, Overseer, Request};
 pub(crate) use future::UnderWay;
 pub use future::{Completer, IoFuture};
+pub(crate) use observed::Observed;
+pub use observed::{Ending, Observer, RequestKind};
 pub use outcome::{IoFailure, IoResult};
 
 /// A request. It owns its buffer, or several as one ([`IoBuffer::list`]); the completion gives it back.

@@ -46,6 +46,7 @@ pub mod ladder;
 pub mod memory;
 pub mod model;
 pub mod nvme;
+pub mod observe;
 pub mod opening;
 mod park;
 pub mod placement;
@@ -73,10 +74,14 @@ pub use device::{BLOCK_BYTES_MIN, Device, DeviceInfo, DeviceStats, VolatileCache
 pub use error::{Error, ErrorKind};
 pub use fault::{Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule};
 pub use file::{DirectIo, FileDevice, FileOptions, IoEngine};
-pub use io::{CheckedIo, Completer, Durability, Io, IoFailure, IoFuture, IoResult};
+pub use io::{
+    CheckedIo, Completer, Durability, Ending, Io, IoFailure, IoFuture, IoResult, Observer,
+    RequestKind,
+};
 pub use memory::MemoryDevice;
 pub use model::virtual_time::{ShapedStorage, SsdTiming, VirtualTimeDevice};
 pub use model::{ModelDevice, Payload};
+pub use observe::ObservedDevice;
 pub use opening::{
     OpenOptions, Opened, PlacementMode, PlacementPath, PlacementStatus, Target, open, open_asking,
 };

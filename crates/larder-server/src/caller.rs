@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use larder::Larder;
 use larder_device::Clock;
 
 use crate::answers::Answers;
@@ -15,7 +14,7 @@ use crate::config::ProtocolKind;
 use crate::peer::Peer;
 use crate::rates::{Admission, DELAY_MAX};
 use crate::slow_log::Whose;
-use crate::tenant::Tenant;
+use crate::tenant::{Calls, Tenant};
 use crate::users::CertifiedUser;
 use crate::worker::{BUFFER_BYTES, Worker};
 
@@ -82,9 +81,9 @@ impl Caller {
         }
     }
 
-    /// The cache that has `key`.
-    pub(crate) fn cache_for(&self, key: &[u8]) -> &Larder {
-        self.tenant_of(key).cache_for(key)
+    /// The calls of the cache that has `key`.
+    pub(crate) fn cache_for(&self, key: &[u8]) -> Calls<'_> {
+        self.tenant_of(key).calls()
     }
 
     /// Whose key this is: the connection's tenant's, but for keys of others that the first tenant's connections may

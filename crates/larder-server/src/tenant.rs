@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
-use larder::{DriveLife, Error, Larder, Route, ScanPage, Shards, Stats, Tenants};
+use larder::{AnyRoute, DriveLife, Error, Larder, Route, Routed, ScanPage, Shards, Stats, Tenants};
 
 use crate::policy::TenantPolicy;
 use crate::rates::Rates;
@@ -24,7 +24,7 @@ pub(crate) struct Tenant {
     /// Its place among all tenants.
     pub(crate) number: usize,
     name: String,
-    caches: OwnCaches,
+    caches: AnyRoute,
     /// How often it was said when all keys are to be forgotten: what was said last counts.
     flushes: AtomicU64,
     /// Whose requests of many keys are done one after the other, whichever worker they come from.
@@ -34,10 +34,8 @@ pub(crate) struct Tenant {
     weight: AtomicU16,
 }
 
-enum OwnCaches {
-    One(Arc<Larder>),
-    Sharded(Arc<Shards>),
-}
+/// The calls of keys, wherever these lie.
+pub(crate) type Calls<'a> = Routed<&'a AnyRoute>;
 
 impl Caches {
     /// All tenants, in the order in which they were configured.
@@ -48,8 +46,8 @@ impl Caches {
         };
         let tenant = |(number, name): (usize, String)| {
             let caches = match self {
-                Self::One(tenants) => OwnCaches::One(tenants.tenant_shared(&name)?),
-                Self::Sharded(tenants) => OwnCaches::Sharded(tenants.tenant_shared(&name)?),
+                Self::One(tenants) => AnyRoute::One(tenants.tenant_shared(&name)?),
+                Self::Sharded(tenants) => AnyRoute::Shards(tenants.tenant_shared(&name)?),
             };
             Ok(Arc::new(Tenant {
                 number,
@@ -106,28 +104,27 @@ impl Tenant {
         &self.name
     }
 
-    /// The cache that has `key`.
-    pub(crate) fn cache_for(&self, key: &[u8]) -> &Larder {
+    /// Calls of its keys.
+    pub(crate) fn calls(&self) -> Calls<'_> {
+        Routed::new(&self.caches)
+    }
+
+    /// Its shards, if there are several.
+    pub(crate) fn shards(&self) -> Option<&Shards> {
         match &self.caches {
-            OwnCaches::One(cache) => cache,
-            OwnCaches::Sharded(shards) => Route::cache_for(&**shards, key),
+            AnyRoute::One(_) => None,
+            AnyRoute::Shards(shards) => Some(shards),
         }
     }
 
     /// All caches that its keys are in.
     pub(crate) fn caches(&self) -> Vec<&Larder> {
-        match &self.caches {
-            OwnCaches::One(cache) => vec![cache],
-            OwnCaches::Sharded(shards) => shards.caches().collect(),
-        }
+        self.caches.caches().collect()
     }
 
     /// The counters of all of them together.
     pub(crate) fn stats(&self) -> Stats {
-        match &self.caches {
-            OwnCaches::One(cache) => cache.stats(),
-            OwnCaches::Sharded(shards) => shards.stats(),
-        }
+        self.calls().stats()
     }
 
     /// Somebody says when all keys are to be forgotten, so that what was said before does not count any more. It has
@@ -143,10 +140,7 @@ impl Tenant {
 
     /// A page of a walk over all keys, as [`Larder::scan_from`].
     pub(crate) async fn scan_from(&self, cursor: u64, count: usize) -> Result<ScanPage, Error> {
-        match &self.caches {
-            OwnCaches::One(cache) => cache.scan_from(cursor, count).await,
-            OwnCaches::Sharded(shards) => shards.scan_from(cursor, count).await,
-        }
+        self.calls().scan_from(cursor, count).await
     }
 
     /// A cursor of such a walk, anywhere.
@@ -157,17 +151,11 @@ impl Tenant {
 
     /// How many keys there are, about.
     pub(crate) fn estimated_len(&self) -> u64 {
-        match &self.caches {
-            OwnCaches::One(cache) => cache.estimated_len(),
-            OwnCaches::Sharded(shards) => shards.estimated_len(),
-        }
+        self.calls().estimated_len()
     }
 
     /// Forgets all keys.
     pub(crate) async fn clear(&self) -> Result<(), Error> {
-        match &self.caches {
-            OwnCaches::One(cache) => cache.clear().await,
-            OwnCaches::Sharded(shards) => shards.clear().await,
-        }
+        self.calls().clear().await
     }
 }

@@ -91,7 +91,7 @@ pub use config::{
 pub use endurance::{DriveLife, Endurance};
 pub use error::{Error, ErrorKind};
 pub use flash_region::{FlashRegion, RegionState};
-pub use front::{Blocking, Route, Routed};
+pub use front::{AnyRoute, Blocking, Lead, Route, Routed, Shards, Walk};
 /// The devices, with everything that can be said about them.
 pub use larder_device as device;
 pub use larder_device::{
@@ -101,10 +101,12 @@ pub use latency::{Histogram, Latency};
 pub use layout::Layout;
 pub use metrics::{Metric, MetricKind};
 pub use open_metrics::OpenMetrics;
+pub use partition::ShardState;
 pub use plan::PlacementPlan;
 pub use recovery::Recovery;
 pub use removal::{Removal, RemovalListener, RemovalReason};
-pub use shards::{ShardMap, Shards};
+pub use shards::status::{SetStatus, ShardDeviceStatus, ShardStatus};
+pub use shards::{Shard, ShardMap, ShardOptions, Upkeep};
 pub use stats::Stats;
 pub use tenants::{Tenant, Tenants, TenantsConfig};
 pub use tier::Tier;

@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 
 use crate::cache::{FetchError, SetOptions};
 use crate::error::Error;
-use crate::front::Route;
+use crate::front::{Route, Routed};
 use crate::value::Value;
 
 /// How values become bytes and bytes become values.
@@ -172,7 +172,7 @@ where
     /// [`TypedError::Decode`] for bytes that are no such value; as [`Larder::get`](crate::Larder::get).
     pub async fn get(&self, key: &K) -> Result<Option<V>, TypedError<C::Error>> {
         let key = key.as_ref();
-        let Some(bytes) = self.cache.cache_for(key).get(key).await? else { return Ok(None) };
+        let Some(bytes) = self.calls().get(key).await? else { return Ok(None) };
         self.codec.decode(&bytes).map(Some).map_err(TypedError::Decode)
     }
 
@@ -188,7 +188,7 @@ where
     ) -> Result<(), TypedError<C::Error>> {
         let bytes = self.encode(value).map_err(TypedError::Encode)?;
         let key = key.as_ref();
-        Ok(self.cache.cache_for(key).set_with(key, &bytes, options).await?)
+        Ok(self.calls().set_with(key, &bytes, options).await?)
     }
 
     /// Removes `key`: see [`Larder::delete`](crate::Larder::delete).
@@ -196,7 +196,7 @@ where
     /// # Errors
     /// As [`Larder::delete`](crate::Larder::delete).
     pub async fn delete(&self, key: &K) -> Result<bool, Error> {
-        self.cache.cache_for(key.as_ref()).delete(key.as_ref()).await
+        self.calls().delete(key.as_ref()).await
     }
 
     /// Whether `key` has a value, or bytes that are none: see [`Larder::contains`](crate::Larder::contains).
@@ -204,7 +204,7 @@ where
     /// # Errors
     /// As [`Larder::contains`](crate::Larder::contains).
     pub async fn contains(&self, key: &K) -> Result<bool, Error> {
-        self.cache.cache_for(key.as_ref()).contains(key.as_ref()).await
+        self.calls().contains(key.as_ref()).await
     }
 
     /// Looks `key` up and fetches what is missing, once for all who miss it: see
@@ -235,10 +235,13 @@ where
             there.is_some()
         };
         let key = key.as_ref();
-        let cache = self.cache.cache_for(key);
-        let bytes = cache.get_or_replace(key, options, decodes, fetched).await;
+        let bytes = self.calls().get_or_replace(key, options, decodes, fetched).await;
         let bytes = bytes.map_err(TypedError::Fetch)?;
         there.map_or_else(|| self.codec.decode(&bytes).map_err(TypedError::Decode), Ok)
+    }
+
+    fn calls(&self) -> Routed<&R> {
+        Routed::new(&self.cache)
     }
 
     fn encode(&self, value: &V) -> Result<Vec<u8>, C::Error> {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::deadline::Deadline;
+use super::observed::Observed;
 use super::outcome::{IoFailure, IoResult};
 use crate::error::{Error, ErrorKind};
 use crate::park::{Driver, block_on, is_inside_block_on, note};
@@ -22,6 +23,9 @@ pub struct IoFuture {
     of: Option<Arc<str>>,
     /// When nobody waits for it any longer, if that shall be.
     deadline: Option<Deadline>,
+    /// Who is told how it ends, if somebody is.
+    /// Behind a pointer: few requests are observed, and all are moved about.
+    observed: Option<Box<Observed>>,
 }
 
 /// What is left of a request that nobody waits for any more.
@@ -154,7 +158,7 @@ impl IoFuture {
     }
 
     fn from_state(state: State) -> Self {
-        Self { state, of: None, deadline: None }
+        Self { state, of: None, deadline: None, observed: None }
     }
 
     /// Whether nobody has to wait for it.
@@ -165,6 +169,17 @@ impl IoFuture {
     /// The same request, which fails when `deadline` has passed. The first one that is set counts.
     pub(crate) fn within(mut self, deadline: Deadline) -> Self {
         self.deadline.get_or_insert(deadline);
+        self
+    }
+
+    /// The same request, whose end is told.
+    pub(crate) fn observed(mut self, mut observed: Observed) -> Self {
+        debug_assert!(self.observed.is_none(), "nobody below observes it");
+        if let State::Ready(Some(result)) = &self.state {
+            observed.ended(result);
+        } else {
+            self.observed = Some(Box::new(observed));
+        }
         self
     }
 
@@ -211,8 +226,11 @@ impl Future for IoFuture {
                 deadline.met();
             }
         }
-        if polled.is_ready() {
+        if let Poll::Ready(result) = &polled {
             self.deadline = None;
+            if let Some(mut observed) = self.observed.take() {
+                observed.ended(result);
+            }
         }
         polled.map_err(|failure| match &self.of {
             Some(device) => IoFailure { error: failure.error.within(device), ..failure },

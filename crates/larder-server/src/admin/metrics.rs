@@ -29,6 +29,7 @@ pub(crate) fn text(shared: &Shared) -> String {
     super::tenants::append(shared, &mut text);
     write_drive_life(&mut text, shared);
     write_streams(&mut text, shared);
+    write_shards(&mut text, shared);
     write_rings(&mut text, shared);
     text.push_str(END);
     text
@@ -78,6 +79,45 @@ fn write_drive_life(text: &mut String, shared: &Shared) {
         if let Some(value) = value {
             sample(text, name, &[], value);
         }
+    }
+}
+
+/// The shards of the set, if there is one.
+fn write_shards(text: &mut String, shared: &Shared) {
+    let Some(set) = super::api::set(shared).map(larder::Shards::status) else { return };
+    let gauges: [(&str, &str, u64); 2] = [
+        ("set_epoch", "Raised whenever a shard fails, comes or goes.", set.epoch.into()),
+        ("set_refill_permille", "Looked at by the refill under way.", set.refilled_permille),
+    ];
+    for (name, help, value) in gauges {
+        family(text, name, "gauge", help);
+        sample(text, name, &[], value);
+    }
+    let counters: [(&str, &str, u64); 4] = [
+        ("set_refilled_bytes", "Bytes that refills have copied.", set.refilled_bytes),
+        ("set_late_gets", "Misses because a device took too long.", set.late_gets),
+        ("set_suspected", "Times that a shard was suspected.", set.suspected),
+        ("set_failed", "Times that a shard was taken out as failed.", set.failed),
+    ];
+    for (name, help, value) in counters {
+        family(text, name, "counter", help);
+        sample(text, &format!("{name}_total"), &[], value);
+    }
+    family(
+        text,
+        "shard",
+        "info",
+        "A shard of the set, its state, and since which epoch it was away.",
+    );
+    for shard in &set.shards {
+        let is_suspect = if shard.suspicion.is_some() { "yes" } else { "no" };
+        let labels = [
+            ("shard", &*shard.number.to_string()),
+            ("state", shard.state.name()),
+            ("suspected", is_suspect),
+            ("since", &*shard.since.to_string()),
+        ];
+        sample(text, "shard_info", &labels, 1);
     }
 }
 

@@ -7,7 +7,7 @@
 //!   /live          200 as long as the process answers
 //!   /ready         200 as long as it takes connections in, with a line if flash is not used; else 503 with the reason
 //!   /api/...       the same as JSON, the placement plan, a map of flash, what took long (api/)
-//!   POST /api/...  flush, slowlog/reset: for whoever shows the admin token (token.rs)
+//!   POST /api/...  flush, slowlog/reset, array/…: for whoever shows the admin token (token.rs)
 //! ```
 //!
 //! Reading asks nobody who it is: which address is listened on says who comes in. But a browser inside is not to read
@@ -160,9 +160,11 @@ fn respond(request: &Request, local: IpAddr, shared: &Shared, gate: &Gate) -> Re
 
 /// Changes something for whoever may.
 fn change(request: &Request, shared: &Shared, gate: &Gate) -> Response {
+    let order = api::Order::of(&request.path);
     let flushes = match &*request.path {
         "/api/flush" => true,
         "/api/slowlog/reset" => false,
+        _ if order.is_some() => false,
         _ => return Response::text(405, "there is nothing to be changed here\n"),
     };
     if request.is_foreign {
@@ -180,6 +182,9 @@ fn change(request: &Request, shared: &Shared, gate: &Gate) -> Response {
             return Response::text(401, "the admin token is missing or wrong\n");
         }
     }
+    if let Some(order) = order {
+        return change_shard(request, shared, order);
+    }
     if !flushes {
         shared.slow_log.clear();
         return Response::text(200, "forgotten\n");
@@ -196,5 +201,19 @@ fn change(request: &Request, shared: &Shared, gate: &Gate) -> Response {
     match block_on(tenant.clear()) {
         Ok(()) => Response::text(200, "flushed\n"),
         Err(error) => Response::text(500, &format!("not flushed: {error}\n")),
+    }
+}
+
+/// Has a shard of the set do something.
+fn change_shard(request: &Request, shared: &Shared, order: api::Order) -> Response {
+    let Some(shards) = api::set(shared) else {
+        return Response::text(404, "this server has no set of shards\n");
+    };
+    let Some(number) = request.value("shard").and_then(|number| number.parse().ok()) else {
+        return Response::text(400, "which shard? Name one as ?shard=NUMBER\n");
+    };
+    match order.carry_out(shards, number) {
+        Ok(()) => Response::text(200, "done\n"),
+        Err(error) => Response::text(409, &format!("not done: {error}\n")),
     }
 }

@@ -80,7 +80,7 @@ impl Worker {
     /// What a tenant has of a key, which DRAM does not know at once: in turn with others who read flash, if it may have
     /// to be read.
     pub(crate) async fn get(&self, tenant: &Tenant, key: &[u8]) -> Result<Option<Value>, Error> {
-        let cache = tenant.cache_for(key);
+        let cache = tenant.calls();
         if !cache.may_read_flash(key) {
             return cache.get(key).await;
         }

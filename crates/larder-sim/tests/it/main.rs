@@ -2,4 +2,5 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails panics, in its helpers too")]
 
 mod kills;
+mod shards;
 mod soak;

@@ -36,6 +36,15 @@ impl Core {
     }
 }
 
+/// Bytes of memory that a cache has, of several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Allotment {
+    /// For DRAM; what flash needs comes on top.
+    Dram(u64),
+    /// For everything.
+    All(u64),
+}
+
 impl Borrower for Larder {
     fn flash_bytes(&self) -> u64 {
         self.core.flash_bytes()
@@ -111,6 +120,25 @@ impl Larder {
         self.core.memory.set(0);
         let bytes = if bytes == 0 { 0 } else { bytes.clamp(DRAM_BYTES_MIN, DRAM_BYTES_MAX) };
         self.set_budget(bytes);
+    }
+
+    /// What it has of a budget that nobody shares with it by lending; `None` if somebody does.
+    pub(crate) fn allotment(&self) -> Option<Allotment> {
+        if self.membership.get().is_some() {
+            return None;
+        }
+        Some(match self.core.memory.get() {
+            0 => Allotment::Dram(self.core.dram.budget_bytes()),
+            all => Allotment::All(all),
+        })
+    }
+
+    /// Gives it another one.
+    pub(crate) fn allot(&self, allotment: Allotment) {
+        match allotment {
+            Allotment::Dram(bytes) => self.set_dram_bytes(bytes),
+            Allotment::All(bytes) => self.set_memory_bytes(bytes),
+        }
     }
 
     /// How many bytes somebody sends to flash who brought so many to DRAM (rule 7), or is about to: those it

@@ -78,6 +78,19 @@ impl Larder {
         self.close_by(Some(self.core.clock.monotonic().saturating_add(time))).await
     }
 
+    /// Ends the cache without a word to its device, which has failed or is somebody else's: what DRAM holds is
+    /// forgotten, and its memory given back. Nothing is written any more when this returns.
+    pub(crate) async fn abandon(&self) {
+        let closing = self.core.gate.close().await;
+        if !closing.is_done() {
+            self.core.dram.clear();
+            self.set_dram_bytes(crate::config::DRAM_BYTES_MIN);
+            let claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner).take();
+            closing.done();
+            drop(claim);
+        }
+    }
+
     async fn close_by(&self, by: Option<Duration>) -> Result<Stats, Error> {
         self.check_reentry()?;
         let closing = self.core.gate.close().await;

@@ -8,6 +8,7 @@ use super::single_flight::Participant;
 use super::{Larder, SetOptions, reentry};
 use crate::dram::ItemView;
 use crate::error::Error;
+use crate::item::ItemRef;
 use crate::key::check_value;
 use crate::latency::Timed;
 use crate::removal::RemovalReason;
@@ -98,6 +99,33 @@ impl From<Vec<u8>> for Fetched {
     }
 }
 
+/// What is to be stored for a key that was missed.
+enum Brought {
+    Fetched(Fetched),
+    /// Whatever the value says of itself holds here too.
+    Copied(Value),
+}
+
+/// There is nothing to copy.
+#[derive(Debug)]
+struct Absent;
+
+impl fmt::Display for Absent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("there is no value to copy")
+    }
+}
+
+impl std::error::Error for Absent {}
+
+/// Why a call brings a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Errand {
+    /// For its user: it counts as a fetch.
+    Fetch,
+    Copy,
+}
+
 /// How a fetch ended, for all who wait for it.
 pub(super) type Outcome = Result<Value, FetchError>;
 
@@ -155,30 +183,84 @@ impl Larder {
         if let Some(value) = self.get(key).await?.filter(&mut good) {
             return Ok(value);
         }
-        let outcome = self.fetch_together(key, options, &mut good, fetch).await;
-        self.core.counters.removals.tell();
-        outcome
+        self.fetch_missed(key, options, good, fetch).await
     }
 
-    /// Fetches, or waits for somebody who does.
-    async fn fetch_together<F, V, E>(
+    /// As [`Larder::get_or_replace`], after a look-up that missed.
+    pub(crate) async fn fetch_missed<F, V, E>(
         &self,
         key: &[u8],
         options: SetOptions,
-        good: &mut impl FnMut(&Value) -> bool,
+        mut good: impl FnMut(&Value) -> bool,
         fetch: impl FnOnce() -> F,
-    ) -> Outcome
+    ) -> Result<Value, FetchError>
     where
         F: Future<Output = Result<V, E>>,
         V: Into<Fetched>,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        // Whoever joined a copy that found nothing fetches after all.
+        let mut fetch = Some(fetch);
+        loop {
+            let bring = async || match fetch.take() {
+                Some(fetch) => Ok(Brought::Fetched(fetch().await.map_err(Into::into)?.into())),
+                None => Err(Absent.into()),
+            };
+            let outcome = self.bring_together(key, options, &mut good, Errand::Fetch, bring).await;
+            self.core.counters.removals.tell();
+            match outcome {
+                Err(FetchError::Fetch(error)) if fetch.is_some() && error.is::<Absent>() => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// What was fetched for a key that is stored nowhere.
+    pub(crate) fn unstored(&self, key: &[u8], fetched: &Fetched, options: SetOptions) -> Value {
+        let Fetched { value, options: own } = fetched;
+        Value::alone(&self.item(self.hasher.hash(key), key, value, own.unwrap_or(options)))
+    }
+
+    /// After a look-up that missed: stores what `copy` brings from elsewhere, and returns it. It keeps its flags, its
+    /// version and the end of its life. Whoever misses the key meanwhile waits for it; whoever changes the key
+    /// overtakes it, as a fetch.
+    pub(crate) async fn copy_missed<F>(
+        &self,
+        key: &[u8],
+        copy: impl FnOnce() -> F,
+    ) -> Result<Option<Value>, Error>
+    where
+        F: Future<Output = Option<Value>>,
+    {
+        let bring = async || copy().await.map(Brought::Copied).ok_or_else(|| Absent.into());
+        let (options, any) = (SetOptions::default(), &mut |_: &Value| true);
+        let outcome = self.bring_together(key, options, any, Errand::Copy, bring).await;
+        self.core.counters.removals.tell();
+        match outcome {
+            Ok(value) => Ok(Some(value)),
+            Err(FetchError::Fetch(_)) => Ok(None),
+            Err(FetchError::Cache(error)) => Err(Error::new(error.kind(), error.to_string())),
+        }
+    }
+
+    /// Brings a value, or waits for somebody who does.
+    async fn bring_together<F>(
+        &self,
+        key: &[u8],
+        options: SetOptions,
+        good: &mut impl FnMut(&Value) -> bool,
+        errand: Errand,
+        bring: impl FnOnce() -> F,
+    ) -> Outcome
+    where
+        F: Future<Output = Result<Brought, Box<dyn std::error::Error + Send + Sync>>>,
     {
         let hash = self.hasher.hash(key);
         let participant = self.fetches.join(hash, Box::from(key));
         reentry::check_fetch(participant.id())?;
         let mut shared = participant.outcome().await;
         if let Some(outcome) = &*shared {
-            self.core.counters.fetch_waits.add(1);
+            self.core.counters.fetch_waits.add(u64::from(errand == Errand::Fetch));
             return outcome.clone();
         }
         // An earlier call may have ended between the look and the joining. The miss was counted.
@@ -190,15 +272,19 @@ impl Larder {
         }
         // A fetch may take its time, and may call the cache.
         drop(inside);
-        self.core.counters.fetches.add(1);
-        let begun = self.stopwatch.begin();
-        let fetched = reentry::Fetching::new(participant.id(), fetch()).await;
-        self.stopwatch.end(begun, Timed::Fetch);
-        let outcome = match fetched {
-            Ok(fetched) => self.store_fetched(key, &fetched.into(), options, &participant).await,
+        let begun = (errand == Errand::Fetch).then(|| {
+            self.core.counters.fetches.add(1);
+            self.stopwatch.begin()
+        });
+        let brought = reentry::Fetching::new(participant.id(), bring()).await;
+        if let Some(begun) = begun {
+            self.stopwatch.end(begun, Timed::Fetch);
+        }
+        let outcome = match brought {
+            Ok(brought) => self.store_brought(key, &brought, options, &participant).await,
             Err(error) => {
-                self.core.counters.failed_fetches.add(1);
-                Err(FetchError::Fetch(error.into().into()))
+                self.core.counters.failed_fetches.add(u64::from(errand == Errand::Fetch));
+                Err(FetchError::Fetch(error.into()))
             }
         };
         participant.close();
@@ -207,18 +293,22 @@ impl Larder {
         outcome
     }
 
-    /// Stores what was fetched, unless the key was changed since.
-    async fn store_fetched(
+    /// Stores what was brought, unless the key was changed since.
+    async fn store_brought(
         &self,
         key: &[u8],
-        fetched: &Fetched,
+        brought: &Brought,
         options: SetOptions,
         participant: &Participant<'_, Box<[u8]>, Outcome>,
     ) -> Outcome {
-        let Fetched { value, options: own } = fetched;
-        check_value(value)?;
         let hash = self.hasher.hash(key);
-        let item = self.item(hash, key, value, own.unwrap_or(options));
+        let item = match brought {
+            Brought::Fetched(Fetched { value, options: own }) => {
+                check_value(value)?;
+                self.item(hash, key, value, own.unwrap_or(options))
+            }
+            Brought::Copied(value) => ItemRef { key, ..value.item(hash) },
+        };
         let Ok(_inside) = self.enter().await else { return Ok(Value::alone(&item)) };
         let is_current = |there: Option<&ItemView<'_>>| {
             !participant.is_overtaken() && self.supersede(hash, key, there)

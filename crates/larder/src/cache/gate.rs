@@ -40,7 +40,7 @@ struct Stripe(AtomicUsize);
 
 /// The gate of a cache.
 #[derive(Debug, Default)]
-pub(super) struct Gate {
+pub(crate) struct Gate {
     state: AtomicU8,
     inside: [Stripe; STRIPES],
     /// Held by who keeps others out. Whether a close has come to its end.
@@ -53,26 +53,26 @@ pub(super) struct Gate {
 
 /// Somebody inside.
 #[derive(Debug)]
-pub(super) struct Inside<'a> {
+pub(crate) struct Inside<'a> {
     gate: &'a Gate,
     stripe: usize,
 }
 
 /// Nobody is inside, and nobody comes in until this is dropped.
 #[derive(Debug)]
-pub(super) struct Held<'a> {
+pub(crate) struct Held<'a> {
     gate: &'a Gate,
     _shut: async_lock::MutexGuard<'a, bool>,
 }
 
 /// Nobody is inside, and nobody comes in any more.
 #[derive(Debug)]
-pub(super) struct Closing<'a>(async_lock::MutexGuard<'a, bool>);
+pub(crate) struct Closing<'a>(async_lock::MutexGuard<'a, bool>);
 
 impl Gate {
     /// Whether the cache was closed.
     #[inline]
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.state.load(Ordering::SeqCst) == CLOSED
     }
 
@@ -82,7 +82,7 @@ impl Gate {
     }
 
     /// Refuses who comes too late.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         if self.is_closed() { Err(closed()) } else { Ok(()) }
     }
 
@@ -90,7 +90,7 @@ impl Gate {
     ///
     /// # Errors
     /// [`ErrorKind::Closed`].
-    pub(super) async fn enter(&self) -> Result<Inside<'_>, Error> {
+    pub(crate) async fn enter(&self) -> Result<Inside<'_>, Error> {
         loop {
             let stripe = stripe();
             self.inside[stripe].0.fetch_add(1, Ordering::SeqCst);
@@ -116,7 +116,7 @@ impl Gate {
     ///
     /// # Errors
     /// [`ErrorKind::Closed`].
-    pub(super) async fn hold(&self) -> Result<Held<'_>, Error> {
+    pub(crate) async fn hold(&self) -> Result<Held<'_>, Error> {
         let shut = self.shut.lock().await;
         self.check()?;
         let before = self.state.swap(HELD, Ordering::SeqCst);
@@ -128,7 +128,7 @@ impl Gate {
     }
 
     /// Keeps others out for ever, and waits until nobody is inside.
-    pub(super) async fn close(&self) -> Closing<'_> {
+    pub(crate) async fn close(&self) -> Closing<'_> {
         let shut = self.shut.lock().await;
         let before = self.state.swap(CLOSED, Ordering::SeqCst);
         assert_ne!(before, HELD, "who holds the gate has `shut`");
@@ -171,12 +171,12 @@ impl Drop for Held<'_> {
 
 impl Closing<'_> {
     /// Whether an earlier close has come to its end.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         *self.0
     }
 
     /// This one has.
-    pub(super) fn done(mut self) {
+    pub(crate) fn done(mut self) {
         *self.0 = true;
     }
 }

@@ -41,12 +41,25 @@ const BATCH_BYTES: usize = 1 << 20;
 pub struct Scanned {
     value: Value,
     tier: Tier,
+    /// Bytes in front of the key that only the shards know.
+    prefix_bytes: usize,
 }
 
 impl Scanned {
     /// The key.
     pub fn key(&self) -> &[u8] {
+        &self.value.key()[self.prefix_bytes..]
+    }
+
+    /// What the key is called in its cache.
+    pub(crate) fn name(&self) -> &[u8] {
         self.value.key()
+    }
+
+    /// The same; the key begins behind so many bytes of its name.
+    pub(crate) fn behind(self, prefix_bytes: usize) -> Self {
+        debug_assert!(prefix_bytes < self.name().len(), "a key has a byte at least");
+        Self { prefix_bytes, ..self }
     }
 
     /// The value, with its flags. Its [`Value::version`] serves for [`Larder::cas`] only if it was
@@ -268,12 +281,12 @@ impl Larder {
         match residents.find(|resident| resident.value.key() == item.key) {
             Some(resident) => self.alive(resident.value, Tier::Dram),
             None if item.is_expired(self.core.now_s()) => None,
-            None => Some(Scanned { value: Value::alone(item), tier }),
+            None => Some(Scanned { value: Value::alone(item), tier, prefix_bytes: 0 }),
         }
     }
 
     fn alive(&self, value: Pinned, tier: Tier) -> Option<Scanned> {
         let expired = value.is_over(self.core.now_ms());
-        (!expired).then(|| Scanned { value: value.keep(), tier })
+        (!expired).then(|| Scanned { value: value.keep(), tier, prefix_bytes: 0 })
     }
 }

@@ -82,6 +82,19 @@ impl Larder {
         key: &[u8],
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
+        self.peek_at(key, |value| look(&value, value.meta())).await
+    }
+
+    /// The value itself, as nobody's use.
+    pub(crate) async fn peek(&self, key: &[u8]) -> Result<Option<Value>, Error> {
+        self.peek_at(key, Pinned::keep).await
+    }
+
+    async fn peek_at<T>(
+        &self,
+        key: &[u8],
+        look: impl FnOnce(Pinned) -> T,
+    ) -> Result<Option<T>, Error> {
         check_key(key)?;
         self.core.gate.check()?;
         let hash = self.hasher.hash(key);
@@ -89,16 +102,13 @@ impl Larder {
         let residents = self.core.dram.residents(hash).into_iter();
         if let Some(resident) = residents.map(|it| it.value).find(|value| value.key() == key) {
             let alive = !resident.is_over(self.core.now_ms());
-            return Ok(alive.then(|| look(&resident, resident.meta())));
+            return Ok(alive.then(|| look(resident)));
         }
         let Some(flash) = &self.core.flash else { return Ok(None) };
         let inside = self.enter().await?;
         let found = flash.get(hash, key, self.core.now_s()).await;
         self.leave(inside);
-        Ok(found.map(|(fetched, _)| {
-            let value = Pinned::alone(&fetched.item());
-            look(&value, value.meta())
-        }))
+        Ok(found.map(|(fetched, _)| look(Pinned::alone(&fetched.item()))))
     }
 
     /// Looks `key` up and appends its value to `buffer`. `None` is a miss; then nothing is appended.

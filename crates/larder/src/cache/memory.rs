@@ -36,6 +36,11 @@ impl MemoryBudget {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// 0 is none.
+    pub(super) fn get(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     /// Something went to flash, which may need more memory for it. The budget, if it is time to divide it anew.
     pub(super) fn due(&self) -> Option<u64> {
         let all = self.bytes.load(Ordering::Relaxed);

@@ -28,7 +28,7 @@ mod core;
 mod demoting;
 mod fetch;
 mod flush;
-mod gate;
+pub(crate) mod gate;
 mod inspect;
 mod item;
 mod iterate;
@@ -61,6 +61,7 @@ use crate::removal::RemovalReason;
 use crate::tier::Tier;
 
 use self::core::Core;
+pub(crate) use budget::Allotment;
 use demoting::Sender;
 use fetch::Outcome;
 pub use fetch::{FetchError, Fetched};

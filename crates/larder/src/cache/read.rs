@@ -109,7 +109,7 @@ impl Larder {
 
     /// Looks `key` up. What DRAM has at once is for what `look` makes of it, which may be a look that needs no permit
     /// if it is dropped before anything is waited for.
-    pub(super) async fn look_up(
+    pub(crate) async fn look_up(
         &self,
         key: &[u8],
         look: impl FnOnce(Pinned) -> Value,

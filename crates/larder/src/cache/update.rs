@@ -52,7 +52,7 @@ pub enum Change<'a> {
 /// assert_eq!(missing, Cas::NotFound);
 /// # Ok::<(), larder::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Cas {
     /// The value was stored.
@@ -60,6 +60,7 @@ pub enum Cas {
     /// There is another version of the value.
     OtherVersion,
     /// There is no value.
+    #[default]
     NotFound,
 }
 

@@ -6,8 +6,9 @@ use bytes::BufMut;
 use larder_device::block_on;
 
 use super::calls::calls_of_one_key;
-use super::route::Route;
+use super::route::{Lead, Route};
 use super::routed::Routed;
+use super::walk::Walk;
 use crate::cache::{
     Cas, Change, Copied, FetchError, Flushed, Larder, ScanPage, Scanned, SetOptions, look,
 };
@@ -98,15 +99,18 @@ impl<'a> Blocking<'a, Larder> {
 
 /// A method that blocks for each call of the list.
 macro_rules! blocking {
-    ($($name:ident $([$($own:tt)+])? ($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {$(
+    ($($old:ident $name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {$(
         #[doc = concat!("See [`Larder::", stringify!($name), "`].\n\n# Errors\nThe same.")]
-        pub fn $name $(<$($own)+>)? (self, key: &[u8], $($argument: $type),*) -> $answer {
-            block_on(self.0.cache_for(key).$name(key, $($argument),*))
+        pub fn $name(self, key: &[u8], $($argument: $type),*) -> $answer {
+            match self.0.lead() {
+                Lead::One(cache) => block_on(cache.$name(key, $($argument),*)),
+                Lead::Shards(_) => block_on(self.waiting().$name(key, $($argument),*)),
+            }
         }
     )+};
 }
 
-/// Calls of one key: its cache answers.
+/// Calls of one key.
 impl<'a, R: Route> Blocking<'a, R> {
     calls_of_one_key!(blocking);
 
@@ -119,12 +123,51 @@ impl<'a, R: Route> Blocking<'a, R> {
         self.0
     }
 
+    /// See [`Larder::delete`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn delete(self, key: &[u8]) -> Result<bool, Error> {
+        block_on(self.waiting().delete(key))
+    }
+
+    /// See [`Larder::contains`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn contains(self, key: &[u8]) -> Result<bool, Error> {
+        block_on(self.waiting().contains(key))
+    }
+
+    /// See [`Larder::update`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn update<'c>(
+        self,
+        key: &[u8],
+        change: impl FnMut(Option<&Value>) -> Change<'c>,
+    ) -> Result<Option<Value>, Error> {
+        block_on(self.waiting().update(key, change))
+    }
+
     /// See [`Larder::get`].
     ///
     /// # Errors
     /// The same.
     pub fn get(self, key: &[u8]) -> Result<Option<Value>, Error> {
-        self.0.cache_for(key).look_up_blocking(key, Pinned::keep)
+        self.look_up(key, Pinned::keep)
+    }
+
+    fn look_up(
+        self,
+        key: &[u8],
+        look: impl Fn(Pinned) -> Value + Copy,
+    ) -> Result<Option<Value>, Error> {
+        match self.0.lead() {
+            Lead::One(cache) => cache.look_up_blocking(key, look),
+            Lead::Shards(shards) => block_on(shards.view().look_up(key, look)),
+        }
     }
 
     /// See [`Larder::get_with`].
@@ -136,7 +179,7 @@ impl<'a, R: Route> Blocking<'a, R> {
         key: &[u8],
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
-        let found = self.0.cache_for(key).look_up_blocking(key, Pinned::for_now)?;
+        let found = self.look_up(key, Pinned::for_now)?;
         Ok(found.map(|value| look(&value, value.meta())))
     }
 
@@ -149,7 +192,7 @@ impl<'a, R: Route> Blocking<'a, R> {
         key: &[u8],
         buffer: &mut impl BufMut,
     ) -> Result<Option<ValueMeta>, Error> {
-        let found = self.0.cache_for(key).look_up_blocking(key, Pinned::for_now)?;
+        let found = self.look_up(key, Pinned::for_now)?;
         found.map(|value| look::copy(&value, buffer)).transpose()
     }
 
@@ -176,8 +219,7 @@ impl<'a, R: Route> Blocking<'a, R> {
     where
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let cache = self.0.cache_for(key);
-        block_on(cache.get_or_fetch(key, options, || std::future::ready(fetch())))
+        block_on(self.waiting().get_or_fetch(key, options, || std::future::ready(fetch())))
     }
 
     /// See [`Larder::peek_with`].
@@ -189,7 +231,7 @@ impl<'a, R: Route> Blocking<'a, R> {
         key: &[u8],
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
-        block_on(self.0.cache_for(key).peek_with(key, look))
+        block_on(self.waiting().peek_with(key, look))
     }
 
     /// See [`Larder::win`].
@@ -197,7 +239,7 @@ impl<'a, R: Route> Blocking<'a, R> {
     /// # Errors
     /// The same.
     pub fn win(self, key: &[u8], version: u64) -> Result<bool, Error> {
-        self.0.cache_for(key).win(key, version)
+        self.waiting().win(key, version)
     }
 }
 
@@ -237,10 +279,8 @@ impl<'a, R: Route> Blocking<'a, R> {
 
     /// See [`Larder::scan`]: one item after the other.
     pub fn scan(self) -> impl Iterator<Item = Scanned> + use<'a, R> {
-        let scan_of = |mut scan: crate::cache::Scan<'a>| {
-            std::iter::from_fn(move || block_on(scan.next())).flatten()
-        };
-        self.0.caches().map(Larder::scan).flat_map(scan_of)
+        let walk = |mut walk: Walk<'a>| std::iter::from_fn(move || block_on(walk.next())).flatten();
+        Walk::over(self.0.lead()).flat_map(walk)
     }
 
     /// See [`Larder::scan_from`].

@@ -5,17 +5,21 @@
 //! `calls.rs` lists them. Whoever writes something on top (types, a server) writes it over a route, and never asks
 //! how many caches there are.
 //!
-//! A call of one key goes to the key's cache as it is: no allocation, no `dyn`, and for a plain cache no step more
-//! than its own method. A call of many keys is divided among the caches (`many.rs`); one of everything goes to all of
-//! them, and its answers are added up.
+//! A call of one key goes to a plain cache as it is: no allocation, no `dyn`, and no step more than its own method.
+//! Over shards it goes to where the key is, and is made again if that changes meanwhile (`shards/calls.rs`). A call of many
+//! keys is divided among the caches (`many.rs`); one of everything goes to all of them, and its answers are added up.
 
 mod blocking;
 mod calls;
+mod everything;
 mod many;
 mod route;
 mod routed;
+mod set;
+mod walk;
 
 pub use blocking::Blocking;
-pub(crate) use route::Held;
-pub use route::Route;
+pub use route::{Lead, Route};
 pub use routed::Routed;
+pub use set::{AnyRoute, Shards};
+pub use walk::Walk;

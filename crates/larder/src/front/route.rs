@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use crate::cache::Larder;
+use crate::shards::ShardMap;
 
-/// Which cache a key belongs to: always the same one, as long as this is open.
+/// Leads keys to caches: to one, or to those of several shards.
 ///
-/// It cannot be implemented outside of this crate.
+/// It cannot be implemented outside of this crate. Calls of keys are those of a [`Routed`](crate::Routed) over it.
 ///
 /// ```
-/// use larder::{Error, Larder, Route, block_on};
+/// use larder::{Error, Larder, Route, Routed, block_on};
 ///
 /// /// Over one cache, or shards.
 /// async fn warm(cache: &impl Route, keys: &[&str]) -> Result<(), Error> {
 ///     for key in keys {
-///         cache.cache_for(key.as_bytes()).get(key.as_bytes()).await?;
+///         Routed::new(cache).get(key.as_bytes()).await?;
 ///     }
 ///     Ok(())
 /// }
@@ -23,81 +24,70 @@ use crate::cache::Larder;
 /// assert_eq!(cache.caches().map(|cache| cache.stats().gets).sum::<u64>(), 2);
 /// # Ok::<(), larder::Error>(())
 /// ```
-pub trait Route: Held + Send + Sync {
-    /// The cache that has `key`, if any has it.
-    fn cache_for(&self, key: &[u8]) -> &Larder;
+pub trait Route: Sealed + Send + Sync {
+    /// Where it leads.
+    fn lead(&self) -> Lead<'_>;
 
-    /// All caches, at least one, always in the same order.
-    fn caches(&self) -> impl Iterator<Item = &Larder> + Send;
+    /// The cache that is asked first for `key`, for what it says of itself: over shards its calls are not those of the
+    /// set, and another one may be asked a moment later.
+    fn cache_for(&self, key: &[u8]) -> &Larder {
+        match self.lead() {
+            Lead::One(cache) => cache,
+            Lead::Shards(shards) => shards.cache_for(key),
+        }
+    }
 
-    /// The place of [`Route::cache_for`] among [`Route::caches`].
-    fn position(&self, key: &[u8]) -> usize;
-
-    /// The cache, if there is only one.
-    fn only(&self) -> Option<&Larder> {
-        let mut caches = self.caches();
-        caches.next().filter(|_| caches.next().is_none())
+    /// All caches that are in use now, at least one, in an order that stays.
+    fn caches(&self) -> impl Iterator<Item = &Larder> + Send {
+        let (one, shards) = match self.lead() {
+            Lead::One(cache) => (Some(cache), None),
+            Lead::Shards(shards) => (None, Some(shards)),
+        };
+        one.into_iter().chain(shards.into_iter().flat_map(ShardMap::caches))
     }
 }
 
-/// What is held beside the caches, which is no call of users.
-pub trait Held {
-    /// All caches have been closed: gives back what is held.
-    fn release(&self) {}
+/// Where a [`Route`] leads.
+#[derive(Clone, Copy)]
+pub enum Lead<'a> {
+    /// All keys to one cache.
+    One(&'a Larder),
+    /// Each to the cache of a shard.
+    Shards(&'a ShardMap),
 }
 
-impl Held for Larder {}
+/// Keeps others from leading keys elsewhere.
+pub trait Sealed {}
+
+impl Sealed for Larder {}
 
 impl Route for Larder {
     #[inline]
-    fn cache_for(&self, _: &[u8]) -> &Larder {
-        self
+    fn lead(&self) -> Lead<'_> {
+        Lead::One(self)
     }
+}
 
-    fn caches(&self) -> impl Iterator<Item = &Larder> + Send {
-        std::iter::once(self)
-    }
+impl Sealed for ShardMap {}
 
-    fn position(&self, _: &[u8]) -> usize {
-        0
-    }
-
-    fn only(&self) -> Option<&Larder> {
-        Some(self)
+impl Route for ShardMap {
+    #[inline]
+    fn lead(&self) -> Lead<'_> {
+        Lead::Shards(self)
     }
 }
 
 /// What leads to a route is one.
 macro_rules! route_by {
     ($(#[$note:meta] $leads:ty, $route:ident => $by:expr;)+) => {$(
-        impl<R: Route> Held for $leads {
-            fn release(&self) {
-                let $route = self;
-                Held::release($by);
-            }
-        }
+        impl<R: Route> Sealed for $leads {}
 
         #[$note]
         impl<R: Route> Route for $leads {
             #[inline]
-            fn cache_for(&self, key: &[u8]) -> &Larder {
+            fn lead(&self) -> Lead<'_> {
                 let $route = self;
-                R::cache_for($by, key)
-            }
-
-            fn caches(&self) -> impl Iterator<Item = &Larder> + Send {
-                let $route = self;
-                R::caches($by)
-            }
-
-            fn position(&self, key: &[u8]) -> usize {
-                let $route = self;
-                R::position($by, key)
-            }
-
-            fn only(&self) -> Option<&Larder> {
-                let $route = self;
-                R::only($by)
+                R::lead($by)
             }
         }
     )+};

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::num::NonZeroU64;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use bytes::BufMut;
@@ -9,14 +10,13 @@ use bytes::BufMut;
 use super::blocking::Blocking;
 use super::calls::calls_of_one_key;
 use super::many;
-use super::route::{Held, Route, route_by};
-use crate::cache::pages::CURSOR_END;
-use crate::cache::{
-    Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, ScanPage, SetOptions,
-};
-use crate::error::{Error, ErrorKind};
-use crate::side_by_side::together;
-use crate::stats::Stats;
+use super::route::{Lead, Route, Sealed, route_by};
+#[cfg(doc)]
+use crate::cache::Larder;
+use crate::cache::look::copy;
+use crate::cache::{Cas, Change, Copied, FetchError, Fetched, SetOptions};
+use crate::error::Error;
+use crate::shards::calls::Old;
 use crate::value::{Pinned, Value, ValueMeta};
 
 /// The calls of [`Larder`] over whatever says which cache a key belongs to: a cache, shards, what borrows or shares
@@ -87,9 +87,12 @@ impl<R: Route> Routed<R> {
         &self.0
     }
 
-    /// The cache that has `key`, for what it says of itself.
-    pub fn cache_for(&self, key: &[u8]) -> &Larder {
-        self.0.cache_for(key)
+    /// The time by which values expire: see [`Larder::now`].
+    pub fn now(&self) -> Duration {
+        match self.0.lead() {
+            Lead::One(cache) => cache.now(),
+            Lead::Shards(shards) => shards.cache_for(b"").now(),
+        }
     }
 
     /// The same calls for threads that may block.
@@ -105,24 +108,89 @@ route_by! {
 
 /// A method that waits for each call of the list.
 macro_rules! waiting {
-    ($($name:ident $([$($own:tt)+])? ($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {$(
+    ($($old:ident $name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {$(
         #[doc = concat!("See [`Larder::", stringify!($name), "`].\n\n# Errors\nThe same.")]
-        pub async fn $name $(<$($own)+>)? (&self, key: &[u8], $($argument: $type),*) -> $answer {
-            self.0.cache_for(key).$name(key, $($argument),*).await
+        pub async fn $name(&self, key: &[u8], $($argument: $type),*) -> $answer {
+            let shards = match self.0.lead() {
+                Lead::One(cache) => return cache.$name(key, $($argument),*).await,
+                Lead::Shards(shards) => shards,
+            };
+            let mut change = shards.view().change(key, Old::$old)?;
+            loop {
+                let Some(at) = change.begin().await? else { return Ok(Default::default()) };
+                let ended = at.done(at.cache().$name(at.name(), $($argument),*)).await;
+                if let ControlFlow::Break(answer) = change.judge(at, ended).await {
+                    return answer;
+                }
+            }
         }
     )+};
 }
 
-/// Calls of one key: its cache answers.
+/// Calls of one key.
 impl<R: Route> Routed<R> {
     calls_of_one_key!(waiting);
+
+    /// See [`Larder::delete`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        let shards = match self.0.lead() {
+            Lead::One(cache) => return cache.delete(key).await,
+            Lead::Shards(shards) => shards,
+        };
+        let mut change = shards.view().change(key, Old::Replaced)?;
+        loop {
+            let Some(at) = change.begin().await? else { return Ok(false) };
+            let was_elsewhere = at.was_elsewhere();
+            let ended = at.done(at.cache().delete(at.name())).await;
+            if let ControlFlow::Break(answer) = change.judge(at, ended).await {
+                return answer.map(|was_there| was_there || was_elsewhere);
+            }
+        }
+    }
+
+    /// See [`Larder::update`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn update<'c>(
+        &self,
+        key: &[u8],
+        mut change: impl FnMut(Option<&Value>) -> Change<'c>,
+    ) -> Result<Option<Value>, Error> {
+        let shards = match self.0.lead() {
+            Lead::One(cache) => return cache.update(key, change).await,
+            Lead::Shards(shards) => shards,
+        };
+        let mut trying = shards.view().change(key, Old::Needed)?;
+        loop {
+            let Some(at) = trying.begin().await? else { return Ok(None) };
+            let ended = at.done(at.cache().update(at.name(), &mut change)).await;
+            if let ControlFlow::Break(answer) = trying.judge(at, ended).await {
+                return answer;
+            }
+        }
+    }
+
+    /// See [`Larder::contains`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn contains(&self, key: &[u8]) -> Result<bool, Error> {
+        match self.0.lead() {
+            Lead::One(cache) => cache.contains(key).await,
+            Lead::Shards(shards) => shards.view().contains(key).await,
+        }
+    }
 
     /// See [`Larder::get`].
     ///
     /// # Errors
     /// The same.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
-        self.0.cache_for(key).get(key).await
+        self.look_up(key, Pinned::keep).await
     }
 
     /// See [`Larder::get_with`].
@@ -134,7 +202,19 @@ impl<R: Route> Routed<R> {
         key: &[u8],
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
-        self.0.cache_for(key).get_with(key, look).await
+        let found = self.look_up(key, Pinned::for_now).await?;
+        Ok(found.map(|value| look(&value, value.meta())))
+    }
+
+    async fn look_up(
+        &self,
+        key: &[u8],
+        look: impl Fn(Pinned) -> Value + Copy,
+    ) -> Result<Option<Value>, Error> {
+        match self.0.lead() {
+            Lead::One(cache) => cache.look_up(key, look).await,
+            Lead::Shards(shards) => shards.view().look_up(key, look).await,
+        }
     }
 
     /// See [`Larder::get_at_once_with`].
@@ -146,7 +226,10 @@ impl<R: Route> Routed<R> {
         key: &[u8],
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
-        self.0.cache_for(key).get_at_once_with(key, look)
+        match self.0.lead() {
+            Lead::One(cache) => cache.get_at_once_with(key, look),
+            Lead::Shards(shards) => shards.view().get_at_once_with(key, look),
+        }
     }
 
     /// See [`Larder::get_into`].
@@ -158,7 +241,8 @@ impl<R: Route> Routed<R> {
         key: &[u8],
         buffer: &mut impl BufMut,
     ) -> Result<Option<ValueMeta>, Error> {
-        self.0.cache_for(key).get_into(key, buffer).await
+        let found = self.look_up(key, Pinned::for_now).await?;
+        found.map(|value| copy(&value, buffer)).transpose()
     }
 
     /// See [`Larder::get_or_fetch`].
@@ -176,7 +260,26 @@ impl<R: Route> Routed<R> {
         V: Into<Fetched>,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        self.0.cache_for(key).get_or_fetch(key, options, fetch).await
+        self.get_or_replace(key, options, |_| true, fetch).await
+    }
+
+    /// As [`Routed::get_or_fetch`]; a value that is not `good` is as good as missing.
+    pub(crate) async fn get_or_replace<F, V, E>(
+        &self,
+        key: &[u8],
+        options: SetOptions,
+        good: impl FnMut(&Value) -> bool,
+        fetch: impl FnOnce() -> F,
+    ) -> Result<Value, FetchError>
+    where
+        F: Future<Output = Result<V, E>>,
+        V: Into<Fetched>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        match self.0.lead() {
+            Lead::One(cache) => cache.get_or_replace(key, options, good, fetch).await,
+            Lead::Shards(shards) => shards.view().get_or_replace(key, options, good, fetch).await,
+        }
     }
 
     /// See [`Larder::peek_with`].
@@ -188,17 +291,26 @@ impl<R: Route> Routed<R> {
         key: &[u8],
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
-        self.0.cache_for(key).peek_with(key, look).await
+        match self.0.lead() {
+            Lead::One(cache) => cache.peek_with(key, look).await,
+            Lead::Shards(shards) => shards.view().peek_with(key, look).await,
+        }
     }
 
     /// See [`Larder::may_read_flash`].
     pub fn may_read_flash(&self, key: &[u8]) -> bool {
-        self.0.cache_for(key).may_read_flash(key)
+        match self.0.lead() {
+            Lead::One(cache) => cache.may_read_flash(key),
+            Lead::Shards(shards) => shards.view().may_read_flash(key),
+        }
     }
 
     /// See [`Larder::draw_version`].
     pub fn draw_version(&self, key: &[u8]) -> NonZeroU64 {
-        self.0.cache_for(key).draw_version(key)
+        match self.0.lead() {
+            Lead::One(cache) => cache.draw_version(key),
+            Lead::Shards(shards) => shards.view().draw_version(key),
+        }
     }
 
     /// See [`Larder::win`].
@@ -206,7 +318,10 @@ impl<R: Route> Routed<R> {
     /// # Errors
     /// The same.
     pub fn win(&self, key: &[u8], version: u64) -> Result<bool, Error> {
-        self.0.cache_for(key).win(key, version)
+        match self.0.lead() {
+            Lead::One(cache) => cache.win(key, version),
+            Lead::Shards(shards) => shards.view().win(key, version),
+        }
     }
 }
 
@@ -217,9 +332,9 @@ impl<R: Route> Routed<R> {
     /// # Errors
     /// The same.
     pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>, Error> {
-        match self.0.only() {
-            Some(cache) => cache.get_many(keys).await,
-            None => many::look_up(&self.0, keys, Pinned::keep).await,
+        match self.0.lead() {
+            Lead::One(cache) => cache.get_many(keys).await,
+            Lead::Shards(shards) => many::look_up(shards, keys, Pinned::keep).await,
         }
     }
 
@@ -232,9 +347,9 @@ impl<R: Route> Routed<R> {
         keys: &[K],
         look: impl FnMut(usize, &[u8], ValueMeta),
     ) -> Result<usize, Error> {
-        match self.0.only() {
-            Some(cache) => cache.get_many_with(keys, look).await,
-            None => many::show(&self.0, keys, look).await,
+        match self.0.lead() {
+            Lead::One(cache) => cache.get_many_with(keys, look).await,
+            Lead::Shards(shards) => many::show(shards, keys, look).await,
         }
     }
 
@@ -247,136 +362,9 @@ impl<R: Route> Routed<R> {
         keys: &[K],
         buffer: &mut impl BufMut,
     ) -> Result<Vec<Option<Copied>>, Error> {
-        match self.0.only() {
-            Some(cache) => cache.get_many_into(keys, buffer).await,
-            None => many::copy(&self.0, keys, buffer).await,
+        match self.0.lead() {
+            Lead::One(cache) => cache.get_many_into(keys, buffer).await,
+            Lead::Shards(shards) => many::copy(shards, keys, buffer).await,
         }
-    }
-}
-
-/// Calls of everything: all caches at once.
-impl<R: Route> Routed<R> {
-    /// [`Larder::rebuild`] of every cache.
-    pub async fn rebuild(&self) -> u64 {
-        together(self.0.caches().map(Larder::rebuild)).await.into_iter().sum()
-    }
-
-    /// [`Larder::send_demotions`] of every cache, until all are closed.
-    pub async fn send_demotions(&self) {
-        together(self.0.caches().map(Larder::send_demotions)).await;
-    }
-
-    /// [`Larder::scan`] of every cache, one behind the other.
-    pub fn scan(&self) -> impl Iterator<Item = Scan<'_>> {
-        self.0.caches().map(Larder::scan)
-    }
-
-    /// [`Larder::scan_from`] over one cache behind the other: a cursor says in which it is.
-    ///
-    /// # Errors
-    /// The same.
-    pub async fn scan_from(&self, cursor: u64, count: usize) -> Result<ScanPage, Error> {
-        let (number, cursor) = (cursor / CURSOR_END, cursor % CURSOR_END);
-        let mut caches = self.0.caches().skip(usize::try_from(number).unwrap_or(usize::MAX));
-        let Some(cache) = caches.next() else {
-            let message = format!("cursor {cursor}: no page of a scan has given it");
-            return Err(Error::new(ErrorKind::InvalidInput, message));
-        };
-        let mut page = cache.scan_from(cursor, count).await?;
-        page.next = match (page.next, caches.next()) {
-            (0, None) => 0,
-            (0, Some(_)) => (number + 1) * CURSOR_END,
-            (next, _) => number * CURSOR_END + next,
-        };
-        Ok(page)
-    }
-
-    /// [`Larder::estimated_len`] of all caches together.
-    pub fn estimated_len(&self) -> u64 {
-        self.0.caches().map(Larder::estimated_len).sum()
-    }
-
-    /// [`Larder::unused_bytes`] of all caches together.
-    pub fn unused_bytes(&self) -> u64 {
-        self.0.caches().map(Larder::unused_bytes).sum()
-    }
-
-    /// [`Larder::set_dram_bytes`]: each cache gets an equal part.
-    pub fn set_dram_bytes(&self, bytes: u64) {
-        let part = self.part(bytes);
-        self.0.caches().for_each(|cache| cache.set_dram_bytes(part));
-    }
-
-    /// [`Larder::set_memory_bytes`]: each cache gets an equal part.
-    pub fn set_memory_bytes(&self, bytes: u64) {
-        let part = self.part(bytes);
-        self.0.caches().for_each(|cache| cache.set_memory_bytes(part));
-    }
-
-    fn part(&self, bytes: u64) -> u64 {
-        bytes / self.0.caches().count().max(1) as u64
-    }
-
-    /// The counters of all caches together. How long drives last is among those of one only.
-    pub fn stats(&self) -> Stats {
-        match self.0.only() {
-            Some(cache) => cache.stats(),
-            None => self.0.caches().map(Larder::stats).sum(),
-        }
-    }
-
-    /// [`Larder::flush`] of every cache. What a shard without its device holds is not on flash afterwards, and not
-    /// counted.
-    ///
-    /// # Errors
-    /// The first one; the others have been flushed.
-    pub async fn flush(&self) -> Result<Flushed, Error> {
-        let mut all = Flushed::default();
-        for flushed in self.named(together(self.0.caches().map(Larder::flush)).await) {
-            all += flushed?;
-        }
-        Ok(all)
-    }
-
-    /// [`Larder::clear`] of every cache.
-    ///
-    /// # Errors
-    /// The first one; the others have been cleared.
-    pub async fn clear(&self) -> Result<(), Error> {
-        self.named(together(self.0.caches().map(Larder::clear)).await).collect()
-    }
-
-    /// [`Larder::close`] of every cache. Returns their counters together.
-    ///
-    /// # Errors
-    /// The first one, after all were closed. The devices are free then when this is dropped.
-    pub async fn close(&self) -> Result<Stats, Error> {
-        self.closed(together(self.0.caches().map(Larder::close)).await)
-    }
-
-    /// [`Larder::close_within`] of every cache, side by side. Returns their counters together.
-    ///
-    /// # Errors
-    /// As [`Routed::close`].
-    pub async fn close_within(&self, time: Duration) -> Result<Stats, Error> {
-        let closing = self.0.caches().map(|cache| cache.close_within(time));
-        self.closed(together(closing).await)
-    }
-
-    fn closed(&self, ended: Vec<Result<Stats, Error>>) -> Result<Stats, Error> {
-        let mut closed = self.named(ended).collect::<Result<Vec<_>, _>>()?;
-        self.0.release();
-        // The only one keeps what cannot be added up.
-        Ok(if closed.len() == 1 { closed.remove(0) } else { closed.into_iter().sum() })
-    }
-
-    /// Answers of all caches; errors say whose they are, if there are several.
-    fn named<T>(&self, answers: Vec<Result<T, Error>>) -> impl Iterator<Item = Result<T, Error>> {
-        let is_one = answers.len() == 1;
-        let named = move |(number, answer): (usize, Result<T, Error>)| match answer {
-            Err(error) if !is_one => Err(error.of(&format!("shard {number}"))),
-            answer => answer,
-        };
-        answers.into_iter().enumerate().map(named)
     }
 }

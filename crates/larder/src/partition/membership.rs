@@ -1,11 +1,11 @@
-//! Which shard of which set a device is, and which shards of the set are out.
+//! Which shard of which set a device is, and what is known of all shards of the set.
 
 use larder_device::label::Uuid;
 
 use crate::key::KeyHasher;
 
-/// Shards of a set: a bit each.
-pub(crate) const SHARDS_MAX: usize = 64;
+/// Shards of a set, those that were retired among them.
+pub(crate) const SHARDS_MAX: usize = 128;
 
 /// A shard's number in its set, below [`SHARDS_MAX`]. It stays, in whatever order devices are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,103 +35,105 @@ impl std::fmt::Display for ShardNumber {
     }
 }
 
-/// Some shards of a set: a bit for each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct ShardMask(u64);
+/// What a shard is to its set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ShardState {
+    /// It has its keys.
+    Healthy,
+    /// It has failed, or is missing: its keys are elsewhere.
+    Failed,
+    /// It has its keys again, or for the first time, but not all of their values yet.
+    Refilling,
+    /// It was taken out for good: its keys are elsewhere.
+    Retired,
+}
 
-impl ShardMask {
-    pub(crate) const NONE: Self = Self(0);
+impl ShardState {
+    /// All of them.
+    pub(crate) const ALL: [Self; 4] = [Self::Healthy, Self::Failed, Self::Refilling, Self::Retired];
 
-    pub(crate) const fn from_bits(bits: u64) -> Self {
-        Self(bits)
+    /// Whether it has keys.
+    pub(crate) fn is_live(self) -> bool {
+        matches!(self, Self::Healthy | Self::Refilling)
     }
 
-    pub(crate) fn bits(self) -> u64 {
-        self.0
-    }
-
-    pub(crate) fn has(self, shard: ShardNumber) -> bool {
-        self.0 >> shard.0 & 1 == 1
-    }
-
-    pub(crate) fn and(self, others: Self) -> Self {
-        Self(self.0 | others.0)
-    }
-
-    /// Whether all of them are shards of a set of so many.
-    fn is_within(self, count: usize) -> bool {
-        self.0.checked_shr(u32::try_from(count).unwrap_or(u32::MAX)).unwrap_or(0) == 0
+    /// For people and programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Failed => "failed",
+            Self::Refilling => "refilling",
+            Self::Retired => "retired",
+        }
     }
 }
 
-impl FromIterator<ShardNumber> for ShardMask {
-    fn from_iter<I: IntoIterator<Item = ShardNumber>>(shards: I) -> Self {
-        Self(shards.into_iter().fold(0, |bits, shard| bits | 1 << shard.0))
-    }
-}
-
-/// Whose each shard of a set is: the UUID of the table of the device that served as it last.
-///
-/// A blank device may take the place of one that is missing. When that is back, it has the right number and old values.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Roster([Uuid; SHARDS_MAX]);
-
-impl Roster {
-    /// No shard ever had a device.
-    pub(crate) const EMPTY: Self = Self([Uuid::from_bytes([0; 16]); SHARDS_MAX]);
-
-    pub(super) fn from_uuids(uuids: [[u8; 16]; SHARDS_MAX]) -> Self {
-        Self(uuids.map(Uuid::from_bytes))
-    }
-
-    pub(super) fn uuids(&self) -> [[u8; 16]; SHARDS_MAX] {
-        self.0.map(Uuid::bytes)
-    }
-
-    pub(crate) fn has(&self, shard: ShardNumber, device: Uuid) -> bool {
-        self.0[shard.index()] == device
-    }
-
-    /// The same, but for this shard.
-    pub(crate) fn with(mut self, shard: ShardNumber, device: Uuid) -> Self {
-        self.0[shard.index()] = device;
-        self
-    }
-
-    /// Whether all devices are those of a set of so many.
-    fn is_within(&self, count: usize) -> bool {
-        self.0.iter().skip(count).all(|uuid| uuid.bytes() == [0; 16])
-    }
-}
-
-impl std::fmt::Debug for Roster {
+impl std::fmt::Display for ShardState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let taken = self.0.iter().enumerate().filter(|(_, uuid)| uuid.bytes() != [0; 16]);
-        f.debug_map().entries(taken).finish()
+        f.write_str(self.name())
     }
+}
+
+/// What a shard's part of the keys follows from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) state: ShardState,
+    /// Its part of the keys, against those of the others: as long as the set has it, always the same.
+    pub(crate) weight: u32,
+    /// The epoch in which it failed or was retired the last time; 0 if it never was.
+    pub(crate) since: u32,
+}
+
+/// A shard of a set, as all of the set know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seat {
+    /// The UUID of the table of the device that served as it last, zeros if none ever did.
+    ///
+    /// A blank device may take the place of one that is missing. When that is back, it has the right number and old
+    /// values.
+    pub(crate) device: Uuid,
+    pub(crate) standing: Standing,
+}
+
+/// What a device is in its set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Shard(ShardNumber),
+    /// It holds nothing, and steps in when a shard fails.
+    Spare,
 }
 
 /// Which shard of which set a device is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Membership {
     /// Names the set.
     pub(crate) set: u64,
-    pub(crate) number: ShardNumber,
-    /// Shards of the set.
-    pub(crate) count: u16,
-    /// Those that were not there when the set was last in use.
-    pub(crate) out: ShardMask,
-    pub(crate) roster: Roster,
+    pub(crate) role: Role,
+    /// Raised before the first answer after a shard has failed, come or gone.
+    pub(crate) epoch: u32,
     /// Which key belongs to which shard follows from this. All shards of a set have the same.
     pub(crate) hasher: KeyHasher,
+    /// In the order of their numbers, which are 0 and up.
+    pub(crate) seats: Vec<Seat>,
 }
 
 impl Membership {
     /// Whether there can be such a set.
     pub(super) fn is_possible(&self) -> bool {
-        let count = usize::from(self.count);
-        let number_is = count <= SHARDS_MAX && self.number.index() < count;
-        number_is && self.out.is_within(count) && self.roster.is_within(count)
+        let number_is = match self.role {
+            Role::Shard(number) => number.index() < self.seats.len(),
+            Role::Spare => true,
+        };
+        let is_seat = |seat: &Seat| {
+            seat.standing.weight > 0
+                && seat.standing.since <= self.epoch
+                && (seat.standing.state.is_live() || seat.standing.since > 0)
+        };
+        number_is
+            && self.epoch > 0
+            && (1..=SHARDS_MAX).contains(&self.seats.len())
+            && self.seats.iter().all(is_seat)
     }
 }
 
@@ -140,12 +142,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mask_has_the_shards_that_it_was_made_of() {
-        let shard = |number| ShardNumber::new(number).unwrap();
-        let mask: ShardMask = [shard(0), shard(63)].into_iter().collect();
-        assert!(mask.has(shard(0)) && mask.has(shard(63)) && !mask.has(shard(1)));
-        assert!(mask.is_within(64) && !mask.is_within(63));
+    fn numbers_are_those_that_a_set_can_have() {
         assert_eq!(ShardNumber::new(SHARDS_MAX), None);
+        assert_eq!(ShardNumber::new(SHARDS_MAX - 1).map(ShardNumber::index), Some(SHARDS_MAX - 1));
         assert_eq!(ShardNumber::all(3).map(ShardNumber::index).collect::<Vec<_>>(), [0, 1, 2]);
     }
 }

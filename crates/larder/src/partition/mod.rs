@@ -16,7 +16,8 @@ use larder_device::{Device, DeviceInfo, Io, IoBuffer, PlacementHandle};
 
 use crate::error::{Error, ErrorKind};
 pub(crate) use division::{Division, erase};
-pub(crate) use membership::{Membership, Roster, SHARDS_MAX, ShardMask, ShardNumber};
+pub use membership::ShardState;
+pub(crate) use membership::{Membership, Role, SHARDS_MAX, Seat, ShardNumber, Standing};
 pub(crate) use table::{NAME_BYTES_MAX, PARTS_MAX, Part, PartitionTable};
 
 /// Parts begin and end with a multiple of this, where the device is large enough.
@@ -122,11 +123,12 @@ async fn flush(device: &dyn Device) -> Result<(), Error> {
 pub(crate) fn fuzz_table(bytes: &[u8]) {
     let uuid = Uuid::from_bytes([0; 16]);
     let mut content = bytes.to_vec();
-    // A number of parts for which there are bytes.
-    if let Some(count) = content.get_mut(20..24) {
-        count.copy_from_slice(
-            &u32::try_from(bytes.len().saturating_sub(32) / 88).unwrap_or(0).to_le_bytes(),
-        );
+    // As many shards as there are said to be, and parts for the bytes that are left.
+    if let Some(seats) = content.get(14).map(|&seats| usize::from(seats)) {
+        let parts = bytes.len().saturating_sub(32 + 28 * seats) / 88;
+        let parts = u32::try_from(parts).unwrap_or(0).to_le_bytes();
+        content.get_mut(15).into_iter().for_each(|byte| *byte = 0);
+        content.get_mut(16..20).into_iter().for_each(|count| count.copy_from_slice(&parts));
     }
     for content in [bytes, &content] {
         if let Some(table) = PartitionTable::parse(content, uuid, 1) {

@@ -1,23 +1,31 @@
 //! The partition table: who has which part of a device. It is the content of a label. Little-endian.
 //!
 //! ```text
-//!  offset  bytes  field
-//!       0      8  set: names the set of shards; 0: the device is no shard, and all up to 20 and the seed are 0
-//!       8      8  a bit for each shard that is out
-//!      16      2  number of this shard
-//!      18      2  shards of the set, at most 64
-//!      20      4  p: number of parts
-//!      24      8  seed by which keys are divided among the shards of the set
-//!      32  64·16  UUID of the table of each shard's device, zeros for none; all zeros too if the device is no shard
-//!    1056   88 p  parts: one for each tenant, or one that is called "shard"
+//!    offset  bytes  field
+//!         0      8  set: names the set of shards; 0: the device belongs to none, and all but p are 0
+//!         8      4  epoch of the set, from 1
+//!        12      2  number of this shard; 65535: a spare
+//!        14      2  s: shards of the set, at most 128
+//!        16      4  p: number of parts
+//!        20      4  reserved, 0
+//!        24      8  seed by which keys are divided among the shards of the set
+//!        32   28 s  shards of the set
+//! 32 + 28 s   88 p  parts: one for each tenant, or one that is called "shard"
+//!
+//!  shard
+//!         0     16  UUID of the table of the device that served as it last, zeros for none
+//!        16      4  weight, from 1
+//!        20      4  epoch in which it failed or was retired the last time, 0 for never
+//!        24      1  state: 1 healthy, 2 failed, 3 refilling, 4 retired
+//!        25      3  reserved, 0
 //!
 //!  part
-//!       0      8  start, from the beginning of the device
-//!       8      8  bytes, more than 0
-//!      16      4  what was asked for, in millionths of the device
-//!      20      2  n: bytes of the name, at most 64
-//!      22      2  reserved, 0
-//!      24      n  name, UTF-8, and zeros up to 64 bytes
+//!         0      8  start, from the beginning of the device
+//!         8      8  bytes, more than 0
+//!        16      4  what was asked for, in millionths of the device
+//!        20      2  n: bytes of the name, at most 64
+//!        22      2  reserved, 0
+//!        24      n  name, UTF-8, and zeros up to 64 bytes
 //! ```
 
 #![deny(clippy::indexing_slicing)]
@@ -28,22 +36,35 @@ use larder_device::label::{AREA_BYTES, CONTENT_BYTES_MAX, Uuid};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::membership::{Membership, Roster, SHARDS_MAX, ShardMask, ShardNumber};
+use super::membership::{Membership, Role, SHARDS_MAX, Seat, ShardNumber, ShardState, Standing};
 use crate::key::KeyHasher;
 
-pub(crate) const PARTS_MAX: usize = (CONTENT_BYTES_MAX - size_of::<Fixed>()) / size_of::<Entry>();
+pub(crate) const PARTS_MAX: usize = 173;
 pub(crate) const NAME_BYTES_MAX: usize = 64;
+
+/// The number of a device that is no shard yet.
+const SPARE: u16 = u16::MAX;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Fixed {
     set: U64,
-    out: U64,
+    epoch: U32,
     number: U16,
-    count: U16,
+    seats: U16,
     parts: U32,
+    reserved: U32,
     seed: U64,
-    roster: [[u8; 16]; SHARDS_MAX],
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct SeatEntry {
+    device: [u8; 16],
+    weight: U32,
+    since: U32,
+    state: u8,
+    reserved: [u8; 3],
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -57,7 +78,8 @@ struct Entry {
     name: [u8; NAME_BYTES_MAX],
 }
 
-const _: () = assert!(size_of::<Fixed>() == 1056 && size_of::<Entry>() == 88 && PARTS_MAX == 173);
+const _: () = assert!(size_of::<Fixed>() == 32 && size_of::<SeatEntry>() == 28);
+const _: () = assert!(size_of::<Fixed>() + PARTS_MAX * size_of::<Entry>() <= CONTENT_BYTES_MAX);
 
 /// Who has which part of a device, and which shard of a set the device is, if it is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,8 +113,11 @@ impl PartitionTable {
     /// The content of a label.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let parts = u32::try_from(self.parts.len()).expect("at most as many as fit").into();
-        let fixed = Fixed { parts, ..Fixed::of(self.membership) };
+        let fixed = Fixed { parts, ..Fixed::of(self.membership.as_ref()) };
         let mut content = fixed.as_bytes().to_vec();
+        for seat in self.seats() {
+            content.extend_from_slice(SeatEntry::of(seat).as_bytes());
+        }
         for part in &self.parts {
             let mut name = [0; NAME_BYTES_MAX];
             let room = name.get_mut(..part.name.len()).expect("names are checked");
@@ -110,17 +135,32 @@ impl PartitionTable {
         content
     }
 
+    fn seats(&self) -> &[Seat] {
+        self.membership.as_ref().map_or(&[], |member| &member.seats)
+    }
+
     /// Whether it would be taken for a table when it is read again.
-    pub(super) fn is_possible(&self) -> bool {
-        let fits = self.parts.len() <= PARTS_MAX && are_apart(&self.parts);
-        let is_itself = |member: &Membership| member.roster.has(member.number, self.uuid);
-        fits && self.membership.is_none_or(|member| member.is_possible() && is_itself(&member))
+    pub(crate) fn is_possible(&self) -> bool {
+        let bytes = size_of::<Fixed>()
+            + self.seats().len() * size_of::<SeatEntry>()
+            + self.parts.len() * size_of::<Entry>();
+        let is_itself = |member: &Membership| match member.role {
+            Role::Shard(number) => {
+                member.seats.get(number.index()).is_some_and(|seat| seat.device == self.uuid)
+            }
+            Role::Spare => self.parts.is_empty(),
+        };
+        bytes <= CONTENT_BYTES_MAX
+            && are_apart(&self.parts)
+            && self.membership.as_ref().is_none_or(|it| it.is_possible() && is_itself(it))
     }
 
     /// Reads the content of the label with this UUID and generation. `None` if it cannot be a table.
     pub(crate) fn parse(content: &[u8], uuid: Uuid, generation: u64) -> Option<Self> {
         let (fixed, rest) = Fixed::ref_from_prefix(content).ok()?;
-        let membership = fixed.membership()?;
+        let seats = usize::from(fixed.seats.get());
+        let (seats, rest) = <[SeatEntry]>::ref_from_prefix_with_elems(rest, seats).ok()?;
+        let membership = fixed.membership(seats)?;
         let count = usize::try_from(fixed.parts.get()).ok().filter(|&count| count <= PARTS_MAX)?;
         let entries = <[Entry]>::ref_from_bytes_with_elems(rest, count).ok()?;
         let parts: Vec<Part> = entries.iter().map(Part::of).collect::<Option<_>>()?;
@@ -130,36 +170,70 @@ impl PartitionTable {
 
 impl Fixed {
     /// With no part yet.
-    fn of(membership: Option<Membership>) -> Self {
+    fn of(membership: Option<&Membership>) -> Self {
         let nothing = Self::new_zeroed();
         let Some(member) = membership else { return nothing };
-        let number = u16::try_from(member.number.index()).expect("below 64");
+        let number = match member.role {
+            Role::Shard(number) => u16::try_from(number.index()).expect("below 128"),
+            Role::Spare => SPARE,
+        };
         Self {
             set: member.set.into(),
-            out: member.out.bits().into(),
+            epoch: member.epoch.into(),
             number: number.into(),
-            count: member.count.into(),
+            seats: u16::try_from(member.seats.len()).expect("at most 128").into(),
             seed: member.hasher.seed().into(),
-            roster: member.roster.uuids(),
             ..nothing
         }
     }
 
-    /// `None` if it cannot be; `Some(None)` of a device that is no shard.
-    fn membership(&self) -> Option<Option<Membership>> {
-        let numbers = [self.set.get(), self.out.get(), self.seed.get()];
-        if numbers == [0; 3] && self.number.get() == 0 && self.count.get() == 0 {
+    /// `None` if it cannot be; `Some(None)` of a device that belongs to no set.
+    fn membership(&self, seats: &[SeatEntry]) -> Option<Option<Membership>> {
+        let numbers = [self.set.get(), self.epoch.get().into(), self.seed.get()];
+        if numbers == [0; 3] && self.number.get() == 0 && seats.is_empty() {
             return Some(None);
+        }
+        let role = match self.number.get() {
+            SPARE => Role::Spare,
+            number => Role::Shard(ShardNumber::new(usize::from(number))?),
+        };
+        if seats.len() > SHARDS_MAX {
+            return None;
         }
         let member = Membership {
             set: self.set.get(),
-            number: ShardNumber::new(usize::from(self.number.get()))?,
-            count: self.count.get(),
-            out: ShardMask::from_bits(self.out.get()),
-            roster: Roster::from_uuids(self.roster),
+            role,
+            epoch: self.epoch.get(),
             hasher: KeyHasher::from_seed(self.seed.get()),
+            seats: seats.iter().map(SeatEntry::seat).collect::<Option<_>>()?,
         };
         member.is_possible().then_some(Some(member))
+    }
+}
+
+impl SeatEntry {
+    fn of(seat: &Seat) -> Self {
+        let Standing { state, weight, since } = seat.standing;
+        let state = match state {
+            ShardState::Healthy => 1,
+            ShardState::Failed => 2,
+            ShardState::Refilling => 3,
+            ShardState::Retired => 4,
+        };
+        Self {
+            device: seat.device.bytes(),
+            weight: weight.into(),
+            since: since.into(),
+            state,
+            reserved: [0; 3],
+        }
+    }
+
+    fn seat(&self) -> Option<Seat> {
+        let state = ShardState::ALL.get(usize::from(self.state).checked_sub(1)?)?;
+        let (weight, since) = (self.weight.get(), self.since.get());
+        let standing = Standing { state: *state, weight, since };
+        Some(Seat { device: Uuid::from_bytes(self.device), standing })
     }
 }
 
@@ -205,10 +279,18 @@ mod tests {
             bytes,
         };
         let hasher = KeyHasher::from_seed(0x1122_3344_5566_7788);
-        let number = ShardNumber::new(2).unwrap();
-        let out = ShardMask::from_bits(0b1001);
-        let roster = Roster::EMPTY.with(number, UUID);
-        let membership = Some(Membership { set: 7, number, count: 4, out, roster, hasher });
+        let seat = |device, state, since| Seat {
+            device: Uuid::from_bytes([device; 16]),
+            standing: Standing { state, weight: 5, since },
+        };
+        let seats = vec![
+            seat(1, ShardState::Failed, 9),
+            seat(0, ShardState::Retired, 4),
+            seat(7, ShardState::Refilling, 3),
+            seat(3, ShardState::Healthy, 0),
+        ];
+        let role = Role::Shard(ShardNumber::new(2).unwrap());
+        let membership = Some(Membership { set: 7, role, epoch: 9, hasher, seats });
         let parts = vec![part("photos", AREA_BYTES, 1 << 20), part("é", 2 << 20, 4096)];
         PartitionTable { uuid: UUID, generation: 3, membership, parts }
     }
@@ -220,7 +302,9 @@ mod tests {
     #[test]
     fn what_was_written_is_read_again() {
         let tenants = PartitionTable { membership: None, ..table() };
-        for table in [table(), tenants] {
+        let member = table().membership.map(|member| Membership { role: Role::Spare, ..member });
+        let spare = PartitionTable { membership: member, parts: Vec::new(), ..table() };
+        for table in [table(), tenants, spare] {
             assert_eq!(again(&table), Some(table.clone()));
             let content = table.encode();
             let short = content.get(..content.len() - 1).unwrap();
@@ -253,7 +337,7 @@ mod tests {
             bytes: 4096,
         };
         let parts: Vec<Part> = (0..PARTS_MAX as u64).map(part).collect();
-        let table = PartitionTable { parts, ..table() };
+        let table = PartitionTable { membership: None, parts, ..table() };
         assert!(table.encode().len() <= CONTENT_BYTES_MAX);
         assert_eq!(again(&table), Some(table));
     }
@@ -265,14 +349,17 @@ mod tests {
             *content.get_mut(at).unwrap() = value;
             PartitionTable::parse(&content, UUID, 3)
         };
-        assert!(changed(16, 3).is_none(), "a number that is not this device's");
-        assert!(changed(16, 4).is_none(), "a number that the set has not");
-        assert!(changed(18, 65).is_none(), "more shards than a set has");
-        assert!(changed(8, 0b1_0001).is_none(), "a shard is out that the set has not");
-        assert!(changed(18, 64).is_some());
-        assert!(changed(32, 1).is_some(), "another device is another shard");
-        assert!(changed(32 + 16 * 2, 1).is_none(), "another device is this shard");
-        assert!(changed(32 + 16 * 4, 1).is_none(), "a device is a shard that the set has not");
+        let seat = |number: usize, at: usize| 32 + 28 * number + at;
+        assert!(changed(8, 8).is_none(), "a shard failed in an epoch to come");
+        assert!(changed(12, 3).is_none(), "a number that is not this device's");
+        assert!(changed(12, 4).is_none(), "a number that the set has not");
+        assert!(changed(14, 3).is_none(), "fewer shards than there are");
+        assert!(changed(seat(0, 0), 9).is_some(), "another device is another shard");
+        assert!(changed(seat(2, 0), 9).is_none(), "another device is this shard");
+        assert!(changed(seat(0, 16), 0).is_none(), "a shard without a weight");
+        assert!(changed(seat(1, 20), 0).is_none(), "a shard that was retired in no epoch");
+        assert!(changed(seat(0, 24), 0).is_none() && changed(seat(0, 24), 5).is_none());
+        assert!(changed(seat(3, 24), 3).is_some(), "an added one refills, and never failed");
     }
 
     proptest! {

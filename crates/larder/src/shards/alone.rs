@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use larder_device::{Claim, Clock, Device, DeviceInfo, PlacementHandle, SliceDevice};
 
-use super::opening::{ShardDevice, Tenancy};
-use super::rendezvous::config_of;
+use super::opening::{Opening, ShardDevice, Tenancy};
+use super::places::mix;
 use crate::cache::Larder;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind};
@@ -18,23 +18,29 @@ const PART_NAME: &str = "shard";
 const PART_PPM: u32 = 1_000_000;
 
 /// Nobody shares the devices.
-pub(super) struct Alone {
-    /// Of one shard.
+pub(crate) struct Alone {
+    /// Of all shards together.
     config: Config,
+    /// There were so many when the set was opened.
+    count: u64,
     clock: Arc<dyn Clock>,
 }
 
 impl Alone {
     /// `config` is that of all shards together.
-    pub(super) fn new(config: Config, count: usize, clock: Arc<dyn Clock>) -> Self {
-        let part = |bytes: u64| bytes / count as u64;
-        let config = Config {
-            dram_bytes: part(config.dram_bytes),
-            memory_bytes: config.memory_bytes.map(part),
-            demoting_bytes_max: config.demoting_bytes_max.map(part),
-            ..config
-        };
-        Self { config, clock }
+    pub(crate) fn new(config: Config, count: usize, clock: Arc<dyn Clock>) -> Self {
+        Self { config, count: count as u64, clock }
+    }
+
+    /// That of one of so many shards.
+    fn config_of_each(&self, count: u64) -> Config {
+        let part = |bytes: u64| bytes / count;
+        Config {
+            dram_bytes: part(self.config.dram_bytes),
+            memory_bytes: self.config.memory_bytes.map(part),
+            demoting_bytes_max: self.config.demoting_bytes_max.map(part),
+            ..self.config.clone()
+        }
     }
 }
 
@@ -55,23 +61,30 @@ impl Tenancy for Alone {
                 let part = whole(info)?;
                 // What cannot work is refused before anything is erased.
                 let capacity_bytes = part.bytes;
-                Layout::plan(&self.config, &DeviceInfo { capacity_bytes, ..info.clone() })?;
+                Layout::plan(
+                    &self.config_of_each(self.count),
+                    &DeviceInfo { capacity_bytes, ..info.clone() },
+                )?;
                 let parts = vec![part];
                 Ok(Division { new: parts.clone(), parts, is_changed: true, ..Division::default() })
             }
         }
     }
 
-    async fn open(
-        &self,
-        shard: ShardNumber,
-        on: Option<ShardDevice<'_>>,
-    ) -> Result<Vec<Larder>, Error> {
-        let slice = on.map(|on| slice(&on)).transpose()?;
-        let config = config_of(&self.config, shard);
-        let cache = Larder::open_placed(config, slice, Arc::clone(&self.clock), None).await?;
-        Ok(vec![cache])
+    fn open<'a>(&'a self, shard: ShardNumber, on: ShardDevice<'a>) -> Opening<'a> {
+        Box::pin(async move {
+            let config = config_of(&self.config_of_each(self.count), shard);
+            let slice = Some(slice(&on)?);
+            let cache = Larder::open_placed(config, slice, Arc::clone(&self.clock), None).await?;
+            Ok(vec![cache])
+        })
     }
+}
+
+/// What a shard is told: if a seed was given, another one for each.
+pub(crate) fn config_of(config: &Config, shard: ShardNumber) -> Config {
+    let hash_seed = config.hash_seed.map(|seed| mix(seed, shard.index()));
+    Config { hash_seed, ..config.clone() }
 }
 
 /// All of a device but what its table takes.
@@ -93,4 +106,19 @@ fn slice(on: &ShardDevice<'_>) -> Result<(Arc<dyn Device>, Arc<Claim>), Error> {
     let slice = SliceDevice::new(Arc::clone(on.device), part.range(), &handles)
         .map_err(|error| Error::device("shard", error))?;
     Ok((Arc::new(slice), Arc::clone(on.claim)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::partition::SHARDS_MAX;
+
+    #[test]
+    fn a_seed_that_is_given_is_another_one_for_each_shard() {
+        let config = Config { hash_seed: Some(7), ..Config::default() };
+        let seeds: Vec<_> =
+            ShardNumber::all(SHARDS_MAX).map(|n| config_of(&config, n).hash_seed).collect();
+        assert!((0..seeds.len()).all(|n| seeds[n].is_some() && !seeds[..n].contains(&seeds[n])));
+        assert_eq!(config_of(&Config::default(), ShardNumber::new(3).unwrap()).hash_seed, None);
+    }
 }

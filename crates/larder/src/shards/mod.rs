@@ -1,94 +1,62 @@
-//! Several devices as independent shards.
+//! Several devices as shards, which fail alone.
 //!
-//! Each key belongs to one shard, by rendezvous hashing (`rendezvous.rs`). A shard is a whole cache on one device, or
-//! on the part of it that a tenant has. When a device is gone its shard is a cache in DRAM; the keys of all others stay
-//! where they are. `opening.rs` says in which order that is written down.
+//! A shard is a whole cache on one device, or on the part of it that a tenant has. Which keys it has follows from what
+//! all shards of the set are (`places.rs`): while one has failed, others stand in for it; when it is back it starts
+//! empty, and gets its values from them. `set.rs` and `opening.rs` say how a set opens and in which order what is
+//! written down, `live.rs` and `change.rs` how shards come and go while it is open, `calls.rs` what a call is then.
+//! `detect.rs` finds out that a shard fails, `upkeep.rs` does what is to be done beside the calls, `refill.rs` fills
+//! shards again. `front/` has the calls.
 //!
 //! This is a shard of the keys, on a device of its own; the index in DRAM has shards too, which are another thing.
 
-mod alone;
+pub(crate) mod alone;
+mod book;
+pub(crate) mod calls;
+mod change;
+mod detect;
+mod live;
+mod log2;
+mod many;
+mod name;
 pub(crate) mod opening;
-pub(crate) mod rendezvous;
+mod options;
+mod places;
+mod pulse;
+mod refill;
+mod scan;
 mod set;
+pub mod status;
+mod succession;
+mod upkeep;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use larder_device::{Claim, Clock, Device};
+use larder_device::Device;
 
 use crate::cache::Larder;
-use crate::config::Config;
 use crate::error::Error;
-use crate::events;
-use crate::front::{Held, Route, Routed};
-use crate::key::KeyHasher;
-use crate::partition::ShardNumber;
-use alone::Alone;
-use rendezvous::number_of;
+use crate::partition::{Part, ShardNumber};
+use calls::View;
+pub(crate) use live::LiveSet;
+pub use options::{ShardOptions, Upkeep};
+use upkeep::Upkeeper;
 
-/// A cache over several devices, which fail one by one.
-///
-/// The calls are those of [`Larder`], and mean the same: see [`Routed`]. [`Shards::shards`] leads to what each shard
-/// says of itself: layout, placement, recovery.
-///
-/// ```
-/// use std::sync::Arc;
-/// use larder::{Cas, Config, RealClock, SetOptions, Shards, block_on};
-/// use larder_device::{Device, ModelDevice, Payload};
-/// use larder_ssd::managed::{Geometry, ManagedConfig};
-///
-/// let drive = || -> Arc<dyn Device> {
-///     let geometry = Geometry::with_overprovisioning(64 << 20, 256 << 10, 20.0).unwrap();
-///     Arc::new(ModelDevice::new(ManagedConfig::new(geometry), Payload::Memory).unwrap())
-/// };
-/// let devices = vec![Some(drive()), Some(drive()), None];
-/// let config = Config { dram_bytes: 8 << 20, ..Config::default() };
-/// # block_on(async {
-/// let cache = Shards::open(config, devices, Arc::new(RealClock)).await?;
-/// assert!(cache.shards().any(|shard| shard.down().is_some()), "one has no device");
-///
-/// let rye = SetOptions { flags: 7, ..SetOptions::default() };
-/// cache.set(b"bread", b"rye", None).await?;
-/// cache.set_with(b"bread", b"rye", rye).await?;
-/// let value = cache.get(b"bread").await?.expect("it was just set");
-/// assert_eq!(cache.cas(b"bread", b"oat", value.version(), rye).await?, Cas::Stored);
-/// assert!(cache.contains(b"bread").await? && cache.touch(b"bread", None).await?);
-/// assert_eq!(cache.get_many(&["bread", "cake"]).await?[1], None);
-/// let fetched = cache.get_or_fetch(b"cake", rye, async || Ok::<_, String>(b"plum".to_vec())).await;
-/// assert_eq!(fetched.unwrap().as_ref(), b"plum");
-/// assert_eq!(cache.incr(b"hits", 1).await?, None);
-/// assert!(cache.delete(b"bread").await?);
-///
-/// assert_eq!(cache.stats().deletes, 1);
-/// let _ = cache.flush().await?;
-/// cache.close().await?;
-/// # Ok::<(), larder::Error>(())
-/// # })?;
-/// # Ok::<(), larder::Error>(())
-/// ```
-pub type Shards = Routed<ShardMap>;
-
-/// Which key belongs to which of several caches, one on each device: what [`Shards`] are, without the calls.
+/// Which key belongs to which of several caches, one on each device: what [`Shards`](crate::Shards) are, without the
+/// calls.
 pub struct ShardMap {
-    /// Given back before the devices are, and by a close.
-    claims: Mutex<Vec<Arc<Claim>>>,
-    /// In the order of their numbers.
-    shards: Vec<ShardCache>,
-    /// Within a shard keys are hashed under a seed of its own.
-    hasher: KeyHasher,
-}
-
-/// The cache of a shard.
-pub(crate) struct ShardCache {
-    pub(crate) cache: Arc<Larder>,
-    /// Why it has no device.
-    pub(crate) down: Option<Arc<str>>,
+    /// Ends before the rest does.
+    upkeeper: Option<Arc<Upkeeper>>,
+    set: Arc<LiveSet>,
+    /// Whose caches these are, of all that the set has.
+    tenant: usize,
 }
 
 /// One shard: a cache, and whether it has lost its device.
 #[derive(Clone, Copy)]
 pub struct Shard<'a> {
     number: ShardNumber,
-    of: &'a ShardCache,
+    tenant: usize,
+    of: &'a live::ShardNow,
 }
 
 impl<'a> Shard<'a> {
@@ -97,101 +65,118 @@ impl<'a> Shard<'a> {
         self.number.index()
     }
 
-    /// Its cache, with its statistics and its placement plan.
-    pub fn cache(&self) -> &'a Larder {
-        &self.of.cache
+    /// Its cache, with its statistics and its placement plan; `None` if others have its keys.
+    pub fn cache(&self) -> Option<&'a Larder> {
+        self.of.caches.as_ref()?.get(self.tenant).map(|cache| &**cache)
     }
 
-    /// Why it was opened in DRAM alone. `None` if it has its device; one that fails later shows in
-    /// [`Stats::device_errors`](crate::Stats::device_errors) of its cache.
+    /// Its device, and the part of it that its cache has.
+    pub(crate) fn device(&self) -> Option<(&'a Arc<dyn Device>, &'a Part)> {
+        self.of.device.as_ref().zip(self.of.parts.get(self.tenant))
+    }
+
+    /// All parts of its device.
+    pub(crate) fn parts(&self) -> &'a [Part] {
+        &self.of.parts
+    }
+
+    /// Why others have its keys. `None` if it has them.
     pub fn down(&self) -> Option<&'a str> {
         self.of.down.as_deref()
     }
 }
 
-impl Shards {
-    /// Opens a cache on each of `devices`, at most 64, in any order. `None` stands for one that is
-    /// missing: its shard is a cache in DRAM, as is that of a device that cannot be read or written.
-    /// When it is back it starts empty, for its keys may have changed meanwhile. A blank device takes
-    /// the place of one that is missing.
-    ///
-    /// Of [`Config::dram_bytes`] or [`Config::memory_bytes`], and of [`Config::demoting_bytes_max`], each
-    /// shard gets an equal part. Everything
-    /// else in `config` holds for each of them, a budget of writes and the endurance of a drive too.
-    /// Devices of different sizes get as many keys each.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Config`] for settings that cannot work or do not fit a device,
-    /// [`ErrorKind::InUse`] if a device is given twice or another cache has it or a part of it,
-    /// [`ErrorKind::Foreign`] if a device holds something else or belongs to another set,
-    /// [`ErrorKind::Device`] if no device can serve.
-    ///
-    /// [`ErrorKind::Config`]: crate::ErrorKind::Config
-    /// [`ErrorKind::InUse`]: crate::ErrorKind::InUse
-    /// [`ErrorKind::Foreign`]: crate::ErrorKind::Foreign
-    /// [`ErrorKind::Device`]: crate::ErrorKind::Device
-    pub async fn open(
-        config: Config,
-        devices: Vec<Option<Arc<dyn Device>>>,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, Error> {
-        Self::open_all(config, devices, clock).await.inspect_err(events::opening_refused)
-    }
-
-    async fn open_all(
-        config: Config,
-        devices: Vec<Option<Arc<dyn Device>>>,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, Error> {
-        config.check()?;
-        opening::check_count(devices.len())?;
-        let begins = (config.start_empty, config.hash_seed);
-        let alone = Alone::new(config, devices.len(), Arc::clone(&clock));
-        let set = opening::open(&alone, devices, begins, &*clock).await?;
-        let only = |caches: Vec<Larder>| {
-            let mut caches = caches.into_iter();
-            caches.next().filter(|_| caches.next().is_none()).expect("each has one cache")
-        };
-        let shards = set.shards.into_iter().map(|shard| ShardCache {
-            cache: Arc::new(only(shard.caches)),
-            down: shard.down.map(Arc::from),
-        });
-        Ok(Self::new(ShardMap::new(set.claims, shards.collect(), set.hasher)))
-    }
-
-    /// All shards, in the order of their numbers.
-    pub fn shards(&self) -> impl Iterator<Item = Shard<'_>> {
-        let shards = &self.route().shards;
-        ShardNumber::all(shards.len()).zip(shards).map(|(number, of)| Shard { number, of })
-    }
-}
-
 impl ShardMap {
-    pub(crate) fn new(claims: Vec<Arc<Claim>>, shards: Vec<ShardCache>, hasher: KeyHasher) -> Self {
-        assert!(opening::check_count(shards.len()).is_ok(), "{} shards", shards.len());
-        Self { claims: Mutex::new(claims), shards, hasher }
-    }
-}
-
-impl Held for ShardMap {
-    fn release(&self) {
-        self.claims.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-}
-
-impl Route for ShardMap {
-    fn cache_for(&self, key: &[u8]) -> &Larder {
-        &self.shards[self.position(key)].cache
+    /// A map for each tenant of the set. Whoever has the last of them has the set.
+    pub(crate) fn of(set: LiveSet, tenants: usize) -> Result<Vec<Self>, Error> {
+        let set = Arc::new(set);
+        let upkeeper = Upkeeper::start(&set)?.map(Arc::new);
+        let map = |tenant| Self { upkeeper: upkeeper.clone(), set: Arc::clone(&set), tenant };
+        Ok((0..tenants).map(map).collect())
     }
 
-    fn caches(&self) -> impl Iterator<Item = &Larder> + Send {
-        self.shards.iter().map(|shard| &*shard.cache)
+    /// All shards, in the order of their numbers, as they are now.
+    pub fn shards(&self) -> impl Iterator<Item = Shard<'_>> {
+        let state = self.set.state();
+        let tenant = self.tenant;
+        state.numbers().map(move |number| Shard { number, tenant, of: state.shard(number) })
     }
 
-    fn position(&self, key: &[u8]) -> usize {
-        match self.shards.len() {
-            1 => 0,
-            count => number_of(self.hasher.hash(key).0, count).index(),
+    pub(crate) fn set(&self) -> &LiveSet {
+        &self.set
+    }
+
+    /// The caches of the shards that are live.
+    pub(crate) fn caches(&self) -> impl Iterator<Item = &Larder> + Send {
+        let tenant = self.tenant;
+        let caches = self.set.state().shards.iter();
+        caches.filter_map(move |shard| shard.caches.as_ref()?.get(tenant).map(|cache| &**cache))
+    }
+
+    /// The same, shared.
+    pub(crate) fn shared_caches(&self) -> Vec<Arc<Larder>> {
+        let shards = self.set.state().shards.iter();
+        let own = shards.filter_map(|shard| shard.caches.as_ref()?.get(self.tenant));
+        own.cloned().collect()
+    }
+
+    /// The same with their numbers.
+    pub(crate) fn live(&self) -> impl Iterator<Item = (ShardNumber, &Larder)> + Send {
+        let (state, tenant) = (self.set.state(), self.tenant);
+        state
+            .numbers()
+            .filter_map(move |number| state.cache(number, tenant).map(|cache| (number, &**cache)))
+    }
+
+    /// The numbers of the caches, in their order.
+    pub(crate) fn live_numbers(&self) -> Vec<usize> {
+        self.live().map(|(number, _)| number.index()).collect()
+    }
+
+    /// The same for calls.
+    pub(crate) fn view(&self) -> View<'_> {
+        View { set: &self.set, tenant: self.tenant }
+    }
+
+    /// The cache that is asked first for `key`.
+    pub(crate) fn cache_for(&self, key: &[u8]) -> &Larder {
+        self.view().cache_for(key)
+    }
+
+    /// The caches are about to be closed.
+    pub(crate) async fn closing(&self) {
+        self.set.close().await;
+    }
+
+    /// They have been closed.
+    pub(crate) fn release(&self) {
+        if let Some(upkeeper) = &self.upkeeper {
+            upkeeper.stop();
+        }
+        self.set.release();
+    }
+
+    /// Empties all caches at once: nothing moves from one to the other meanwhile.
+    pub(crate) async fn clear(&self) -> Result<(), Error> {
+        loop {
+            let held = self.set.gate.hold().await?;
+            let state = self.set.state();
+            let caches = state.numbers().filter_map(|shard| {
+                state.cache(shard, self.tenant).map(|cache| async move {
+                    let there = (shard, self.tenant);
+                    (shard, self.set.while_there(there, cache, cache.clear()).await)
+                })
+            });
+            let cleared = crate::side_by_side::together(caches).await;
+            drop(held);
+            let failed = cleared.into_iter().find_map(|(shard, it)| Some((shard, it?.err()?)));
+            let Some((shard, error)) = failed else { return Ok(()) };
+            let error = error.of(&shard.to_string());
+            if error.kind() != crate::error::ErrorKind::Device {
+                return Err(error);
+            }
+            // What it holds is void then.
+            self.set.fail(shard, &error.to_string()).await.map_err(|_| error)?;
         }
     }
 }

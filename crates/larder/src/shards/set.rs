@@ -1,28 +1,34 @@
-//! Which device is which shard, and which shards were away.
+//! Which device is which shard when a set opens, and which shards were away.
 //!
-//! Every device says in its partition table which shard of which set it is, so that devices may be
-//! given in any order. Who was not there when keys of its own changed still has their old values: before
-//! the set serves without it, all others write down that it is out, and when it comes back it
-//! starts empty, with all that lies on it, whosever it is. The same holds where another device has
-//! taken its number meanwhile.
+//! Every device says in its partition table which shard of which set it is, so that devices may be given in any
+//! order, and what state all shards are in. The table with the highest generation counts. A shard that was not there
+//! when keys of its own changed still has their old values: before the set serves without it, all others write down
+//! that it failed, and when it comes back it starts empty, with all that lies on it, whosever it is. The same holds
+//! where another device has taken its number meanwhile.
 
 use std::sync::Arc;
 
 use larder_device::label::Uuid;
-use larder_device::{Claim, Clock, Device};
+use larder_device::{Claim, Clock, Device, ObservedDevice};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::book::{Book, Member};
+use super::pulse::Pulse;
 use crate::error::{Error, ErrorKind};
 use crate::key::{KeyHasher, mixed};
 use crate::partition::{
-    self, Division, Membership, PartitionTable, Roster, ShardMask, ShardNumber,
+    self, Division, Membership, PartitionTable, Role, Seat, ShardNumber, ShardState, Standing,
 };
+
+/// Weights count these.
+const WEIGHT_BYTES: u64 = 1 << 20;
 
 /// A device that may serve as a shard.
 pub(super) struct Candidate {
-    pub(super) device: Option<Arc<dyn Device>>,
+    device: Option<Arc<dyn Device>>,
     pub(super) claim: Option<Arc<Claim>>,
-    pub(super) table: Option<PartitionTable>,
+    pulse: Arc<Pulse>,
+    table: Option<PartitionTable>,
     /// Of its table, also of one that is to be written.
     uuid: Uuid,
     /// The parts that it is to have.
@@ -37,8 +43,15 @@ impl Candidate {
     pub(super) async fn examine(
         device: Option<Arc<dyn Device>>,
         start_empty: bool,
+        clock: &Arc<dyn Clock>,
+        pulse: Pulse,
     ) -> Result<Self, Error> {
         let claim = device.as_ref().map(Claim::take).transpose()?.map(Arc::new);
+        let pulse = Arc::new(pulse);
+        let device = device.map(|device| -> Arc<dyn Device> {
+            let observer = Arc::clone(&pulse) as _;
+            Arc::new(ObservedDevice::new(device, observer, Arc::clone(clock)))
+        });
         let read = match &device {
             Some(device) => partition::read(device, start_empty).await.map_err(Some),
             None => Err(None),
@@ -52,7 +65,7 @@ impl Candidate {
             Err(Some(error)) => return Err(error),
         };
         let uuid = table.as_ref().map_or_else(Uuid::draw, |table| table.uuid);
-        Ok(Self { device, claim, table, uuid, division: Division::default(), down })
+        Ok(Self { device, claim, pulse, table, uuid, division: Division::default(), down })
     }
 
     /// The device, if it serves.
@@ -61,23 +74,41 @@ impl Candidate {
     }
 
     /// What its table says of the set; `None` if it has none.
-    fn membership(&self) -> Result<Option<Membership>, Error> {
+    pub(super) fn membership(&self) -> Result<Option<&Membership>, Error> {
         match &self.table {
             None => Ok(None),
-            Some(PartitionTable { membership: Some(member), .. }) => Ok(Some(*member)),
+            Some(PartitionTable { membership: Some(member), .. }) => Ok(Some(member)),
             Some(_) => Err(self.refuse(
                 "is divided among tenants and no shard of a set; open it alone, with Tenants::open",
             )),
         }
     }
 
-    fn refuse(&self, complaint: &str) -> Error {
+    pub(super) fn refuse(&self, complaint: &str) -> Error {
         let name = self.device.as_ref().map_or("?", |device| device.info().name.as_str());
         Error::new(ErrorKind::Foreign, format!("{name} {complaint}, or erase its first 128 KiB"))
     }
 
-    fn generation(&self) -> u64 {
+    pub(super) fn generation(&self) -> u64 {
         self.table.as_ref().map_or(0, |table| table.generation)
+    }
+
+    /// Parts that its table names.
+    pub(super) fn parts(&self) -> Vec<partition::Part> {
+        self.table.as_ref().map_or(Vec::new(), |table| table.parts.clone())
+    }
+
+    /// What it is to the set once it serves.
+    pub(super) fn into_member(self) -> Option<Member> {
+        let (device, claim) = (self.device?, self.claim?);
+        let (parts, pulse, uuid) = (self.division.parts, self.pulse, self.uuid);
+        Some(Member { device, claim, pulse, uuid, parts })
+    }
+
+    /// Its part of the keys of a set that begins.
+    pub(super) fn weight(&self) -> Option<u32> {
+        let bytes = self.device.as_ref()?.info().capacity_bytes;
+        Some(u32::try_from(bytes / WEIGHT_BYTES).unwrap_or(u32::MAX).max(1))
     }
 }
 
@@ -86,14 +117,19 @@ pub(super) struct Set {
     id: u64,
     /// Which key belongs to which shard.
     pub(super) hasher: KeyHasher,
-    pub(super) candidates: Vec<Candidate>,
-    /// Those whose content is not to be believed.
-    out: ShardMask,
-    /// As the latest table says.
-    roster: Roster,
+    /// For each shard that was not retired.
+    pub(super) candidates: Vec<Option<Candidate>>,
+    pub(super) spares: Vec<Candidate>,
+    /// As the latest table says; as it is to be if the set is new.
+    seats: Vec<Seat>,
+    /// The highest that any of them knows.
+    epoch: u32,
     /// The highest that any of them has written.
     generation: u64,
-    start_empty: bool,
+    /// The content of all shards goes, or there is none.
+    begins: bool,
+    /// Whose content is to be believed.
+    believed: Vec<bool>,
 }
 
 impl Set {
@@ -108,83 +144,183 @@ impl Set {
         start_empty: bool,
         hash_seed: Option<u64>,
     ) -> Result<Self, Error> {
-        let count = candidates.len();
+        let latest = latest(&candidates)?;
+        // Another than those of the shards' caches, which may be given.
+        let drawn = || KeyHasher::seeded_or_drawn(hash_seed.map(|seed| mixed(!seed)));
+        let Some((latest, generation, epoch)) = latest else {
+            return Self::new(candidates, clock, drawn());
+        };
+        let mut set = Self {
+            id: latest.set,
+            hasher: if start_empty { drawn() } else { latest.hasher },
+            candidates: latest.seats.iter().map(|_| None).collect(),
+            spares: Vec::new(),
+            seats: latest.seats,
+            epoch,
+            generation,
+            begins: start_empty,
+            believed: Vec::new(),
+        };
+        set.seat_all(candidates)?;
+        set.believed = set.numbers().map(|shard| set.is_believed(shard)).collect();
+        Ok(set)
+    }
+
+    /// A set that nobody has written down yet.
+    fn new(
+        mut candidates: Vec<Candidate>,
+        clock: &dyn Clock,
+        hasher: KeyHasher,
+    ) -> Result<Self, Error> {
+        // Those that serve first: of the others it is not known how large they are.
+        candidates.sort_by_key(|candidate| candidate.down.is_some());
+        let usual = candidates.iter().find_map(Candidate::weight).unwrap_or(1);
+        let seat = |candidate: &Candidate| {
+            let weight = candidate.weight().unwrap_or(usual);
+            let standing = Standing { state: ShardState::Healthy, weight, since: 0 };
+            Seat { device: Uuid::from_bytes([0; 16]), standing }
+        };
+        let believed = vec![false; candidates.len()];
+        let seats = candidates.iter().map(seat).collect();
+        let id = new_id(clock, candidates.len());
+        let candidates = candidates.into_iter().map(Some).collect();
+        let (spares, epoch, generation) = (Vec::new(), 0, 0);
+        Ok(Self {
+            id,
+            hasher,
+            candidates,
+            spares,
+            seats,
+            epoch,
+            generation,
+            begins: true,
+            believed,
+        })
+    }
+
+    fn seat_all(&mut self, candidates: Vec<Candidate>) -> Result<(), Error> {
+        let is_spare = |candidate: &Candidate| {
+            let member = candidate.table.as_ref().and_then(|table| table.membership.as_ref());
+            member.is_some_and(|member| member.role == Role::Spare)
+        };
+        let (spares, candidates): (Vec<_>, Vec<_>) = candidates.into_iter().partition(is_spare);
+        self.spares = spares;
+        let is_kept = |seat: &&Seat| seat.standing.state != ShardState::Retired;
+        let (kept, given) = (self.seats.iter().filter(is_kept).count(), candidates.len());
         let mut others = Vec::new();
-        let mut members = Members::of(count);
         for candidate in candidates {
-            match candidate.membership()? {
-                Some(member) => members.take(candidate, member)?,
-                None => others.push(candidate),
+            let Some(member) = candidate.membership()? else {
+                others.push(candidate);
+                continue;
+            };
+            let Role::Shard(number) = member.role else { unreachable!("spares are apart") };
+            if kept != given {
+                return Err(candidate.refuse(&format!(
+                    "is one of a set of {kept} shards, and {given} devices were given; give None for each that \
+                     is missing"
+                )));
             }
+            match self.seats.get(number.index()) {
+                Some(seat) if seat.standing.state != ShardState::Retired => {}
+                Some(_) => {
+                    return Err(candidate
+                        .refuse(&format!("was {number}, which has been retired; leave it out")));
+                }
+                None => {
+                    return Err(candidate.refuse(&format!(
+                        "is {number}, of which the others know nothing; leave it out"
+                    )));
+                }
+            }
+            let place = &mut self.candidates[number.index()];
+            if place.is_some() {
+                return Err(candidate.refuse("is there twice; leave one out"));
+            }
+            *place = Some(candidate);
         }
-        let hasher = match members.latest {
-            Some(Membership { hasher, .. }) if !start_empty => hasher,
-            // Another than those of the shards' caches, which may be given.
-            _ => KeyHasher::seeded_or_drawn(hash_seed.map(|seed| mixed(!seed))),
-        };
-        let roster = members.latest.map_or(Roster::EMPTY, |latest| latest.roster);
-        let is_other = |shard, table: &PartitionTable, member: Membership| {
-            member.hasher != hasher || !roster.has(shard, table.uuid)
-        };
-        let out = if start_empty { members.out } else { members.out.and(members.which(is_other)) };
         // Blank ones first: who has nothing has nothing to lose.
         others.sort_by_key(|candidate| candidate.down.is_some());
         let mut others = others.into_iter();
-        let ordered = members.ordered.into_iter().map(|found| found.or_else(|| others.next()));
-        let candidates: Vec<Candidate> = ordered.flatten().collect();
-        assert_eq!((candidates.len(), others.len()), (count, 0), "each has a number of its own");
-        let id = members.id.unwrap_or_else(|| new_id(clock, count));
-        let generation = members.generation;
-        Ok(Self { id, hasher, candidates, out, roster, generation, start_empty })
+        for (place, seat) in self.candidates.iter_mut().zip(&self.seats) {
+            if place.is_none() && is_kept(&seat) {
+                *place = others.next();
+            }
+        }
+        assert_eq!(others.len(), 0, "each has a number of its own");
+        Ok(())
     }
 
     /// The numbers of its shards.
     pub(super) fn numbers(&self) -> impl Iterator<Item = ShardNumber> + use<> {
-        ShardNumber::all(self.candidates.len())
+        ShardNumber::all(self.seats.len())
     }
 
-    pub(super) fn candidate(&self, shard: ShardNumber) -> &Candidate {
-        &self.candidates[shard.index()]
+    pub(super) fn candidate(&self, shard: ShardNumber) -> Option<&Candidate> {
+        self.candidates[shard.index()].as_ref()
+    }
+
+    pub(super) fn serving(&self, shard: ShardNumber) -> Option<&Arc<dyn Device>> {
+        self.candidate(shard)?.serving()
     }
 
     /// The table of a shard whose content is to be believed.
     pub(super) fn believed(&self, shard: ShardNumber) -> Option<&PartitionTable> {
-        let starts_empty = self.start_empty || self.out.has(shard);
-        self.candidate(shard).table.as_ref().filter(|_| !starts_empty)
+        let table = self.candidate(shard)?.table.as_ref()?;
+        self.believed[shard.index()].then_some(table)
+    }
+
+    fn is_believed(&self, shard: ShardNumber) -> bool {
+        let seat = self.seats[shard.index()];
+        let table = self.candidate(shard).and_then(|candidate| candidate.table.as_ref());
+        let is_it = table.is_some_and(|table| {
+            let hasher = table.membership.as_ref().map(|member| member.hasher);
+            seat.device == table.uuid && hasher == Some(self.hasher)
+        });
+        is_it && seat.standing.state.is_live() && !self.begins
     }
 
     /// What the parts of a shard are to be.
     pub(super) fn divide(&mut self, shard: ShardNumber, division: Division) {
-        let had = self.candidate(shard).table.as_ref().map_or(&[][..], |table| &table.parts);
+        let had = self.candidate(shard).map_or(Vec::new(), Candidate::parts);
         // What is not believed is nobody's, and what lies there is erased with what is given up.
-        let dropped = self.believed(shard).is_none().then(|| had.to_vec());
-        let division = match dropped {
-            Some(given_up) => Division { given_up, is_changed: true, ..division },
-            None => division,
+        let division = match self.believed(shard) {
+            None => Division { given_up: had, is_changed: true, ..division },
+            Some(_) => division,
         };
-        self.candidates[shard.index()].division = division;
+        if let Some(candidate) = &mut self.candidates[shard.index()] {
+            candidate.division = division;
+        }
     }
 
     /// It does not serve, or not any more; the first reason counts.
     pub(super) fn lose(&mut self, shard: ShardNumber, why: &Error) {
-        self.candidates[shard.index()].down.get_or_insert_with(|| why.to_string());
+        if let Some(candidate) = &mut self.candidates[shard.index()] {
+            candidate.down.get_or_insert_with(|| why.to_string());
+        }
     }
 
-    /// Those that do not serve.
-    fn down(&self) -> ShardMask {
-        let down = |shard: &ShardNumber| self.candidate(*shard).down.is_some();
-        self.numbers().filter(down).collect()
+    /// Those that serve.
+    fn serving_all(&self) -> Vec<bool> {
+        self.numbers().map(|shard| self.serving(shard).is_some()).collect()
     }
 
     /// Erases what is new or given up on the devices, and has those that are divided anew write that down: from then
-    /// on their parts can be found. Of the others they say what was known before. Whoever fails is lost.
+    /// on their parts can be found. Of the set they say what was known before, and that they themselves are not to be
+    /// believed. Whoever fails is lost.
     pub(super) async fn prepare(&mut self) {
         for shard in self.numbers() {
-            let candidate = self.candidate(shard);
+            let Some(candidate) = self.candidate(shard) else { continue };
             let Some(device) = candidate.serving().cloned() else { continue };
             let mut done = partition::erase(&device, &candidate.division).await;
             if done.is_ok() && candidate.division.is_changed {
-                done = self.write(shard, &device, self.out).await;
+                let mut seats = self.seats.clone();
+                let seat = &mut seats[shard.index()];
+                seat.device = candidate.uuid;
+                let standing = &mut seat.standing;
+                if !self.begins && self.believed(shard).is_none() && standing.state.is_live() {
+                    (standing.state, standing.since) = (ShardState::Failed, self.epoch + 1);
+                }
+                done = self.write(shard, &device, seats).await;
             }
             if let Err(error) = done {
                 self.lose(shard, &error);
@@ -192,114 +328,116 @@ impl Set {
         }
     }
 
-    /// Has every shard that serves write down who is out. Who cannot, is lost too; returns those.
-    pub(super) async fn settle(&mut self) -> ShardMask {
-        let before = self.down();
+    /// What all shards are to be from now on.
+    fn settled(&self) -> Vec<Seat> {
+        use ShardState::{Failed, Healthy, Refilling, Retired};
+        let epoch = self.epoch + 1;
+        let anew = self.begins || self.numbers().all(|shard| self.believed(shard).is_none());
+        let settle = |(shard, seat): (ShardNumber, &Seat)| {
+            let Standing { state, weight, since } = seat.standing;
+            let of = |state, since| Standing { state, weight, since };
+            let serves = self.candidate(shard).filter(|candidate| candidate.serving().is_some());
+            let device = serves.map_or(seat.device, |candidate| candidate.uuid);
+            let standing = match (state, serves) {
+                (Retired | Failed, None) | (Retired, Some(_)) => seat.standing,
+                // Names of before hold an earlier epoch.
+                (Healthy | Refilling, None) => of(Failed, epoch),
+                (_, Some(_)) if self.believed(shard).is_some() => seat.standing,
+                (Failed, Some(_)) => of(if anew { Healthy } else { Refilling }, since),
+                (Healthy | Refilling, Some(_)) if self.begins => of(Healthy, since),
+                (Healthy | Refilling, Some(_)) => of(if anew { Healthy } else { Refilling }, epoch),
+            };
+            Seat { device, standing }
+        };
+        self.numbers().zip(&self.seats).map(settle).collect()
+    }
+
+    /// Has every shard that serves write down what all are. Who cannot, is lost too; returns those.
+    pub(super) async fn settle(&mut self) -> Vec<ShardNumber> {
+        let before = self.serving_all();
         loop {
-            let out = self.down();
+            let (seats, serving) = (self.settled(), self.serving_all());
             for shard in self.numbers() {
-                let Some(device) = self.candidate(shard).serving().cloned() else { continue };
-                let wanted = Some(self.membership(shard, out));
-                let table = self.candidate(shard).table.as_ref();
-                if table.is_some_and(|table| table.membership == wanted) {
+                let Some(device) = self.serving(shard).cloned() else { continue };
+                let table = self.candidate(shard).and_then(|candidate| candidate.table.as_ref());
+                let is_told = |table: &PartitionTable| {
+                    table.membership.as_ref().is_some_and(|member| {
+                        let Membership { seats: said, hasher, role, .. } = member;
+                        (said, *hasher, *role) == (&seats, self.hasher, Role::Shard(shard))
+                    })
+                };
+                if table.is_some_and(is_told) {
                     continue;
                 }
-                if let Err(error) = self.write(shard, &device, out).await {
+                if let Err(error) = self.write(shard, &device, seats.clone()).await {
                     self.lose(shard, &error);
                 }
             }
-            if self.down() == out {
-                return self
-                    .numbers()
-                    .filter(|&shard| out.has(shard) && !before.has(shard))
-                    .collect();
+            if self.serving_all() == serving {
+                self.epoch += 1;
+                self.seats = seats;
+                let lost = self.numbers().zip(before.iter().zip(serving));
+                let lost = lost.filter(|(_, (before, now))| **before && !now);
+                return lost.map(|(shard, _)| shard).collect();
             }
         }
-    }
-
-    fn membership(&self, number: ShardNumber, out: ShardMask) -> Membership {
-        let count = u16::try_from(self.candidates.len()).expect("at most 64 shards");
-        // Who does not serve stays what it was: whether it is to be believed is another question.
-        let roster =
-            self.numbers().fold(self.roster, |roster, shard| match self.candidate(shard) {
-                candidate if candidate.serving().is_some() => roster.with(shard, candidate.uuid),
-                _ => roster,
-            });
-        Membership { set: self.id, number, count, out, roster, hasher: self.hasher }
     }
 
     async fn write(
         &mut self,
         shard: ShardNumber,
         device: &Arc<dyn Device>,
-        out: ShardMask,
+        seats: Vec<Seat>,
     ) -> Result<(), Error> {
-        let candidate = self.candidate(shard);
-        let membership = Some(self.membership(shard, out));
-        let uuid = candidate.uuid;
-        let generation = self.generation.max(candidate.generation()) + 1;
+        let candidate = self.candidates[shard.index()].as_mut().expect("it serves");
+        let (set, hasher, epoch) = (self.id, self.hasher, self.epoch + 1);
+        let role = Role::Shard(shard);
+        let membership = Some(Membership { set, role, epoch, hasher, seats });
+        // A number for each table: of two that were written one after the other the later one counts.
+        self.generation = self.generation.max(candidate.generation()) + 1;
+        let (uuid, generation) = (candidate.uuid, self.generation);
         let parts = candidate.division.parts.clone();
         let table = PartitionTable { uuid, generation, membership, parts };
         partition::write(device, &table).await?;
-        self.candidates[shard.index()].table = Some(table);
-        Ok(())
-    }
-}
-
-/// The devices that say which shard they are.
-struct Members {
-    ordered: Vec<Option<Candidate>>,
-    id: Option<u64>,
-    out: ShardMask,
-    generation: u64,
-    /// What the latest table says.
-    latest: Option<Membership>,
-}
-
-impl Members {
-    fn of(count: usize) -> Self {
-        let ordered = (0..count).map(|_| None).collect();
-        Self { ordered, id: None, out: ShardMask::NONE, generation: 0, latest: None }
-    }
-
-    fn take(&mut self, candidate: Candidate, member: Membership) -> Result<(), Error> {
-        let count = self.ordered.len();
-        if usize::from(member.count) != count {
-            return Err(candidate.refuse(&format!(
-                "is one of a set of {} shards, and {count} devices were given; give None for each that is \
-                 missing",
-                member.count
-            )));
-        }
-        if *self.id.get_or_insert(member.set) != member.set {
-            return Err(candidate.refuse("is a shard of another set; leave it out"));
-        }
-        self.out = self.out.and(member.out);
-        if self.latest.is_none() || candidate.generation() > self.generation {
-            self.latest = Some(member);
-        }
-        self.generation = self.generation.max(candidate.generation());
-        let place = &mut self.ordered[member.number.index()];
-        if place.is_some() {
-            return Err(candidate.refuse("is there twice; leave one out"));
-        }
-        *place = Some(candidate);
+        candidate.table = Some(table);
         Ok(())
     }
 
-    /// Those of whose tables this holds.
-    fn which(&self, holds: impl Fn(ShardNumber, &PartitionTable, Membership) -> bool) -> ShardMask {
-        let all = ShardNumber::all(self.ordered.len()).zip(&self.ordered);
-        let tables = all.filter_map(|(shard, candidate)| {
-            let table = candidate.as_ref()?.table.as_ref()?;
-            holds(shard, table, table.membership?).then_some(shard)
+    /// What is known of the set while it is open.
+    pub(super) fn into_book(self) -> Book {
+        let Self { id, hasher, seats, epoch, generation, .. } = self;
+        let member = |candidate: Option<Candidate>| {
+            candidate.filter(|it| it.down.is_none()).and_then(Candidate::into_member)
+        };
+        let members = self.candidates.into_iter().map(member).collect();
+        let spares = self.spares.into_iter().filter_map(|spare| member(Some(spare))).collect();
+        let is_closed = false;
+        Book { id, hasher, seats, epoch, generation, members, spares, is_closed }
+    }
+}
+
+/// The latest of their tables, the highest generation, and the highest epoch.
+fn latest(candidates: &[Candidate]) -> Result<Option<(Membership, u64, u32)>, Error> {
+    let mut latest: Option<(&Membership, u64, u32)> = None;
+    for candidate in candidates {
+        let Some(member) = candidate.membership()? else { continue };
+        let generation = candidate.generation();
+        latest = Some(match latest {
+            Some((known, ..)) if known.set != member.set => {
+                return Err(candidate.refuse("is a shard of another set; leave it out"));
+            }
+            Some((known, highest, epoch)) if generation <= highest => {
+                (known, highest, epoch.max(member.epoch))
+            }
+            Some((.., epoch)) => (member, generation, epoch.max(member.epoch)),
+            None => (member, generation, member.epoch),
         });
-        tables.collect()
     }
+    Ok(latest.map(|(member, generation, epoch)| (member.clone(), generation, epoch)))
 }
 
 fn new_id(clock: &dyn Clock, count: usize) -> u64 {
     let mut seed = clock.now().as_nanos().to_le_bytes().to_vec();
     seed.extend_from_slice(&count.to_le_bytes());
-    xxh3_64(&seed)
+    xxh3_64(&seed).max(1)
 }

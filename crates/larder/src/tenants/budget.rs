@@ -23,9 +23,9 @@ impl Budget {
     ///
     /// # Errors
     /// If there is too little for them.
-    pub(super) fn divide<'a>(
+    pub(super) fn divide(
         config: &TenantsConfig,
-        caches: impl Iterator<Item = Vec<&'a Arc<Larder>>>,
+        caches: impl Iterator<Item = Vec<Arc<Larder>>>,
     ) -> Result<Self, Error> {
         let percents = config.tenants.iter().map(|tenant| tenant.dram_percent).collect();
         let may_borrow = config.tenants.iter().any(|tenant| tenant.dram_borrow_max_bytes > 0);
@@ -37,11 +37,11 @@ impl Budget {
         let mut members = Vec::new();
         for (tenant, caches) in config.tenants.iter().zip(caches) {
             let count = caches.len().max(1);
-            #[allow(clippy::cast_precision_loss)] // at most 64
+            #[allow(clippy::cast_precision_loss)] // at most 128
             let percent = tenant.dram_percent / count as f64;
             let borrow_max = tenant.dram_borrow_max_bytes / count as u64;
             members.extend(caches.into_iter().map(|cache| Member {
-                cache: Arc::downgrade(cache),
+                cache: Arc::downgrade(&cache),
                 percent,
                 borrow_max,
             }));

@@ -10,8 +10,8 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::partition::{Part, ShardNumber};
 use crate::plan::{self, Class, PlacementPlan};
+use crate::shards::alone::config_of;
 use crate::shards::opening::ShardDevice;
-use crate::shards::rendezvous::config_of;
 
 /// What the tenants have on each device, of all that they have.
 pub(super) struct Shares<'a> {

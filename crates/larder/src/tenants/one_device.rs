@@ -62,7 +62,7 @@ impl Tenants {
             None => (shares.open(None, None, &clock).await?, PlacementPlan::default()),
         };
         let caches: Vec<Arc<Larder>> = caches.into_iter().map(Arc::new).collect();
-        let budget = Budget::divide(&config, caches.iter().map(|cache| vec![cache]))?;
+        let budget = Budget::divide(&config, caches.iter().map(|cache| vec![Arc::clone(cache)]))?;
         let drives = device.map(|device| Drive::new(device, &config, &*clock));
         Ok(Self::of(&config, caches, budget, (claim, drives, vec![plan]), clock))
     }

@@ -73,7 +73,7 @@ impl Tenants {
             claims.push(claim);
             plan = plan.beside(own);
         }
-        let budget = Budget::divide(&config, caches.iter().map(|cache| vec![cache]))?;
+        let budget = Budget::divide(&config, caches.iter().map(|cache| vec![Arc::clone(cache)]))?;
         let drives = devices.into_iter().map(|device| Drive::new(device, &config, &*clock));
         let drives: Vec<Drive> = drives.collect();
         Ok(Self::of(&config, caches, budget, (claims, drives, vec![plan]), clock))

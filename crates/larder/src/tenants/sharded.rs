@@ -10,43 +10,51 @@ use larder_device::{Clock, Device, DeviceInfo};
 
 use super::budget::Budget;
 use super::caches::Shares;
-use super::config::TenantsConfig;
+use super::config::{Tenant, TenantsConfig};
 use super::division::divide;
 use super::{Drive, Tenants};
-use crate::cache::Larder;
+use crate::config::Demotions;
 use crate::error::Error;
 use crate::events;
+use crate::front::Shards;
 use crate::partition::{Division, PartitionTable, ShardNumber};
 use crate::plan::PlacementPlan;
-use crate::shards::opening::{self, OpenShard, ShardDevice, Tenancy};
-use crate::shards::{ShardCache, ShardMap, Shards};
+use crate::shards::opening::{self, Begin, Opening, ShardDevice, Tenancy};
+use crate::shards::{Shard, ShardMap, ShardOptions, Upkeep};
 
 /// A part of each device for each tenant.
-struct Everywhere<'a> {
-    shares: Shares<'a>,
-    clock: &'a Arc<dyn Clock>,
+struct Everywhere {
+    config: TenantsConfig,
+    /// There were so many when the set was opened.
+    devices: u64,
+    clock: Arc<dyn Clock>,
 }
 
-impl Tenancy for Everywhere<'_> {
+impl Everywhere {
+    fn shares(&self) -> Shares<'_> {
+        Shares { config: &self.config, devices: self.devices }
+    }
+}
+
+impl Tenancy for Everywhere {
     fn divide(&self, info: &DeviceInfo, found: Option<&PartitionTable>) -> Result<Division, Error> {
-        let division = divide(self.shares.config, info, found)?;
+        let division = divide(&self.config, info, found)?;
         // What cannot work is refused before anything is erased.
-        self.shares.plan(info, &division.parts)?;
+        self.shares().plan(info, &division.parts)?;
         Ok(division)
     }
 
-    async fn open(
-        &self,
-        shard: ShardNumber,
-        on: Option<ShardDevice<'_>>,
-    ) -> Result<Vec<Larder>, Error> {
-        let plan = on.map(|on| self.shares.plan(on.device.info(), on.parts)).transpose()?;
-        self.shares.open(Some(shard), on.zip(plan.as_ref()), self.clock).await
+    fn open<'a>(&'a self, shard: ShardNumber, on: ShardDevice<'a>) -> Opening<'a> {
+        Box::pin(async move {
+            let shares = self.shares();
+            let plan = shares.plan(on.device.info(), on.parts)?;
+            shares.open(Some(shard), Some((on, &plan)), &self.clock).await
+        })
     }
 }
 
 impl Tenants<Shards> {
-    /// Opens all tenants on each of `devices`, at most 64, in any order, as [`Shards::open`] opens one cache: `None`
+    /// Opens all tenants on each of `devices`, at most 128, in any order, as [`Shards::open`] opens one cache: `None`
     /// stands for one that is missing, a device that cannot be used costs all tenants the keys that they have there
     /// and nothing else, one that is back starts empty for all of them, and a blank one takes the place of one that is
     /// missing.
@@ -92,35 +100,76 @@ impl Tenants<Shards> {
         devices: Vec<Option<Arc<dyn Device>>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        Self::open_set(config, devices, clock).await.inspect_err(events::opening_refused)
+        let by_callers = |tenant: &Tenant| tenant.config.demotions == Demotions::Callers;
+        let upkeep = match config.tenants.iter().all(by_callers) {
+            true => Upkeep::Callers,
+            false => Upkeep::Thread,
+        };
+        let options = ShardOptions { upkeep, ..ShardOptions::default() };
+        Self::open_sharded_with(config, options, devices, clock).await
+    }
+
+    /// As [`Tenants::open_sharded`], with everything that can be said of shards. There, a thread looks after them
+    /// unless all tenants leave to callers what leaves DRAM ([`Config::demotions`](crate::Config::demotions)).
+    ///
+    /// # Errors
+    /// As [`Tenants::open_sharded`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use larder::{Device, RealClock, ShardOptions, Tenant, Tenants, TenantsConfig, block_on};
+    /// # use larder_device::MemoryDevice;
+    /// # let tenants = vec![Tenant::new("photos", 100.0)];
+    /// # let config = TenantsConfig { tenants, ..TenantsConfig::default() };
+    /// # let device = || Some(Arc::new(MemoryDevice::holding(vec![0; 64 << 20])) as Arc<dyn Device>);
+    /// let options = ShardOptions { refill_bytes_per_s: 1 << 20, ..ShardOptions::default() };
+    /// let devices = vec![device(), device()];
+    /// let tenants = Tenants::open_sharded_with(config, options, devices, Arc::new(RealClock));
+    /// assert_eq!(block_on(tenants)?.tenant("photos")?.status().shards.len(), 2);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn open_sharded_with(
+        config: TenantsConfig,
+        options: ShardOptions,
+        devices: Vec<Option<Arc<dyn Device>>>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let opening = Self::open_set(config, options, devices, clock);
+        opening.await.inspect_err(events::opening_refused)
     }
 
     async fn open_set(
         config: TenantsConfig,
+        options: ShardOptions,
         devices: Vec<Option<Arc<dyn Device>>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         config.check()?;
+        options.check()?;
         opening::check_count(devices.len())?;
-        let shares = Shares { config: &config, devices: devices.len() as u64 };
-        let seed = config.tenants.first().and_then(|tenant| tenant.config.hash_seed);
-        let tenancy = Everywhere { shares, clock: &clock };
-        let set = opening::open(&tenancy, devices, (config.start_empty, seed), &*clock).await?;
-        let serving = set.shards.iter().filter_map(|shard| shard.device.as_ref());
+        let first = config.tenants.first();
+        let (start_empty, hash_seed) =
+            (config.start_empty, first.and_then(|tenant| tenant.config.hash_seed));
+        let (count, tenants) = (devices.len() as u64, config.tenants.len());
+        let own = Arc::clone(&clock);
+        let tenancy = Arc::new(Everywhere { config: config.clone(), devices: count, clock: own });
+        let begin = Begin { start_empty, hash_seed, tenants, options, clock: Arc::clone(&clock) };
+        let set = opening::open(Arc::clone(&tenancy) as _, devices, begin).await?;
+        let maps: Vec<Arc<Shards>> =
+            ShardMap::of(set, tenants)?.into_iter().map(|map| Arc::new(Shards::new(map))).collect();
+        let shards: Vec<_> = maps[0].shards().collect();
+        let serving = shards.iter().filter_map(|shard| shard.device());
         let drives = serving.map(|(device, _)| Drive::new(Arc::clone(device), &config, &*clock));
         let drives: Vec<Drive> = drives.collect();
-        let plan_of = |shard: &OpenShard| match &shard.device {
-            Some((device, parts)) => tenancy.shares.plan(device.info(), parts),
+        let plan_of = |shard: &Shard<'_>| match shard.device() {
+            Some((device, _)) => tenancy.shares().plan(device.info(), shard.parts()),
             None => Ok(PlacementPlan::default()),
         };
-        let plans = set.shards.iter().map(plan_of).collect::<Result<_, _>>()?;
-        let caches = by_tenant(set.shards, config.tenants.len());
-        let arcs = caches.iter().map(|own| own.iter().map(|shard| &shard.cache).collect());
-        let budget = Budget::divide(&config, arcs)?;
-        let of_tenant =
-            |own| Arc::new(Shards::new(ShardMap::new(set.claims.clone(), own, set.hasher)));
-        let tenants = caches.into_iter().map(of_tenant).collect();
-        Ok(Self::of(&config, tenants, budget, (set.claims, drives, plans), clock))
+        let plans = shards.iter().map(plan_of).collect::<Result<_, _>>()?;
+        let caches = maps.iter().map(|map| map.route().shared_caches());
+        let budget = Budget::divide(&config, caches)?;
+        drop(shards);
+        Ok(Self::of(&config, maps, budget, ([], drives, plans), clock))
     }
 
     /// Which stream of which tenant writes with which placement handle, and why: a plan for each device, in the order
@@ -141,17 +190,4 @@ impl Tenants<Shards> {
     pub fn placements(&self) -> &[PlacementPlan] {
         &self.plans
     }
-}
-
-/// The caches of each tenant, in the order of the shards, of those of each shard, in the order of the tenants.
-fn by_tenant(shards: Vec<OpenShard>, tenants: usize) -> Vec<Vec<ShardCache>> {
-    let mut by_tenant: Vec<Vec<ShardCache>> = (0..tenants).map(|_| Vec::new()).collect();
-    for shard in shards {
-        assert_eq!(shard.caches.len(), tenants, "each has a cache on each shard");
-        let down: Option<Arc<str>> = shard.down.map(Arc::from);
-        for (own, cache) in by_tenant.iter_mut().zip(shard.caches) {
-            own.push(ShardCache { cache: Arc::new(cache), down: down.clone() });
-        }
-    }
-    by_tenant
 }

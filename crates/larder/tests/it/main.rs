@@ -42,6 +42,7 @@ mod reads;
 mod removals;
 mod restart;
 mod rig;
+mod shard_changes;
 mod sharded_tenants;
 mod shards;
 mod soc_log;

@@ -3,11 +3,13 @@
 //! Every answer is an object with the key `api`, the number of this shape: keys may be added under the same number,
 //! and none is taken away or means something else.
 
+mod array;
 mod placement;
 mod regions;
 mod slow;
 mod stats;
 
+pub(super) use self::array::{Order, set};
 pub(super) use self::placement::own_streams;
 use serde::Serialize;
 
@@ -31,6 +33,7 @@ pub(super) fn answer(path: &str, shared: &Shared, may_change: bool) -> Option<Re
         "/api/stats" => json(stats::of(shared, may_change)),
         "/api/placement" => json(placement::of(shared)),
         "/api/regions" => json(regions::of(shared)),
+        "/api/array" => json(array::of(shared)?),
         "/api/slowlog" => json(slow::of(shared)),
         _ => return None,
     })

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use larder::{Change, Larder, SetOptions, Value};
+use larder::{Change, SetOptions, Value};
 
 use super::board::Board;
 use super::client::Client;
 use super::queue::Watched;
 use super::write::{Refusal, Writer};
 use crate::caller::Caller;
+use crate::tenant::Calls;
 
 /// See the module.
 pub(super) struct Context<'a> {
@@ -18,8 +19,8 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The cache that has `key`.
-    pub(super) fn cache(&self, key: &[u8]) -> &Larder {
+    /// The calls of the cache that has `key`.
+    pub(super) fn cache(&self, key: &[u8]) -> Calls<'_> {
         self.caller.cache_for(key)
     }
 
@@ -41,7 +42,8 @@ impl Context<'_> {
         let guarded = std::mem::take(&mut self.client.guarded);
         let guard = guarded.iter().find(|watched| watched.key == key);
         let (mut has_changed, mut is_gone) = (false, false);
-        let before = self.cache(key).update(key, |current| {
+        let cache = self.cache(key);
+        let before = cache.update(key, |current| {
             has_changed = guard.is_some_and(|guard| !guard.is_still(current));
             let change = if has_changed { Change::Keep } else { change(current) };
             is_gone = is_end(&change);

@@ -155,7 +155,7 @@ async fn later(
         if read.counts_as_get() {
             worker.counters.count_get(matches!(found, Ok(Some(_))));
         }
-        answer_of(read, found, || tenant.cache_for(&key).now(), is_resp3)
+        answer_of(read, found, || tenant.calls().now(), is_resp3)
     };
     let too_late = move || {
         let mut bytes = Vec::new();

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder::{Change, Error, Larder, SetOptions, Value};
+use larder::{Change, Error, SetOptions, Value};
 
 use super::answer::{Known, Winner, code, error, item};
 use super::request::{Request, parse};
@@ -15,6 +15,7 @@ use crate::counters::Counters;
 use crate::protocol::memcached::items::{TOO_LATE, let_pass, server_error};
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::protocol::memcached::line::Words;
+use crate::tenant::Calls;
 
 pub(super) async fn answer(
     request: &Request<'_>,
@@ -66,7 +67,7 @@ async fn later(key: &[u8], line: &[u8], caller: &Caller, answers: &mut Answers<'
         let mut words = Words(&line);
         words.next();
         let Ok(request) = parse(b"mg", words) else { return Answer::Bytes(Vec::new()) };
-        let cache = tenant.cache_for(&request.key);
+        let cache = tenant.calls();
         let found = worker.get(&tenant, &request.key).await;
         asked.ends(&request.key);
         count(&worker.counters, false, matches!(found, Ok(Some(_))));
@@ -157,7 +158,11 @@ impl Found {
     }
 }
 
-fn of_found(request: &Request<'_>, found: Result<Option<Found>, Error>, cache: &Larder) -> Answer {
+fn of_found(
+    request: &Request<'_>,
+    found: Result<Option<Found>, Error>,
+    cache: Calls<'_>,
+) -> Answer {
     let Found { value, known, now } = match found {
         Ok(Some(found)) => found,
         Ok(None) => return miss(request),
@@ -185,7 +190,7 @@ fn of_found(request: &Request<'_>, found: Result<Option<Found>, Error>, cache: &
 
 /// Tries to win the right to bring the next value. What has no version is in nobody's memory, and may be brought by
 /// whoever asks.
-fn win(cache: &Larder, key: &[u8], version: u64) -> Winner {
+fn win(cache: Calls<'_>, key: &[u8], version: u64) -> Winner {
     match version == 0 || cache.win(key, version).unwrap_or(false) {
         true => Winner::Asker,
         false => Winner::Other,

@@ -13,39 +13,34 @@ use crate::protocol::memcached::lifetime::left_s;
 const PAGE_ITEMS: usize = 256;
 
 /// A walk over all keys of a tenant.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Dump {
     keys_only: bool,
-    /// Which of the tenant's caches it is in, and where in that.
-    cache: usize,
-    cursor: u64,
+    /// Where it goes on; `None` at the end.
+    cursor: Option<u64>,
 }
 
 impl Dump {
     pub(super) fn new(keys_only: bool) -> Self {
-        Self { keys_only, ..Self::default() }
+        Self { keys_only, cursor: Some(0) }
     }
 
     /// Answers with a page. Says whether there are more.
     pub(super) async fn step(&mut self, caller: &Caller, answers: &mut Answers<'_>) -> bool {
         answers.settle().await;
-        let caches = caller.tenant.caches();
-        let Some(cache) = caches.get(self.cache) else {
+        let Some(cursor) = self.cursor else {
             say(answers, if self.keys_only { "EN" } else { "END" });
             return false;
         };
-        let Ok(ScanPage { items, next, .. }) = cache.scan_from(self.cursor, PAGE_ITEMS).await
-        else {
+        let page = caller.tenant.scan_from(cursor, PAGE_ITEMS).await;
+        let Ok(ScanPage { items, next, .. }) = page else {
             say(answers, "SERVER_ERROR the server is ending");
             return false;
         };
         for item in items {
-            self.line(answers.bytes(), &item, cache.now());
+            self.line(answers.bytes(), &item, caller.tenant.calls().now());
         }
-        self.cursor = next;
-        if next == 0 {
-            self.cache += 1;
-        }
+        self.cursor = (next != 0).then_some(next);
         true
     }
 

@@ -197,7 +197,8 @@ impl How {
         answers: &mut Answers<'_>,
     ) {
         answers.settle().await;
-        let touched = caller.cache_for(key).update(key, |there| match there {
+        let cache = caller.cache_for(key);
+        let touched = cache.update(key, |there| match there {
             Some(_) => Change::Touch(lifetime.ttl()),
             None => Change::Keep,
         });

@@ -1,0 +1,49 @@
+//! Sets of shards under virtual time: shards fail, come and go while clients change keys.
+
+mod failure;
+mod oracle;
+mod world;
+
+use world::World;
+
+/// More seeds: `LARDER_SHARD_SEEDS`.
+const SEEDS: u64 = 2;
+/// Of a set, each of which ends in a crash or a close.
+const LIVES: u32 = 6;
+
+#[test]
+fn whatever_comes_and_goes_nothing_stale_comes_back() {
+    let seeds = std::env::var("LARDER_SHARD_SEEDS").ok().and_then(|it| it.parse().ok());
+    let first = std::env::var("LARDER_SHARD_FIRST").ok().and_then(|it| it.parse().ok());
+    let (first, seeds) = (first.unwrap_or(0), seeds.unwrap_or(SEEDS));
+    let mut all = Vec::new();
+    for seed in first..first + seeds {
+        match World::new(seed).run(LIVES) {
+            Ok(totals) => all.push(totals),
+            Err(wrong) => panic!("{wrong}"),
+        }
+    }
+    let sum = |of: fn(&world::Totals) -> u64| all.iter().map(of).sum::<u64>();
+    println!(
+        "{seeds} seeds: {} crashes, {} hits, {} misses, {} sets, {} failures, {} replaced, {} added, {} retired, \
+         {} bytes refilled, stale 0, errors 0",
+        sum(|it| it.crashes),
+        sum(|it| it.hits),
+        sum(|it| it.misses),
+        sum(|it| it.writes),
+        sum(|it| it.failures),
+        sum(|it| it.replaced),
+        sum(|it| it.added),
+        sum(|it| it.retired),
+        sum(|it| it.refilled_bytes),
+    );
+    assert!(sum(|it| it.crashes) > seeds && sum(|it| it.hits) > 100 * seeds);
+    let events = [
+        sum(|it| it.failures),
+        sum(|it| it.replaced),
+        sum(|it| it.added),
+        sum(|it| it.retired),
+        sum(|it| it.refilled_bytes),
+    ];
+    assert!(events.iter().all(|&it| it > 0), "{events:?}");
+}

@@ -1,0 +1,109 @@
+//! What a look-up of a key may find while others change it.
+//!
+//! Every write has a version of its own and lasts from its call to its answer. A look-up may find any version whose
+//! write had begun before it ended, but none that is certainly older than another that is certainly in its place: one
+//! that was acknowledged, or found by somebody, before the look-up began.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+/// When something began or ended, among all that happened.
+type Moment = u64;
+
+#[derive(Debug, Clone, Copy)]
+struct Write {
+    begun: Moment,
+    /// `None` as long as nobody was told of its end; one that was given up stays so.
+    ended: Option<Moment>,
+    /// When it was certainly the key's state: acknowledged as done, or found.
+    certain: Option<Moment>,
+}
+
+/// All writes of all keys.
+#[derive(Default)]
+pub(super) struct Oracle {
+    now: RefCell<Moment>,
+    /// By key and version.
+    keys: RefCell<HashMap<u32, HashMap<u32, Write>>>,
+    versions: RefCell<u32>,
+}
+
+impl Oracle {
+    pub(super) fn tick(&self) -> Moment {
+        *self.now.borrow_mut() += 1;
+        *self.now.borrow()
+    }
+
+    /// A write begins. Returns its version.
+    pub(super) fn writes(&self, key: u32) -> u32 {
+        let begun = self.tick();
+        *self.versions.borrow_mut() += 1;
+        let version = *self.versions.borrow();
+        let write = Write { begun, ended: None, certain: None };
+        self.keys.borrow_mut().entry(key).or_default().insert(version, write);
+        version
+    }
+
+    /// The write was done, or may have been.
+    pub(super) fn wrote(&self, key: u32, version: u32, certainly: bool) {
+        let now = self.tick();
+        let mut keys = self.keys.borrow_mut();
+        let write = keys.get_mut(&key).and_then(|writes| writes.get_mut(&version)).unwrap();
+        write.ended = Some(now);
+        if certainly {
+            write.certain = Some(write.certain.unwrap_or(now));
+        }
+    }
+
+    /// The write was certainly not done.
+    pub(super) fn did_not_write(&self, key: u32, version: u32) {
+        self.keys.borrow_mut().get_mut(&key).unwrap().remove(&version);
+    }
+
+    /// A look-up that began at `begun` has found this version. Says what is wrong with that.
+    pub(super) fn found(&self, key: u32, version: u32, begun: Moment) -> Result<(), String> {
+        let now = self.tick();
+        let mut keys = self.keys.borrow_mut();
+        let writes = keys.entry(key).or_default();
+        let Some(found) = writes.get(&version).copied() else {
+            return Err(format!("key {key}: version {version} was never written"));
+        };
+        let newer = writes.iter().find(|(_, other)| {
+            let follows = found.ended.is_some_and(|ended| ended < other.begun);
+            follows && other.certain.is_some_and(|certain| certain < begun)
+        });
+        if let Some((newer, other)) = newer {
+            return Err(format!(
+                "key {key}: found version {version} ({found:?}) at {begun} to {now}, after {newer} ({other:?})"
+            ));
+        }
+        let found = writes.get_mut(&version).unwrap();
+        found.certain = Some(found.certain.unwrap_or(now));
+        // What it has replaced for good is not asked for again.
+        if writes.len() > 200 {
+            let oldest =
+                writes.values().map(|it| it.begun).max().unwrap_or(0).saturating_sub(100_000);
+            writes.retain(|_, it| it.begun > oldest || it.ended.is_none());
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn it_knows_what_may_be_found() {
+    let oracle = Oracle::default();
+    let first = oracle.writes(1);
+    oracle.wrote(1, first, true);
+    assert!(oracle.found(1, first, oracle.tick()).is_ok());
+    let second = oracle.writes(1);
+    assert!(oracle.found(1, first, oracle.tick()).is_ok(), "both may be found");
+    let begun = oracle.tick();
+    oracle.wrote(1, second, true);
+    assert!(oracle.found(1, first, begun).is_ok(), "it began before");
+    assert!(oracle.found(1, first, oracle.tick()).is_err());
+    // Whoever has found the newer one knows, though it has not ended.
+    let third = oracle.writes(1);
+    assert!(oracle.found(1, third, oracle.tick()).is_ok());
+    assert!(oracle.found(1, second, oracle.tick()).is_err());
+    assert!(oracle.found(1, 77, oracle.tick()).is_err());
+}

@@ -1,0 +1,78 @@
+//! Walking over everything behind a route.
+
+use std::fmt;
+
+use super::route::Lead;
+use crate::cache::pages::CURSOR_END;
+use crate::cache::{Scan, ScanPage, Scanned};
+use crate::error::{Error, ErrorKind};
+use crate::partition::ShardNumber;
+use crate::shards::ShardMap;
+use crate::shards::calls::View;
+
+/// A walk over one cache, of all that a [`Routed`](crate::Routed) leads to.
+pub struct Walk<'a> {
+    scan: Scan<'a>,
+    /// If it is a shard's.
+    of: Option<(View<'a>, ShardNumber)>,
+}
+
+impl fmt::Debug for Walk<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.scan.fmt(f)
+    }
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn over(lead: Lead<'a>) -> impl Iterator<Item = Self> + use<'a> {
+        let (one, shards) = match lead {
+            Lead::One(cache) => (Some(Self { scan: cache.scan(), of: None }), None),
+            Lead::Shards(shards) => (None, Some(shards)),
+        };
+        let of_shard = |shards: &'a ShardMap| {
+            let view = shards.view();
+            shards
+                .live()
+                .map(move |(number, cache)| Self { scan: cache.scan(), of: Some((view, number)) })
+        };
+        one.into_iter().chain(shards.into_iter().flat_map(of_shard))
+    }
+
+    /// See [`Scan::next`]; there may be nothing in it though the walk is not at its end.
+    pub async fn next(&mut self) -> Option<Vec<Scanned>> {
+        let items = self.scan.next().await?;
+        Some(match self.of {
+            Some((view, shard)) => view.shown(shard, items).await,
+            None => items,
+        })
+    }
+
+    /// See [`Scan::is_whole`].
+    pub fn is_whole(&self) -> bool {
+        self.scan.is_whole()
+    }
+}
+
+/// A page over all shards: a cursor says with which it goes on.
+pub(super) async fn page(shards: &ShardMap, cursor: u64, count: usize) -> Result<ScanPage, Error> {
+    let (number, cursor) = (cursor / CURSOR_END, cursor % CURSOR_END);
+    let number = usize::try_from(number).unwrap_or(usize::MAX);
+    if number >= shards.shards().count() {
+        let message = format!("cursor {cursor}: no page of a scan has given it");
+        return Err(Error::new(ErrorKind::InvalidInput, message));
+    }
+    // One that is away now has nothing.
+    let mut left = shards.live().skip_while(|(shard, _)| shard.index() < number);
+    let Some((shard, cache)) = left.next() else {
+        return Ok(ScanPage { items: Vec::new(), next: 0 });
+    };
+    let cursor = if shard.index() == number { cursor } else { 0 };
+    let page = cache.scan_from(cursor, count).await?;
+    let at = |shard: ShardNumber| shard.index() as u64 * CURSOR_END;
+    let next = match (page.next, left.next()) {
+        (0, None) => 0,
+        (0, Some((next, _))) => at(next),
+        (next, _) => at(shard) + next,
+    };
+    Ok(ScanPage { items: shards.view().shown(shard, page.items).await, next })
+}

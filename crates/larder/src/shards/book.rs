@@ -1,0 +1,94 @@
+//! What is written down of a set while it is open.
+
+use std::sync::Arc;
+
+use larder_device::label::Uuid;
+use larder_device::{Claim, Device};
+
+use super::pulse::Pulse;
+use crate::error::{Error, ErrorKind};
+use crate::key::KeyHasher;
+use crate::partition::{
+    self, Membership, Part, PartitionTable, Role, Seat, ShardNumber, ShardState,
+};
+
+/// A device of a set.
+pub(super) struct Member {
+    pub(super) device: Arc<dyn Device>,
+    pub(super) claim: Arc<Claim>,
+    pub(super) pulse: Arc<Pulse>,
+    /// Of its table.
+    pub(super) uuid: Uuid,
+    /// A part for each cache.
+    pub(super) parts: Vec<Part>,
+}
+
+/// The set as its devices know it.
+pub(super) struct Book {
+    pub(super) id: u64,
+    pub(super) hasher: KeyHasher,
+    pub(super) seats: Vec<Seat>,
+    pub(super) epoch: u32,
+    /// The highest that was written to any of them.
+    pub(super) generation: u64,
+    /// The devices of the shards that are live.
+    pub(super) members: Vec<Option<Member>>,
+    pub(super) spares: Vec<Member>,
+    /// Nothing of it is changed any more.
+    pub(super) is_closed: bool,
+}
+
+impl Book {
+    /// How many shards have keys.
+    pub(super) fn live(&self) -> usize {
+        self.seats.iter().filter(|seat| seat.standing.state.is_live()).count()
+    }
+
+    /// # Errors
+    /// [`ErrorKind::Closed`].
+    pub(super) fn check_open(&self) -> Result<(), Error> {
+        match self.is_closed {
+            true => Err(Error::new(ErrorKind::Closed, "the set was closed; open it again")),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn seat(&self, shard: ShardNumber) -> Option<&Seat> {
+        self.seats.get(shard.index())
+    }
+
+    /// What a device is to write down, as the newest table of all.
+    pub(super) fn table(
+        &mut self,
+        role: Role,
+        (epoch, seats): (u32, Vec<Seat>),
+        member: &Member,
+    ) -> PartitionTable {
+        self.generation += 1;
+        let (set, hasher, uuid) = (self.id, self.hasher, member.uuid);
+        let membership = Some(Membership { set, role, epoch, hasher, seats });
+        let parts = member.parts.clone();
+        PartitionTable { uuid, generation: self.generation, membership, parts }
+    }
+
+    /// The same set one epoch later with one shard changed.
+    pub(super) fn with(&self, shard: ShardNumber, seat: Seat) -> Vec<Seat> {
+        let mut seats = self.seats.clone();
+        match seats.get_mut(shard.index()) {
+            Some(there) => *there = seat,
+            None => seats.push(seat),
+        }
+        seats
+    }
+}
+
+/// Writes down on a device that it is a spare, or that it is to be a shard and is none yet.
+pub(super) async fn write(member: &Member, table: &PartitionTable) -> Result<(), Error> {
+    partition::write(&member.device, table).await
+}
+
+/// A shard that is out since this epoch.
+pub(super) fn out(seat: &Seat, state: ShardState, since: u32) -> Seat {
+    let standing = partition::Standing { state, since, ..seat.standing };
+    Seat { standing, ..*seat }
+}

@@ -1,0 +1,335 @@
+//! Shards that come and go while their set is open: see [`live`](super::live) for the rules.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+
+use larder_device::label::Uuid;
+use larder_device::{Claim, Clock, Device, ObservedDevice};
+
+use super::book::{Book, Member, out, write};
+use super::live::{LiveSet, ShardNow};
+use super::opening::ShardDevice;
+use super::pulse::Pulse;
+use crate::cache::Larder;
+use crate::error::{Error, ErrorKind};
+use crate::events;
+use crate::partition::{
+    self, PartitionTable, Role, SHARDS_MAX, Seat, ShardNumber, ShardState, Standing,
+};
+use crate::side_by_side::together;
+
+/// A device that takes longer to write down what the set is has failed.
+const WRITE_WAIT: Duration = Duration::from_secs(2);
+/// Who is to be waited for before a state that changes where values are; then they go on first, and it is tried
+/// again: one of them may wait for a shard that is about to be found failed.
+const DRAIN_WAIT: Duration = Duration::from_millis(250);
+
+impl LiveSet {
+    /// Takes a shard out that has failed: its keys are elsewhere when this returns. Does nothing if it is not live.
+    ///
+    /// # Errors
+    /// If it is the last one that is live.
+    pub(crate) async fn fail(&self, shard: ShardNumber, why: &str) -> Result<(), Error> {
+        self.take_out(shard, ShardState::Failed, why).await
+    }
+
+    /// Takes a shard out for good.
+    ///
+    /// # Errors
+    /// If it is the last one that is live.
+    pub(crate) async fn retire(&self, shard: ShardNumber) -> Result<(), Error> {
+        self.take_out(shard, ShardState::Retired, "it was retired").await
+    }
+
+    async fn take_out(&self, shard: ShardNumber, to: ShardState, why: &str) -> Result<(), Error> {
+        let mut book = self.book.lock().await;
+        book.check_open()?;
+        let Some(seat) = book.seat(shard).copied() else {
+            let message = format!("there is no {shard}; there are {}", book.seats.len());
+            return Err(Error::new(ErrorKind::InvalidInput, message));
+        };
+        let was = seat.standing.state;
+        if was == ShardState::Retired || (was == to && !was.is_live()) {
+            return Ok(());
+        }
+        if was.is_live() && book.live() == 1 {
+            let message = format!("{shard} is the last one that is live: add another one first");
+            return Err(Error::new(ErrorKind::InvalidInput, message));
+        }
+        let seats = book.with(shard, out(&seat, to, book.epoch + 1));
+        let mut now = self.state().shards.clone();
+        now[shard.index()] = ShardNow::away(why);
+        self.commit(&mut book, seats, now).await?;
+        if was.is_live() && to == ShardState::Failed {
+            self.counts.failed.fetch_add(1, Ordering::Relaxed);
+            events::shard_down(shard.index(), why);
+        }
+        Ok(())
+    }
+
+    /// Rule 3: has all who are live write it down, and makes it known. Who cannot is away too.
+    ///
+    /// # Errors
+    /// If nobody who would be live can; then all is as it was.
+    async fn commit(
+        &self,
+        book: &mut Book,
+        mut seats: Vec<Seat>,
+        mut now: Vec<ShardNow>,
+    ) -> Result<(), Error> {
+        let epoch = book.epoch + 1;
+        loop {
+            let mut tables = Vec::new();
+            for shard in ShardNumber::all(seats.len()) {
+                let is_live = seats[shard.index()].standing.state.is_live();
+                let member = book.members.get_mut(shard.index()).filter(|_| is_live);
+                let Some(member) = member.and_then(Option::take) else { continue };
+                let table = book.table(Role::Shard(shard), (epoch, seats.clone()), &member);
+                book.members[shard.index()] = Some(member);
+                tables.push((shard, table));
+            }
+            let members = &book.members;
+            let writing = tables.iter().map(async |(shard, table)| {
+                let member = members[shard.index()].as_ref().expect("it has a table");
+                let written = within(&*self.clock, WRITE_WAIT, write(member, table)).await;
+                let late = || Error::new(ErrorKind::Device, "cannot be written in time");
+                (*shard, written.unwrap_or_else(|| Err(late())))
+            });
+            let written = together(writing).await;
+            let lost: Vec<(ShardNumber, Error)> =
+                written.into_iter().filter_map(|(shard, it)| Some((shard, it.err()?))).collect();
+            if lost.is_empty() {
+                break;
+            }
+            if lost.len() == tables.len() {
+                let (shard, error) = lost.into_iter().next().expect("one was lost");
+                return Err(error.of(&shard.to_string()));
+            }
+            for (shard, error) in lost {
+                let seat = &mut seats[shard.index()];
+                *seat = out(seat, ShardState::Failed, epoch);
+                now[shard.index()] = ShardNow::away(&error.to_string());
+                self.counts.failed.fetch_add(1, Ordering::Relaxed);
+                events::shard_down(shard.index(), &error.to_string());
+            }
+        }
+        (book.seats, book.epoch) = (seats, epoch);
+        for (seat, member) in book.seats.iter().zip(&mut book.members) {
+            if !seat.standing.state.is_live() {
+                *member = None;
+            }
+        }
+        self.publish(book, now);
+        Ok(())
+    }
+
+    /// Rule 1: as [`LiveSet::commit`], when nobody who goes by the state before is under way any more. `change` says
+    /// what is to be, or that it is not to be any more.
+    async fn commit_alone(
+        &self,
+        mut change: impl FnMut(&mut Book) -> Option<(Vec<Seat>, Vec<ShardNow>)>,
+    ) -> Result<(), Error> {
+        loop {
+            let mut book = self.book.lock().await;
+            book.check_open()?;
+            let held = within(&*self.clock, DRAIN_WAIT, self.gate.hold()).await;
+            if let Some(held) = held {
+                let held = held?;
+                let Some((seats, now)) = change(&mut book) else { return Ok(()) };
+                let committed = self.commit(&mut book, seats, now).await;
+                drop(held);
+                return committed;
+            }
+            drop(book);
+            self.clock.sleep_until(self.clock.monotonic().saturating_add(DRAIN_WAIT)).await;
+        }
+    }
+
+    /// A shard that was being refilled since this epoch has what it is to have.
+    pub(super) async fn refilled(&self, shard: ShardNumber, device: Uuid) -> Result<(), Error> {
+        self.commit_alone(|book| {
+            let seat = *book.seat(shard)?;
+            if seat.standing.state != ShardState::Refilling || seat.device != device {
+                return None;
+            }
+            let standing = Standing { state: ShardState::Healthy, ..seat.standing };
+            let seats = book.with(shard, Seat { standing, ..seat });
+            Some((seats, self.state().shards.clone()))
+        })
+        .await
+    }
+
+    /// Adds a shard. It has its part of the keys when this returns, and gets their values from the others.
+    pub(crate) async fn add(&self, device: Arc<dyn Device>) -> Result<ShardNumber, Error> {
+        let _bringing = self.bringing.lock().await;
+        let book = self.book.lock().await;
+        let device = self.claimed(device, &book).await?;
+        let weight = weight_of(&*device.device);
+        // One that was retired and had as many keys comes back: so numbers last, and the same keys move again.
+        let is_free = |seat: &Seat| {
+            seat.standing.state == ShardState::Retired && seat.standing.weight == weight
+        };
+        let number = book.seats.iter().position(is_free).unwrap_or(book.seats.len());
+        let Some(shard) = ShardNumber::new(number) else {
+            return Err(Error::config(format!(
+                "a set has at most {SHARDS_MAX} shards, those that were retired among them"
+            )));
+        };
+        drop(book);
+        self.bring(shard, weight, device).await?;
+        Ok(shard)
+    }
+
+    /// Has a device serve as a shard that has failed, or that is to be replaced by it. It keeps its part of the keys.
+    pub(crate) async fn replace(
+        &self,
+        shard: ShardNumber,
+        device: Arc<dyn Device>,
+    ) -> Result<(), Error> {
+        let _bringing = self.bringing.lock().await;
+        let book = self.book.lock().await;
+        let Some(seat) = book.seat(shard).filter(|it| it.standing.state != ShardState::Retired)
+        else {
+            let message = format!("there is no {shard} any more, or there never was");
+            return Err(Error::new(ErrorKind::InvalidInput, message));
+        };
+        let weight = seat.standing.weight;
+        let device = self.claimed(device, &book).await?;
+        drop(book);
+        self.step_in(shard, weight, device).await
+    }
+
+    /// The device is there already, and is to serve as this shard from now on.
+    async fn step_in(&self, shard: ShardNumber, weight: u32, device: Member) -> Result<(), Error> {
+        self.fail(shard, "it is replaced").await?;
+        self.bring(shard, weight, device).await
+    }
+
+    /// Keeps a device that steps in when a shard fails.
+    pub(crate) async fn spare(&self, device: Arc<dyn Device>) -> Result<(), Error> {
+        let _bringing = self.bringing.lock().await;
+        let mut book = self.book.lock().await;
+        book.check_open()?;
+        let member = self.claimed(device, &book).await?;
+        let now = (book.epoch, book.seats.clone());
+        let table = book.table(Role::Spare, now, &member);
+        write(&member, &table).await?;
+        book.spares.push(member);
+        Ok(())
+    }
+
+    /// Has spares step in for shards that have failed. Says whether one did.
+    pub(super) async fn use_spares(&self) -> Result<bool, Error> {
+        let _bringing = self.bringing.lock().await;
+        let mut book = self.book.lock().await;
+        let failed = ShardNumber::all(book.seats.len())
+            .find(|shard| book.seats[shard.index()].standing.state == ShardState::Failed);
+        let Some((shard, spare)) = failed.zip(book.spares.pop()) else { return Ok(false) };
+        let weight = book.seats[shard.index()].standing.weight;
+        drop(book);
+        self.bring(shard, weight, spare).await?;
+        Ok(true)
+    }
+
+    /// A device that belongs to nobody, or to this set as a spare or as a shard that is away.
+    async fn claimed(&self, device: Arc<dyn Device>, book: &Book) -> Result<Member, Error> {
+        let claim = Arc::new(Claim::take(&device)?);
+        let name = device.info().name.clone();
+        let pulse = Arc::new(Pulse::new(&self.alarm));
+        let observer = Arc::clone(&pulse) as _;
+        let device: Arc<dyn Device> =
+            Arc::new(ObservedDevice::new(device, observer, Arc::clone(&self.clock)));
+        let found = partition::read(&device, false).await?;
+        let is_ours = |table: &PartitionTable| {
+            let member = table.membership.as_ref().filter(|member| member.set == book.id);
+            member.is_some_and(|member| match member.role {
+                Role::Spare => true,
+                Role::Shard(number) => book
+                    .seat(number)
+                    .is_none_or(|seat| !seat.standing.state.is_live() || seat.device != table.uuid),
+            })
+        };
+        if found.as_ref().is_some_and(|table| !is_ours(table)) {
+            let message = format!(
+                "{name} is divided among tenants, or a shard of another set; erase its first 128 KiB to use it \
+                 here"
+            );
+            return Err(Error::new(ErrorKind::Foreign, message));
+        }
+        let uuid = found.as_ref().map_or_else(Uuid::draw, |table| table.uuid);
+        let parts = found.map_or(Vec::new(), |table| table.parts);
+        Ok(Member { device, claim, pulse, uuid, parts })
+    }
+
+    /// Has a device serve as a shard that is not live, or that is new. It starts empty.
+    async fn bring(
+        &self,
+        shard: ShardNumber,
+        weight: u32,
+        mut member: Member,
+    ) -> Result<(), Error> {
+        let whose = |error: Error| error.of(&shard.to_string());
+        let mut division = self.tenancy.divide(member.device.info(), None).map_err(whose)?;
+        division.given_up = std::mem::take(&mut member.parts);
+        partition::erase(&member.device, &division).await.map_err(whose)?;
+        member.parts.clone_from(&division.parts);
+        // Before there are caches on it, it says that it is not to be believed yet.
+        let mut book = self.book.lock().await;
+        book.check_open()?;
+        book.epoch += 1;
+        let epoch = book.epoch;
+        let failed = Standing { state: ShardState::Failed, weight, since: epoch };
+        let seats = book.with(shard, Seat { device: member.uuid, standing: failed });
+        let table = book.table(Role::Shard(shard), (epoch, seats), &member);
+        drop(book);
+        write(&member, &table).await.map_err(whose)?;
+        let (device, claim, parts) = (&member.device, &member.claim, &member.parts[..]);
+        let on = ShardDevice { device, claim, parts };
+        let caches = self.tenancy.open(shard, on).await.map_err(whose)?;
+        let shard_now = ShardNow::on(caches, &member);
+        let mut member = Some(member);
+        let committed = self.commit_alone(|book| {
+            let member = member.take()?;
+            let since = book.seat(shard).map_or(0, |seat| seat.standing.since);
+            let standing = Standing { state: ShardState::Refilling, weight, since };
+            let seats = book.with(shard, Seat { device: member.uuid, standing });
+            let mut now = self.state().shards.clone();
+            now.resize_with(seats.len(), ShardNow::default);
+            book.members.resize_with(seats.len(), || None);
+            book.members[shard.index()] = Some(member);
+            now[shard.index()] = shard_now.clone();
+            Some((seats, now))
+        });
+        let committed = committed.await.map_err(whose);
+        if committed.is_err() {
+            let caches = shard_now.caches.iter().flat_map(|caches| caches.iter());
+            together(caches.map(|cache| Larder::abandon(cache))).await;
+        }
+        self.alarm.notify(crate::signal::ALL);
+        committed
+    }
+}
+
+/// Its part of the keys, by its capacity.
+pub(super) fn weight_of(device: &dyn Device) -> u32 {
+    u32::try_from(device.info().capacity_bytes >> 20).unwrap_or(u32::MAX).max(1)
+}
+
+/// What `future` brings, if that takes no longer.
+pub(super) async fn within<T>(
+    clock: &dyn Clock,
+    time: Duration,
+    future: impl Future<Output = T>,
+) -> Option<T> {
+    let mut future = pin!(future);
+    let mut sleep = clock.sleep_until(clock.monotonic().saturating_add(time));
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => sleep.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}

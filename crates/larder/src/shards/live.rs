@@ -1,0 +1,318 @@
+//! A set of shards while it is open: what it is now, and who changes that.
+//!
+//! What all shards are is a [`State`], one for each epoch. Whoever looks a key up takes the latest one. Whoever changes
+//! a key, or brings a value from one place of it to another, is inside a gate meanwhile:
+//!
+//! 1. A state in which a shard comes, is back, or is full again holds the gate: nobody who goes by the state before
+//!    is under way any more. Otherwise it could leave a value at a place where nobody removes it, and which is asked
+//!    later.
+//! 2. A state in which a shard is away waits for nobody, for they may wait for that very shard. What was done there
+//!    is never seen again, and what is done elsewhere is right in both states: the order of the others is the same.
+//! 3. Before a state is anybody's, all who are live in it have written it down. So an epoch that was in use is never
+//!    used again, and who was away is known not to be believed.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+use event_listener::Event;
+use larder_device::{Clock, Device};
+
+use super::book::Book;
+use super::opening::Tenancy;
+use super::options::ShardOptions;
+use super::places::{Chain, chain};
+use super::pulse::Pulse;
+use super::succession::Succession;
+use crate::cache::gate::Gate;
+use crate::cache::{Allotment, Larder};
+use crate::key::KeyHasher;
+use crate::partition::{Part, ShardNumber, ShardState, Standing};
+
+/// The caches of all shards, and why shards have none.
+pub(super) type Opened = (Vec<Option<Vec<Larder>>>, Vec<Option<Arc<str>>>);
+
+/// What all shards are in an epoch.
+pub(crate) struct State {
+    pub(crate) epoch: u32,
+    pub(super) standings: Vec<Standing>,
+    pub(super) shards: Vec<ShardNow>,
+}
+
+/// What a shard is in an epoch.
+#[derive(Clone, Default)]
+pub(crate) struct ShardNow {
+    /// In the order of the tenancy; `None` if it is not live.
+    pub(crate) caches: Option<Arc<[Arc<Larder>]>>,
+    pub(crate) device: Option<Arc<dyn Device>>,
+    /// Of the caches, on the device.
+    pub(crate) parts: Arc<[Part]>,
+    pub(super) pulse: Option<Arc<Pulse>>,
+    /// Why it is not live.
+    pub(super) down: Option<Arc<str>>,
+}
+
+impl State {
+    pub(super) fn chain(&self, hash: u64) -> Chain {
+        chain(&self.standings, hash)
+    }
+
+    /// The cache of a tenant at a shard that is live.
+    pub(super) fn cache(&self, shard: ShardNumber, tenant: usize) -> Option<&Arc<Larder>> {
+        self.shards.get(shard.index())?.caches.as_ref()?.get(tenant)
+    }
+
+    pub(super) fn standing(&self, shard: ShardNumber) -> Standing {
+        self.standings[shard.index()]
+    }
+
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = ShardNumber> + use<> {
+        ShardNumber::all(self.shards.len())
+    }
+
+    pub(crate) fn shard(&self, number: ShardNumber) -> &ShardNow {
+        &self.shards[number.index()]
+    }
+
+    pub(super) fn has_refilling(&self) -> bool {
+        self.standings.iter().any(|it| it.state == ShardState::Refilling)
+    }
+}
+
+/// What is counted of a set.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Look-ups that were misses because flash took too long.
+    pub(super) late_gets: AtomicU64,
+    /// Bytes of keys and values that were copied to shards being refilled.
+    pub(super) refilled_bytes: AtomicU64,
+    pub(super) suspected: AtomicU64,
+    pub(super) failed: AtomicU64,
+}
+
+/// See the module.
+pub(crate) struct LiveSet {
+    states: Succession<State>,
+    pub(super) gate: Gate,
+    /// Told when there is another state.
+    pub(super) changed: Event,
+    /// Told when a request to a device fails, and at the end.
+    pub(super) alarm: Arc<Event>,
+    pub(super) book: async_lock::Mutex<Book>,
+    /// Held by who brings a device, from its first look at it to the end.
+    pub(super) bringing: async_lock::Mutex<()>,
+    pub(super) hasher: KeyHasher,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) options: ShardOptions,
+    pub(super) tenancy: Arc<dyn Tenancy>,
+    /// Caches of shards that are away, until they have ended.
+    left: Mutex<Vec<Arc<Larder>>>,
+    pub(super) counts: Counts,
+    /// Whom the detector suspects: a bit for each.
+    pub(super) suspects: Mutex<Vec<Option<Arc<str>>>>,
+    /// Tenants that have not closed their caches.
+    open_maps: AtomicUsize,
+    /// How much of what there was has been looked at by the refill that is under way, in thousandths.
+    pub(super) refilled_permille: AtomicU64,
+}
+
+impl LiveSet {
+    /// `opened` has the caches of all shards, and why shards have none.
+    pub(super) fn new(
+        book: Book,
+        (opened, down): Opened,
+        (tenancy, tenants): (Arc<dyn Tenancy>, usize),
+        (options, clock, alarm): (ShardOptions, Arc<dyn Clock>, Arc<Event>),
+    ) -> Self {
+        let now = |((opened, member), down): ((Option<Vec<Larder>>, &Option<_>), _)| match (
+            opened, member,
+        ) {
+            (Some(caches), Some(member)) => ShardNow::on(caches, member),
+            _ => ShardNow { down, ..ShardNow::default() },
+        };
+        let shards = opened.into_iter().zip(&book.members).zip(down).map(now).collect();
+        let standings = book.seats.iter().map(|seat| seat.standing).collect();
+        let state = State { epoch: book.epoch, standings, shards };
+        Self {
+            states: Succession::new(state),
+            gate: Gate::default(),
+            changed: Event::new(),
+            alarm,
+            hasher: book.hasher,
+            book: async_lock::Mutex::new(book),
+            bringing: async_lock::Mutex::new(()),
+            clock,
+            options,
+            tenancy,
+            left: Mutex::default(),
+            counts: Counts::default(),
+            suspects: Mutex::default(),
+            open_maps: AtomicUsize::new(tenants),
+            refilled_permille: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn state(&self) -> &State {
+        self.states.latest()
+    }
+
+    /// What the set is from now on. Who was at a shard that is away goes on to another.
+    pub(super) fn publish(&self, book: &Book, shards: Vec<ShardNow>) {
+        let standings: Vec<Standing> = book.seats.iter().map(|seat| seat.standing).collect();
+        assert_eq!(standings.len(), shards.len(), "each shard is something");
+        for (standing, shard) in standings.iter().zip(&shards) {
+            assert_eq!(standing.state.is_live(), shard.caches.is_some(), "who is live serves");
+        }
+        let before = self.state();
+        assert!(book.epoch > before.epoch, "an epoch is never used again");
+        let is_kept = |cache: &Arc<Larder>| {
+            let all = shards.iter().filter_map(|shard| shard.caches.as_ref());
+            all.flat_map(|caches| caches.iter()).any(|other| Arc::ptr_eq(cache, other))
+        };
+        let all = before.shards.iter().filter_map(|shard| shard.caches.as_ref());
+        let gone = all.flat_map(|caches| caches.iter()).filter(|cache| !is_kept(cache));
+        self.left().extend(gone.cloned());
+        self.states.follow(State { epoch: book.epoch, standings, shards });
+        self.changed.notify(crate::signal::ALL);
+        share_memory(before, self.state());
+    }
+
+    fn left(&self) -> MutexGuard<'_, Vec<Arc<Larder>>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the caches of shards that are away. It may take as long as their devices take to end what was begun; who
+    /// drops it leaves the rest to the next.
+    pub(super) async fn end_left(&self) {
+        loop {
+            let Some(cache) = self.left().last().cloned() else { return };
+            cache.abandon().await;
+            self.left().retain(|other| !Arc::ptr_eq(other, &cache));
+        }
+    }
+
+    /// Waits until `future` ends, but only as long as this is what the tenant has at the shard.
+    pub(super) async fn while_there<T>(
+        &self,
+        (shard, tenant): (ShardNumber, usize),
+        cache: &Arc<Larder>,
+        future: impl Future<Output = T>,
+    ) -> Option<T> {
+        let is_there = || {
+            let now = self.state().cache(shard, tenant);
+            now.is_some_and(|now| Arc::ptr_eq(now, cache))
+        };
+        let mut future = pin!(future);
+        let mut listener = None;
+        poll_fn(|context| {
+            loop {
+                if let Poll::Ready(value) = future.as_mut().poll(context) {
+                    return Poll::Ready(Some(value));
+                }
+                // It listens before it looks: no change is missed.
+                let listening = listener.get_or_insert_with(|| self.changed.listen());
+                let told = pin!(&mut *listening).poll(context).is_ready();
+                if !is_there() {
+                    return Poll::Ready(None);
+                }
+                if !told {
+                    return Poll::Pending;
+                }
+                listener = None;
+            }
+        })
+        .await
+    }
+
+    /// What `future` brings, unless that takes longer than a look-up may.
+    pub(super) async fn in_time<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        let Some(wait) = self.options.get_wait else { return Some(future.await) };
+        let mut future = pin!(future);
+        let mut sleep = None;
+        let ended = poll_fn(|context| {
+            if let Poll::Ready(value) = future.as_mut().poll(context) {
+                return Poll::Ready(Some(value));
+            }
+            let until = || self.clock.sleep_until(self.clock.monotonic().saturating_add(wait));
+            sleep.get_or_insert_with(until).as_mut().poll(context).map(|()| None)
+        });
+        let ended = ended.await;
+        if ended.is_none() {
+            self.counts.late_gets.fetch_add(1, Ordering::Relaxed);
+        }
+        ended
+    }
+
+    /// A tenant is about to close its caches. When the last one does, nobody changes anything of the set any more: its
+    /// devices may be another's soon.
+    pub(super) async fn close(&self) {
+        if self.open_maps.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        let closing = self.gate.close().await;
+        self.book.lock().await.is_closed = true;
+        closing.done();
+        self.alarm.notify(crate::signal::ALL);
+    }
+
+    /// Whether [`LiveSet::close`] has come to its end.
+    pub(super) fn is_closed(&self) -> bool {
+        self.gate.is_closed()
+    }
+
+    /// Gives the devices back, whose caches have been closed.
+    pub(super) fn release(&self) {
+        if let Some(mut book) = self.book.try_lock()
+            && book.is_closed
+        {
+            book.members.iter_mut().for_each(|member| *member = None);
+            book.spares.clear();
+        }
+    }
+}
+
+impl ShardNow {
+    pub(super) fn on(caches: Vec<Larder>, member: &super::book::Member) -> Self {
+        Self {
+            caches: Some(caches.into_iter().map(Arc::new).collect()),
+            device: Some(Arc::clone(&member.device)),
+            parts: member.parts.iter().cloned().collect(),
+            pulse: Some(Arc::clone(&member.pulse)),
+            down: None,
+        }
+    }
+
+    /// It is not live, for this reason.
+    pub(super) fn away(why: &str) -> Self {
+        Self { down: Some(Arc::from(why)), ..Self::default() }
+    }
+}
+
+/// What each tenant had of memory at all shards, those that are live now have in equal parts.
+fn share_memory(before: &State, now: &State) {
+    let of = |state: &State, tenant: usize| {
+        let live = state.shards.iter().filter_map(|shard| shard.caches.as_ref()?.get(tenant));
+        live.cloned().collect::<Vec<_>>()
+    };
+    let tenants = now.shards.iter().find_map(|shard| Some(shard.caches.as_ref()?.len()));
+    for tenant in 0..tenants.unwrap_or(0) {
+        let (had, have) = (of(before, tenant), of(now, tenant));
+        let all: Option<Vec<Allotment>> = had.iter().map(|cache| cache.allotment()).collect();
+        let (Some(all), count) = (all, have.len().max(1) as u64) else { continue };
+        let (mut dram, mut memory) = (0, 0);
+        for allotment in all {
+            match allotment {
+                Allotment::Dram(bytes) => dram += bytes,
+                Allotment::All(bytes) => memory += bytes,
+            }
+        }
+        for cache in have {
+            cache.allot(match memory {
+                0 => Allotment::Dram(dram / count),
+                memory => Allotment::All(memory / count),
+            });
+        }
+    }
+}

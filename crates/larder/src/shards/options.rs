@@ -1,0 +1,72 @@
+//! What can be chosen about shards beside their caches.
+
+use std::time::Duration;
+
+use crate::error::Error;
+
+/// How a set of shards behaves when one of them does not.
+///
+/// ```
+/// use std::time::Duration;
+/// use larder::ShardOptions;
+///
+/// let options = ShardOptions { get_wait: Some(Duration::from_millis(20)), ..ShardOptions::default() };
+/// assert_eq!(options.refill_bytes_per_s, 64 << 20);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardOptions {
+    /// How long a look-up waits for flash at most: then it is a miss. `None`: as long as the device takes. More than 0.
+    pub get_wait: Option<Duration>,
+    /// What a shard that has come back gets from the others in the background, in bytes of keys and values a second;
+    /// at least 1.
+    pub refill_bytes_per_s: u64,
+    /// After so long a shard counts as refilled, whatever it has: until then a miss there asks others as well.
+    pub refill_time_max: Duration,
+    /// How often shards are looked at: whether they fail, and whether one is to be refilled. More than 0.
+    pub look_every: Duration,
+    /// Who does what has to be done beside the calls: looks at shards, has spares step in, refills.
+    pub upkeep: Upkeep,
+}
+
+impl Default for ShardOptions {
+    fn default() -> Self {
+        Self {
+            get_wait: Some(Duration::from_millis(100)),
+            refill_bytes_per_s: 64 << 20,
+            refill_time_max: Duration::from_secs(24 * 3600),
+            look_every: Duration::from_millis(250),
+            upkeep: Upkeep::default(),
+        }
+    }
+}
+
+/// Who looks after shards: see [`ShardOptions::upkeep`].
+///
+/// ```
+/// assert_eq!(larder::Upkeep::default(), larder::Upkeep::Thread);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Upkeep {
+    /// A thread of the set, as long as it is open.
+    #[default]
+    Thread,
+    /// A task of the user's, which runs [`Shards::upkeep`](crate::Shards::upkeep).
+    Callers,
+}
+
+impl ShardOptions {
+    /// # Errors
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config).
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let times = [("get_wait", self.get_wait), ("look_every", Some(self.look_every))];
+        for (field, time) in times {
+            if time == Some(Duration::ZERO) {
+                return Err(Error::config(format!("{field} = 0s: must be more than 0")));
+            }
+        }
+        if self.refill_bytes_per_s == 0 {
+            return Err(Error::config("refill_bytes_per_s = 0: must be at least 1"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,36 @@
+//! Walking over what all shards hold: each key once, as it is called, where it counts.
+
+use super::calls::View;
+use super::name::key_of;
+use crate::cache::Scanned;
+use crate::partition::ShardNumber;
+
+impl View<'_> {
+    /// What of a walk over the cache of one shard is to be seen: keys that are there now, and at no earlier place.
+    pub(crate) async fn shown(self, shard: ShardNumber, items: Vec<Scanned>) -> Vec<Scanned> {
+        let mut shown = Vec::with_capacity(items.len());
+        for item in items {
+            let (key, since) = key_of(item.name());
+            if self.counts(shard, key, since).await {
+                let prefix_bytes = item.name().len() - key.len();
+                shown.push(item.behind(prefix_bytes));
+            }
+        }
+        shown
+    }
+
+    /// Whether a look-up would find what a shard has under this name.
+    async fn counts(self, shard: ShardNumber, key: &[u8], since: u32) -> bool {
+        let (state, chain) = self.chain_of(key);
+        for place in chain.first.iter().chain(&chain.later) {
+            if (place.shard, place.since) == (shard, since) {
+                return true;
+            }
+            let Some(there) = self.there(state, *place, key) else { continue };
+            if there.cache.contains(&there.name).await.unwrap_or(false) {
+                return false;
+            }
+        }
+        false
+    }
+}

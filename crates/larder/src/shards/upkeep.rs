@@ -1,0 +1,180 @@
+//! What is to be done for a set beside its calls: shards that fail are taken out, spares step in, caches of shards
+//! that are away end, and shards that are back are refilled.
+
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::thread::JoinHandle;
+
+use futures_util::future::{join_all, poll_fn};
+use larder_device::block_on;
+
+use super::LiveSet;
+use super::detect::{Verdict, Vitals, judge};
+use super::options::Upkeep;
+use crate::error::{Error, ErrorKind};
+use crate::partition::ShardNumber;
+use crate::signal::ALL;
+
+impl LiveSet {
+    /// Looks after the set until it is closed.
+    pub(crate) async fn upkeep(&self) {
+        let watch = self.until_closed(async {
+            loop {
+                self.look_at_all().await;
+                self.look_again().await;
+            }
+        });
+        let bring = self.until_closed(async {
+            loop {
+                // A spare that cannot step in is gone; a shard that cannot be refilled now may be later.
+                if !matches!(self.use_spares().await, Ok(true)) && !self.refill().await {
+                    self.look_again().await;
+                }
+            }
+        });
+        let end = self.until_closed(async {
+            loop {
+                self.end_left().await;
+                self.look_again().await;
+            }
+        });
+        // Behind pointers: together they are deep.
+        let parts: [Pin<Box<dyn Future<Output = ()> + '_>>; 3] =
+            [Box::pin(watch), Box::pin(bring), Box::pin(end)];
+        join_all(parts).await;
+    }
+
+    async fn until_closed(&self, work: impl Future<Output = ()>) {
+        let mut work = pin!(work);
+        let mut alarm = self.alarm.listen();
+        poll_fn(|context| {
+            while !self.is_closed() {
+                if Pin::new(&mut alarm).poll(context).is_pending() {
+                    return work.as_mut().poll(context);
+                }
+                alarm = self.alarm.listen();
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// Waits until it is time to look again, or until something has happened.
+    async fn look_again(&self) {
+        let at = self.clock.monotonic().saturating_add(self.options.look_every);
+        let mut sleep = self.clock.sleep_until(at);
+        let mut alarm = self.alarm.listen();
+        poll_fn(|context| {
+            if Pin::new(&mut alarm).poll(context).is_ready() {
+                return Poll::Ready(());
+            }
+            sleep.as_mut().poll(context)
+        })
+        .await;
+    }
+
+    /// Takes out who has failed, and notes who is suspected.
+    pub(super) async fn look_at_all(&self) {
+        let state = self.state();
+        let pulse_of = |shard: ShardNumber| Some((shard, state.shard(shard).pulse.as_ref()?));
+        let pulses: Vec<_> = state.numbers().filter_map(pulse_of).collect();
+        let verdicts = {
+            let mut vitals: Vec<_> = pulses.iter().map(|(_, pulse)| pulse.vitals()).collect();
+            let mut all: Vec<&mut Vitals> = vitals.iter_mut().map(|it| &mut **it).collect();
+            judge(&mut all, self.clock.monotonic())
+        };
+        for ((shard, _), verdict) in pulses.into_iter().zip(verdicts) {
+            match verdict {
+                Verdict::Well => self.suspect(shard, None),
+                Verdict::Suspect(cause) => self.suspect(shard, Some(cause.to_string())),
+                Verdict::Failed(cause) => {
+                    let why = cause.to_string();
+                    self.suspect(shard, Some(why.clone()));
+                    // The last one that is live stays, come what may.
+                    let _stays = self.fail(shard, &why).await;
+                }
+            }
+        }
+    }
+
+    fn suspect(&self, shard: ShardNumber, why: Option<String>) {
+        let mut all = self.suspects.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() <= shard.index() {
+            all.resize(shard.index() + 1, None);
+        }
+        let there = &mut all[shard.index()];
+        if there.is_none() && why.is_some() {
+            self.counts.suspected.fetch_add(1, Ordering::Relaxed);
+        }
+        *there = why.map(Arc::from);
+    }
+
+    /// Why a shard is suspected, if it is.
+    pub(super) fn suspicion(&self, shard: ShardNumber) -> Option<Arc<str>> {
+        let all = self.suspects.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(shard.index()).cloned().flatten()
+    }
+}
+
+/// The thread that looks after a set. It ends with this.
+pub(super) struct Upkeeper {
+    set: Arc<LiveSet>,
+    is_stopped: Arc<AtomicBool>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Upkeeper {
+    /// `None` if somebody else does its work.
+    pub(super) fn start(set: &Arc<LiveSet>) -> Result<Option<Self>, Error> {
+        if set.options.upkeep == Upkeep::Callers {
+            return Ok(None);
+        }
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let (own, told) = (Arc::clone(set), Arc::clone(&is_stopped));
+        let work = move || {
+            block_on(async {
+                let mut upkeep = pin!(own.upkeep());
+                let mut alarm = own.alarm.listen();
+                poll_fn(|context| {
+                    while Pin::new(&mut alarm).poll(context).is_ready() {
+                        alarm = own.alarm.listen();
+                    }
+                    if told.load(Ordering::SeqCst) {
+                        return Poll::Ready(());
+                    }
+                    upkeep.as_mut().poll(context)
+                })
+                .await;
+            });
+        };
+        let thread = std::thread::Builder::new().name("larder-upkeep".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| {
+            Error::new(ErrorKind::Busy, format!("cannot begin a thread for the shards: {error}"))
+        })?;
+        let thread = Mutex::new(Some(thread));
+        Ok(Some(Self { set: Arc::clone(set), is_stopped, thread }))
+    }
+
+    /// Ends the thread, if the set has been closed or nobody has it any more.
+    pub(super) fn stop(&self) {
+        if self.set.is_closed() {
+            self.end();
+        }
+    }
+
+    fn end(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+        self.set.alarm.notify(ALL);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A thread that has panicked has told so.
+        let _told = thread.map(JoinHandle::join);
+    }
+}
+
+impl Drop for Upkeeper {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,228 @@
+//! Shards that come and go while their set is open.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder::{
+    Clock, Config, Error, ErrorKind, SetStatus, ShardOptions, ShardState, Shards, Upkeep,
+    VirtualClock, block_on,
+};
+use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, ModelDevice};
+
+use crate::rig::{config, drive, drive_of, key_of, value_of, version_in};
+
+const KEYS: u32 = 1500;
+
+struct Rig {
+    cache: Shards,
+    clock: Arc<VirtualClock>,
+}
+
+fn given(drives: &[Arc<ModelDevice>]) -> Vec<Option<Arc<dyn Device>>> {
+    drives.iter().map(|drive| Some(Arc::clone(drive) as _)).collect()
+}
+
+fn open(devices: Vec<Option<Arc<dyn Device>>>) -> Rig {
+    let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
+    let config = Config { dram_bytes: 80 << 10, ..config() };
+    let options = ShardOptions { upkeep: Upkeep::Callers, ..ShardOptions::default() };
+    let cache = Shards::open_with(config, options, devices, Arc::clone(&clock) as _);
+    Rig { cache: block_on(cache).unwrap(), clock }
+}
+
+impl Rig {
+    fn fill(&self, version: u32) {
+        for key in 0..KEYS {
+            block_on(self.cache.set(&key_of(key), &value_of(key, version, 200), None)).unwrap();
+        }
+    }
+
+    /// Keys that are there; they are in this version.
+    fn found(&self, version: u32) -> u32 {
+        let get = |key| block_on(self.cache.get(&key_of(key))).unwrap();
+        let found = (0..KEYS).filter_map(|key| Some((key, get(key)?)));
+        let seen = found.map(|(key, value)| assert_eq!(version_in(key, &value), version, "{key}"));
+        u32::try_from(seen.count()).unwrap()
+    }
+
+    fn homes(&self) -> Vec<usize> {
+        (0..KEYS).map(|key| self.cache.home_of(&key_of(key))).collect()
+    }
+
+    fn state(&self, shard: usize) -> ShardState {
+        self.cache.status().shards[shard].state
+    }
+
+    /// Has the set looked after until this holds.
+    fn tend(&self, holds: impl Fn(&SetStatus) -> bool) {
+        block_on(async {
+            let upkeep = std::pin::pin!(self.cache.upkeep());
+            let look = std::pin::pin!(async {
+                while !holds(&self.cache.status()) {
+                    let at = self.clock.monotonic() + Duration::from_millis(10);
+                    self.clock.sleep_until(at).await;
+                }
+            });
+            futures_util::future::select(upkeep, look).await;
+        });
+    }
+}
+
+fn refused(changed: Result<impl Sized, Error>, kind: ErrorKind, said: &str) {
+    let error = changed.err().expect("it must be refused");
+    assert!(error.kind() == kind && error.to_string().contains(said), "{error:?}");
+}
+
+#[test]
+fn only_keys_that_must_move_do() {
+    let rig = open(given(&[drive(), drive(), drive()]));
+    rig.fill(1);
+    let before = rig.homes();
+    let all = rig.found(1);
+    // Twice as large: it gets two parts of five.
+    let number = block_on(rig.cache.add_shard(drive_of(16 << 20, true))).unwrap();
+    assert_eq!((number, rig.state(3)), (3, ShardState::Refilling));
+    let after = rig.homes();
+    let moved: Vec<_> = before.iter().zip(&after).filter(|(one, other)| one != other).collect();
+    assert!(moved.iter().all(|(_, to)| **to == 3));
+    assert!(moved.len().abs_diff(600) < 60, "{} of {KEYS}", moved.len());
+    assert_eq!(rig.found(1), all, "what it has not yet, others have");
+    rig.tend(|status| status.shards[3].state == ShardState::Healthy);
+    assert_eq!(rig.found(1), all);
+    assert!(rig.cache.status().refilled_bytes <= 600 * 300, "of what had to move");
+    // It goes again, and nobody else's keys do.
+    block_on(rig.cache.retire_shard(3)).unwrap();
+    assert_eq!(rig.homes(), before);
+    assert_eq!(rig.found(1) as usize, all as usize - moved.len(), "it has taken its values along");
+    rig.fill(2);
+    assert_eq!(rig.found(2), all);
+    // Its number is given again to one that gets as many keys, and brings nothing back.
+    assert_eq!(block_on(rig.cache.add_shard(drive_of(16 << 20, true))).unwrap(), 3);
+    assert_eq!((rig.homes(), rig.found(2)), (after, all));
+    refused(block_on(rig.cache.fail_shard(7)), ErrorKind::InvalidInput, "there is no shard 7");
+}
+
+#[test]
+fn a_spare_steps_in_and_gets_what_others_stood_in_for() {
+    let drives = [drive(), drive(), drive(), drive()];
+    let rig = open(given(&drives[..3]));
+    rig.fill(1);
+    block_on(rig.cache.add_spare(Arc::clone(&drives[3]) as _)).unwrap();
+    let homes = rig.homes();
+    let at_home = |shard| homes.iter().filter(|&&home| home == shard).count();
+    block_on(rig.cache.fail_shard(1)).unwrap();
+    assert_eq!(rig.found(1) as usize, KEYS as usize - at_home(1));
+    rig.fill(2);
+    assert_eq!(rig.found(2), KEYS, "others stand in");
+    rig.tend(|status| status.shards.iter().all(|it| it.state == ShardState::Healthy));
+    assert!(rig.cache.status().refilled_bytes > 0);
+    assert_eq!(rig.found(2), KEYS);
+    // It has them itself now: nobody else's names are asked.
+    let there = rig.cache.shards().nth(1).unwrap();
+    assert!(
+        there.cache().unwrap().stats().sets > 0 || there.cache().unwrap().estimated_len() > 400
+    );
+    // A second failure: what others stood in for in the first one does not come back.
+    block_on(rig.cache.fail_shard(1)).unwrap();
+    assert_eq!(rig.found(2) as usize, KEYS as usize - at_home(1));
+    block_on(rig.cache.close()).unwrap();
+    drop(rig);
+    // The first device is back beside the spare that has taken its place: it is one too many.
+    let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(2000)));
+    let again = Shards::open(config(), given(&drives), clock);
+    refused(block_on(again), ErrorKind::Foreign, "is one of a set of 3 shards, and 4 devices");
+    let rig =
+        open(given(&[Arc::clone(&drives[0]), Arc::clone(&drives[2]), Arc::clone(&drives[3])]));
+    assert_eq!(rig.state(1), ShardState::Refilling);
+    assert_eq!(rig.found(2) as usize, KEYS as usize - at_home(1));
+}
+
+#[test]
+fn a_device_that_takes_no_writes_is_nobodys_error() {
+    let drives = [drive(), drive(), drive()];
+    let faulty = Arc::new(FaultDevice::new(Arc::clone(&drives[2]), &FaultPlan::new(1)));
+    let mut devices = given(&drives);
+    devices[2] = Some(Arc::clone(&faulty) as _);
+    let rig = open(devices);
+    rig.fill(1);
+    faulty.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error).on_writes()));
+    // What it has on flash cannot be said to be void any more: it is taken out, and nobody is told.
+    rig.fill(2);
+    assert_eq!(rig.state(2), ShardState::Failed);
+    assert_eq!(rig.found(2), KEYS);
+    for key in 0..KEYS {
+        let name = key_of(key);
+        assert!(
+            block_on(rig.cache.append(&name, b"")).unwrap()
+                && block_on(rig.cache.contains(&name)).unwrap()
+        );
+        assert!(block_on(rig.cache.delete(&name)).unwrap(), "{key}");
+    }
+    assert_eq!(rig.found(2), 0);
+    // Two are left, and one of them is kept whatever happens.
+    block_on(rig.cache.fail_shard(0)).unwrap();
+    refused(
+        block_on(rig.cache.fail_shard(1)),
+        ErrorKind::InvalidInput,
+        "the last one that is live",
+    );
+    refused(block_on(rig.cache.retire_shard(1)), ErrorKind::InvalidInput, "add another one first");
+}
+
+#[test]
+fn devices_that_are_no_ones_to_give_are_refused_and_left_alone() {
+    let (drives, others) = ([drive(), drive()], [drive(), drive(), drive()]);
+    let rig = open(given(&drives));
+    rig.fill(1);
+    let all = rig.found(1);
+    let again = Arc::clone(&drives[0]) as Arc<dyn Device>;
+    refused(block_on(rig.cache.add_shard(again)), ErrorKind::InUse, "");
+    drop(open(given(&others)));
+    let foreign = Arc::clone(&others[1]) as Arc<dyn Device>;
+    let written = others[1].stats().host_written_bytes;
+    refused(
+        block_on(rig.cache.replace_shard(0, foreign)),
+        ErrorKind::Foreign,
+        "a shard of another set",
+    );
+    assert_eq!(others[1].stats().host_written_bytes, written);
+    refused(
+        block_on(rig.cache.replace_shard(9, drive())),
+        ErrorKind::InvalidInput,
+        "there is no shard 9",
+    );
+    assert_eq!(rig.found(1), all, "nothing has changed");
+}
+
+/// Keys that begin as names do, and keys that are too long for one.
+#[test]
+fn any_key_is_itself_wherever_it_is() {
+    let rig = open(given(&[drive(), drive(), drive()]));
+    let keys: Vec<Vec<u8>> = (0..40_u8)
+        .flat_map(|n| [vec![0xff, 0x1c, n], vec![0xff, 0x1c, 0, 0, 0, 2, n], vec![n]])
+        .collect();
+    let set_all = |value: &[u8]| {
+        for key in &keys {
+            block_on(rig.cache.set(key, value, None)).unwrap();
+        }
+    };
+    let have = |value: &[u8]| {
+        keys.iter()
+            .filter(|key| block_on(rig.cache.get(key)).unwrap().as_deref() == Some(value))
+            .count()
+    };
+    set_all(b"one");
+    assert_eq!(have(b"one"), keys.len());
+    block_on(rig.cache.fail_shard(0)).unwrap();
+    set_all(b"two");
+    assert_eq!(have(b"two"), keys.len());
+    let mut seen: Vec<_> = rig.cache.blocking().scan().map(|item| item.key().to_vec()).collect();
+    seen.sort();
+    let mut expected = keys.clone();
+    expected.sort();
+    assert_eq!(seen, expected, "each once, as it is called");
+    let long = vec![7; 65_535];
+    block_on(rig.cache.set(&long, b"long", None)).unwrap();
+    let is_elsewhere = rig.cache.home_of(&long) == 0;
+    assert_eq!(block_on(rig.cache.get(&long)).unwrap().is_some(), !is_elsewhere);
+}
