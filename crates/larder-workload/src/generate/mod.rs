@@ -23,4 +23,5 @@ mod twitter_c12;
 mod zipf;
 
 pub use preset::{GeneratorOptions, Preset, find, preset, presets};
+pub use records::record_key;
 pub use zipf::ZipfMandelbrot;

@@ -61,6 +61,24 @@ pub(super) struct Laws {
     pub rate: u64,
 }
 
+/// Key of a record in a generator over records that has this seed: for whoever loads them all beforehand.
+///
+/// ```
+/// use larder_workload::generate::{GeneratorOptions, preset, record_key};
+///
+/// let options = GeneratorOptions { requests: 9, span_requests: None, seed: 7 };
+/// let mut one = preset("uniform:records=1", options)?;
+/// assert_eq!(one.next_request()?.unwrap().key, record_key(7, 0));
+/// # Ok::<(), larder_workload::Error>(())
+/// ```
+pub fn record_key(seed: u64, record: u64) -> u64 {
+    mix(salt(seed), record)
+}
+
+fn salt(seed: u64) -> u64 {
+    mix(seed, 1)
+}
+
 /// See the module.
 pub(super) struct Records {
     laws: Laws,
@@ -84,7 +102,7 @@ impl Records {
         };
         Self {
             popular,
-            salt: mix(seed, 1),
+            salt: salt(seed),
             rng: fastrand::Rng::with_seed(seed),
             requests,
             done: 0,
