@@ -429,7 +429,7 @@ fn array_index() {
     let name = "array-index";
     expect(name, &[("get_reads_max.entries.hotspot.4", 3.0)], InShape);
     expect(name, &[("set_reads_max.entries.hotspot.4", 2.0)], InShape);
-    expect(name, &[("get_reads.entries.uniform.32", 1.8)], InShape);
+    expect(name, &[("get_reads.entries.hotspot.32", 1.8)], InShape);
     expect(name, &[("get_reads.paged.zipf.8", 1.61)], InShape);
     expect(name, &[("set_kib.entries.uniform.8", 0.61)], InShape);
     expect(name, &[("set_kib.entries.hotspot.32", 1.61)], InShape);
