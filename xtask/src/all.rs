@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::step::{self, Verdict};
 use crate::{
     fs, fuzz, guest, interleave, kills, mutants, packages, page, peers, report_check, sanitize,
-    served_kills, soak, tidy, toolchain,
+    served_kills, soak, tidy, toolchain, ycsb,
 };
 
 /// How long each fuzz target runs.
@@ -14,7 +14,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and how it is run.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 23] = [
+const STEPS: [Step; 24] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -49,6 +49,7 @@ const STEPS: [Step; 23] = [
     ("soak", || soak::run(&soak::Options::USUAL)),
     ("kills", kills::usual),
     ("served-kills", served_kills::usual),
+    ("ycsb", ycsb::usual),
     ("mutants", || mutants::run(&mutants::Options::usual())),
     ("fs", fs::usual),
     ("guest", guest::usual),

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{conformance, fs, fuzz, guest, mutants, servers, soak, tidy};
+use crate::{conformance, fs, fuzz, guest, mutants, servers, soak, tidy, ycsb};
 
 /// House rules and long checks of Larder.
 #[derive(Debug, Parser)]
@@ -57,6 +57,8 @@ pub(crate) enum Command {
     Guest(guest::Options),
     /// `larder serve` beside memcached and Valkey, under the same load in one run
     Servers(servers::Options),
+    /// YCSB, whose load generator is in Java, against `larder serve` on flash, with its own check of every value
+    Ycsb(ycsb::Options),
     /// Speed and hit ratio beside foyer, quick_cache and moka; --help says more
     #[command(disable_help_flag = true)]
     Peers(PassedOn),

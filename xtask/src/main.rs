@@ -13,6 +13,7 @@ mod guest;
 mod hits;
 mod interleave;
 mod kills;
+mod maven;
 mod mutants;
 mod packages;
 mod page;
@@ -21,6 +22,7 @@ mod png;
 mod port;
 mod report_check;
 mod sanitize;
+mod served;
 mod served_kills;
 mod servers;
 mod soak;
@@ -29,6 +31,7 @@ mod tidy;
 mod toolchain;
 mod tools;
 mod workspace;
+mod ycsb;
 
 use std::process::ExitCode;
 
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Fs(options) => ("fs", fs::run(&options)),
         Command::Guest(options) => ("guest", guest::run(&options)),
         Command::Servers(options) => ("servers", servers::run(&options)),
+        Command::Ycsb(options) => ("ycsb", ycsb::run(&options)),
         Command::Peers(words) => ("peers", peers::run(&words.words)),
     };
     all::report(&[(name, verdict)])

@@ -22,6 +22,13 @@ pub(crate) fn run(command: &WorkloadCommand) -> Result<Ending, Error> {
     Ok(Ending::Complete)
 }
 
+/// Below the list, set off as what is said of each workload is.
+const PARAMETERS: &str = "
+  Behind a colon uniform, ycsb-a to -f, hotspot, zipf and twitter-ttl may have records, bytes of a value, sets in a
+  hundred requests, and the rate of requests a second: hotspot:records=1000000,bytes=32768,sets=50,rate=100. llm-kv
+  may have records, which are its prefixes, and bytes of its longest block.
+";
+
 fn list() -> Result<(), Error> {
     let mut text = String::new();
     for preset in generate::presets() {
@@ -34,6 +41,7 @@ fn list() -> Result<(), Error> {
             preset.source
         );
     }
+    text += PARAMETERS;
     print(&text)
 }
 
@@ -58,7 +66,7 @@ fn stats(arguments: &StatsArgs) -> Result<(), Error> {
 /// A trace if there is such a file, or else a built-in workload.
 fn open(arguments: &StatsArgs) -> Result<Box<dyn RequestSource>, Error> {
     let name = arguments.workload.as_str();
-    let preset = generate::presets().iter().find(|preset| preset.name == name);
+    let preset = generate::find(name);
     if let Some(preset) = preset {
         let requests = arguments.requests.unwrap_or(preset.requests);
         let options = GeneratorOptions { requests, span_requests: None, seed: arguments.seed };

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::outcome::Outcome;
-use super::server::{Server, Subject, said};
+use crate::served::{Server, Subject, said};
 use crate::step;
 
 /// How the server is started.
-const OPTIONS: [&str; 2] = ["--memory", "64M"];
+const OPTIONS: [&str; 4] = ["--memory", "64M", "--flash", "0"];
 
 /// The release whose tests are run, and what they need.
 const PYMEMCACHE: [&str; 3] = ["pymemcache==4.0.0", "pytest", "faker"];

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::outcome::Outcome;
-use super::server::Subject;
 use super::{source, tap};
+use crate::served::Subject;
 use crate::step;
 
 /// Our server under memcached's name, with memcached's options.

@@ -7,7 +7,6 @@ mod memcached;
 mod nodes;
 mod outcome;
 mod resp;
-mod server;
 mod smoke;
 mod source;
 mod tap;
@@ -16,9 +15,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use outcome::Outcome;
-use server::Subject;
 
-use crate::step::{self, Verdict};
+use crate::served::{self, Subject};
+use crate::step::Verdict;
 use crate::workspace;
 
 /// What `conformance` may be told.
@@ -50,18 +49,17 @@ impl Sockets {
 
 /// Runs all suites that can be had here, and prints a table.
 pub(crate) fn run(options: &Options) -> Verdict {
-    let built =
-        step::run(&mut step::cargo(&["build", "--release", "--locked", "-p", "larder-cli"]));
-    if !matches!(built, Verdict::Passed(_)) {
-        return built;
-    }
+    let larder = match served::program(None) {
+        Ok(larder) => larder,
+        Err(verdict) => return verdict,
+    };
     let dir = directory();
     if let Err(cause) = std::fs::create_dir_all(&dir) {
         return Verdict::Failed(format!("cannot make {}: {cause}", dir.display()));
     }
     let mut outcomes = Vec::new();
     for sockets in options.sockets.names() {
-        let subject = Subject { larder: workspace::target().join("release/larder"), sockets };
+        let subject = Subject { larder: larder.clone(), sockets };
         let of_these = suites(&subject, &dir);
         print(sockets, &of_these);
         outcomes.extend(of_these);

@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::outcome::Outcome;
-use super::server::Subject;
 use super::smoke;
 use crate::port::{self, local};
+use crate::served::Subject;
 use crate::{step, workspace};
 
 /// How long the clients ask, when a node is killed, and when it is back.

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::outcome::Outcome;
-use super::server::{Server, Subject, said};
 use super::source;
+use crate::served::{Server, Subject, said};
 use crate::step;
 
 /// How the server is started.
-const OPTIONS: [&str; 4] = ["--memory", "256M", "--value-max", "16M"];
+const OPTIONS: [&str; 6] = ["--memory", "256M", "--flash", "0", "--value-max", "16M"];
 
 /// The files that are about strings, keys, and the protocol.
 const FILES: [&str; 7] = [

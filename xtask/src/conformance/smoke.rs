@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::outcome::Outcome;
-use super::server::{Server, Subject, said};
-use crate::step;
+use crate::served::{Server, Subject, said};
+use crate::{maven, step};
 
 /// A client and what it is to do.
 struct Client {
@@ -42,7 +42,7 @@ fn of(client: &Client, subject: &Subject, dir: &Path) -> Outcome {
     let name = format!("smoke: {}", client.name);
     let made = fs::create_dir_all(dir).map_err(|cause| format!("{}: {cause}", dir.display()));
     let tried = made.and_then(|()| (client.prepare)(dir)).and_then(|mut command| {
-        let server = Server::start(subject, client.protocol, &["--memory", "64M"])?;
+        let server = Server::start(subject, client.protocol, &["--memory", "64M", "--flash", "0"])?;
         said(command.arg(&server.port).current_dir(dir))
     });
     match tried {
@@ -121,25 +121,12 @@ fn go_redis(dir: &Path) -> Result<Command, String> {
 }
 
 fn jedis(dir: &Path) -> Result<Command, String> {
-    put(dir, "pom.xml", POM)?;
-    let mut copy = Command::new("mvn");
-    copy.current_dir(dir).args(["-q", "dependency:copy-dependencies", "-DoutputDirectory=libs"]);
-    done(&mut copy, "Jedis")?;
+    maven::fetch(dir, ("redis.clients", "jedis", "5.2.0"))?;
     let mut command = Command::new("java");
-    command.arg("-cp").arg(dir.join("libs/*"));
+    command.arg("-cp").arg(dir.join(maven::JARS).join("*"));
     command.arg(put(dir, "Smoke.java", include_str!("smoke/Jedis.java"))?);
     Ok(command)
 }
-
-/// What Maven is to fetch.
-const POM: &str = "<project>
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>check</groupId><artifactId>check</artifactId><version>1</version>
-  <dependencies><dependency>
-    <groupId>redis.clients</groupId><artifactId>jedis</artifactId><version>5.2.0</version>
-  </dependency></dependencies>
-</project>
-";
 
 fn put(dir: &Path, name: &str, text: &str) -> Result<PathBuf, String> {
     let path = dir.join(name);

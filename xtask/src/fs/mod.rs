@@ -22,7 +22,8 @@ use clap::Args;
 
 use self::problem::Problem;
 use self::rig::Rig;
-use crate::step::{self, Verdict};
+use crate::served;
+use crate::step::Verdict;
 use crate::workspace;
 
 /// What `fs` may be told.
@@ -81,16 +82,9 @@ pub(crate) fn run(options: &Options) -> Verdict {
     if let Some(why) = not_here() {
         return Verdict::Skipped(why);
     }
-    let larder = match &options.larder {
-        Some(larder) => larder.clone(),
-        None => {
-            let build = ["build", "--release", "--locked", "-p", "larder-cli"];
-            let built = step::run(&mut step::cargo(&build));
-            if !matches!(built, Verdict::Passed(_)) {
-                return built;
-            }
-            workspace::target().join("release/larder")
-        }
+    let larder = match served::program(options.larder.as_deref()) {
+        Ok(larder) => larder,
+        Err(verdict) => return verdict,
     };
     let wanted = |suite: &&Suite| {
         options.only.is_empty() || options.only.iter().any(|name| name == suite.name)

@@ -18,7 +18,8 @@ mod tools;
 
 use clap::{Args, ValueEnum};
 
-use crate::step::{self, Verdict};
+use crate::served;
+use crate::step::Verdict;
 use crate::workspace;
 use settings::{Bench, Settings};
 
@@ -50,21 +51,9 @@ enum What {
 }
 
 pub(crate) fn run(options: &Options) -> Verdict {
-    let larder = match &options.settings.larder {
-        Some(larder) => larder.clone(),
-        None => {
-            let built = step::run(&mut step::cargo(&[
-                "build",
-                "--release",
-                "--locked",
-                "-p",
-                "larder-cli",
-            ]));
-            if !matches!(built, Verdict::Passed(_)) {
-                return built;
-            }
-            workspace::target().join("release/larder")
-        }
+    let larder = match served::program(options.settings.larder.as_deref()) {
+        Ok(larder) => larder,
+        Err(verdict) => return verdict,
     };
     let dir =
         options.settings.dir.clone().unwrap_or_else(|| workspace::target().join("xtask/servers"));

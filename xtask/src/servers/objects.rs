@@ -1,8 +1,6 @@
 //! Memory that a server spends on an object that is on flash: on finding it, and on what it remembers of it.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpStream};
-use std::time::Duration;
+use crate::port::ask;
 
 /// Slabs of memcached that hold headers of what is on flash, with keys of 32 bytes; values of a kilobyte are in longer
 /// ones.
@@ -39,22 +37,4 @@ pub(super) fn of_memcached(port: u16) -> Result<f64, String> {
     let bytes: f64 =
         headers.map(|class| number(class, "used_chunks") * number(class, "chunk_size")).sum();
     Ok(bytes / objects.max(1.0))
-}
-
-/// The lines of an answer, up to its last one or the end of the connection.
-fn ask(port: u16, request: &str, is_last: fn(&str) -> bool) -> Result<Vec<String>, String> {
-    let told = |cause: std::io::Error| format!("port {port}: {cause}");
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(told)?;
-    stream.set_read_timeout(Some(Duration::from_secs(10))).map_err(told)?;
-    stream.write_all(request.as_bytes()).map_err(told)?;
-    let mut lines = Vec::new();
-    for line in BufReader::new(stream).lines() {
-        let line = line.map_err(told)?.trim_end().to_owned();
-        let last = is_last(&line);
-        lines.push(line);
-        if last {
-            break;
-        }
-    }
-    Ok(lines)
 }

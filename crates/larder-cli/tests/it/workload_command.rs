@@ -70,7 +70,7 @@ fn each_workload_of_the_list_can_be_asked_for() {
     let list = place.succeed("workload list").stdout;
     let names: Vec<&str> = list
         .lines()
-        .filter(|line| !line.starts_with(' '))
+        .filter(|line| !line.is_empty() && !line.starts_with(' '))
         .map(|line| line.split(' ').next().unwrap())
         .collect();
     assert!(names.contains(&"meta-kv") && names.len() > 5, "{list}");

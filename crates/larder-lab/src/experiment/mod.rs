@@ -11,6 +11,7 @@
 //! | `judge` | criteria in words and as checks |
 //! | `admission` | what may be judged: all that is needed was measured, on a settled drive |
 //! | `rig` | the drive of the experiments with the real cache, how runs on it are made |
+//! | `array` | the array engine, and indexes and rules of expiry that it is compared with |
 //! | `accounting` | what a cache on blocks of a vSSD programs, what their map takes |
 //! | `isolation` | tenants on vSSDs of every kind in a drive's time, and the experiments on them |
 //! | `wear` | channels and dies over the years, and the experiments on them |
@@ -19,6 +20,7 @@
 
 mod accounting;
 mod admission;
+mod array;
 mod bare;
 mod carbon;
 mod dram;
@@ -92,6 +94,9 @@ pub fn all() -> &'static [&'static Experiment] {
         &isolation::PLACEMENT_AND_ISOLATION,
         &isolation::YCSB,
         &accounting::VSSD_ACCOUNTING,
+        &array::ARRAY_INDEX,
+        &array::ARRAY_TTL,
+        &array::ARRAY_COLLISIONS,
         &bare::FULL_SCALE,
         &real_drive::REAL_DRIVE,
     ];

@@ -363,7 +363,7 @@ impl ReplayOptions {
 }
 
 fn default_requests(preset: &str) -> Result<u64, Error> {
-    let known = generate::presets().iter().find(|known| known.name == preset);
+    let known = generate::find(preset);
     let known = known.ok_or_else(|| {
         let names: Vec<_> = generate::presets().iter().map(|known| known.name).collect();
         Error::usage(format!("--workload {preset}: unknown; known are {}", names.join(", ")))

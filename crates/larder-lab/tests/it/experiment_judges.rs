@@ -425,6 +425,29 @@ fn vssd_accounting() {
 }
 
 #[test]
+fn array_index() {
+    let name = "array-index";
+    expect(name, &[("get_reads_max.entries.hotspot.4", 3.0)], InShape);
+    expect(name, &[("set_reads_max.entries.hotspot.4", 2.0)], InShape);
+    expect(name, &[("get_reads.entries.hotspot.32", 1.8)], InShape);
+    expect(name, &[("get_reads.paged.zipf.8", 1.61)], InShape);
+    expect(name, &[("set_kib.entries.uniform.8", 0.61)], InShape);
+    expect(name, &[("set_kib.entries.hotspot.32", 1.61)], InShape);
+    expect(name, &[("get_reads.entries.hotspot.4", 1.51)], Diverges);
+    expect(name, &[("get_reads.paged.uniform.4", 1.76)], Diverges);
+}
+
+#[test]
+fn array_ttl_and_collisions() {
+    expect("array-ttl", &[("live_share.groups", 0.44)], InShape);
+    expect("array-ttl", &[("expired_returned.groups", 1.0)], InShape);
+    expect("array-ttl", &[("hit.groups", 0.7)], Diverges);
+    expect("array-collisions", &[("lost.24", 0.036)], InShape);
+    expect("array-collisions", &[("lost.24", 0.023)], InShape);
+    expect("array-collisions", &[("wrong.24", 1.0)], Diverges);
+}
+
+#[test]
 fn ycsb() {
     let name = "ycsb";
     expect(name, &[("throughput_gain.2.software", 2.5)], InShape);

@@ -25,6 +25,9 @@ fn short(name: &str) -> &'static [&'static str] {
         "hardware-vs-software" | "isolation-latency" | "websearch-mapreduce" => &["seconds=0.5"],
         "migration" => &["planes=4", "rate_mb_s=40"],
         "placement-and-isolation" => &["flash_mib=64"],
+        "array-index" => &["objects=20000"],
+        "array-ttl" => &["regions=128", "region_objects=16", "rate=1", "days=1"],
+        "array-collisions" => &["objects=20000"],
         "ycsb" => &["records=300", "ops=150"],
         "vssd-accounting" => {
             &["requests=40000", "flash_mib=8", "appends=2000", "map_gib=1", "scale=100"]

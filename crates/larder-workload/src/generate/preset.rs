@@ -9,13 +9,15 @@
 
 use crate::{Error, RequestSource};
 
+use super::llm_kv::LlmKv;
 use super::object_law::{ObjectLaw, Sized, TtlLaw, TtlPercent};
+use super::parameters::Parameters;
 use super::popularity::Popularity;
 use super::quantiles;
+use super::records::{Laws, RecordLaw, Records, Writes, ZIPF};
 use super::size_law::{Lognormal, SizeLaw};
-use super::skewed::{Mix, Skewed};
+use super::skewed::{Mix, REQUESTS_PER_S, Skewed};
 use super::twitter_c12::{self, TwitterC12};
-use super::uniform::Uniform;
 
 /// What a generator is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +49,7 @@ pub struct Preset {
     pub source: &'static str,
 }
 
-const PRESETS: [Preset; 8] = [
+const PRESETS: [Preset; 17] = [
     Preset {
         name: "meta-kv",
         description: "small values and a few large ones, GET:SET 4:1, TTLs of minutes to hours",
@@ -101,6 +103,67 @@ const PRESETS: [Preset; 8] = [
         description: "every key as likely, objects of 1 KiB, 10 requests a key",
         requests: 1_000_000,
         source: "made up: the worst case for any cache",
+    },
+    Preset {
+        name: "ycsb-a",
+        description: "half GETs, half SETs, of scattered popularity",
+        requests: 1_000_000,
+        source: "YCSB 0.17.0 (Apache-2.0), workloada: values of 1 KB, Zipf 0.99 over ten billion ranks that are \
+                 scattered over the records",
+    },
+    Preset {
+        name: "ycsb-b",
+        description: "95 % GETs, 5 % SETs, of scattered popularity",
+        requests: 1_000_000,
+        source: "YCSB 0.17.0 (Apache-2.0), workloadb: values of 1 KB, Zipf 0.99 over ten billion ranks that are \
+                 scattered over the records",
+    },
+    Preset {
+        name: "ycsb-c",
+        description: "GETs alone, of scattered popularity",
+        requests: 1_000_000,
+        source: "YCSB 0.17.0 (Apache-2.0), workloadc: values of 1 KB, Zipf 0.99 over ten billion ranks that are \
+                 scattered over the records",
+    },
+    Preset {
+        name: "ycsb-d",
+        description: "95 % GETs of what is new, 5 % SETs of new records",
+        requests: 1_000_000,
+        source: "YCSB 0.17.0 (Apache-2.0), workloadd: values of 1 KB, Zipf 0.99 from the newest record backwards",
+    },
+    Preset {
+        name: "ycsb-f",
+        description: "GETs, every second followed by a SET of the same record",
+        requests: 1_000_000,
+        source: "YCSB 0.17.0 (Apache-2.0), workloadf: values of 1 KB, Zipf 0.99 over ten billion ranks that are \
+                 scattered over the records",
+    },
+    Preset {
+        name: "hotspot",
+        description: "80 % of requests for 20 % of the records, half of them SETs, values of 32 KiB",
+        requests: 1_000_000,
+        source: "the experiment of BigKV's artifact (EuroSys'23): YCSB, hotspot 0.2/0.8, read and update half each, \
+                 fields of 32,768 bytes",
+    },
+    Preset {
+        name: "zipf",
+        description: "requests by Zipf's law 0.99 over the records, half of them SETs, values of 32 KiB",
+        requests: 1_000_000,
+        source: "made up: hotspot with another law",
+    },
+    Preset {
+        name: "twitter-ttl",
+        description: "GET:SET 4:1, TTLs of a minute to a month",
+        requests: 1_000_000,
+        source: "TTLs of the clusters in Twitter's statistics of March 2020 (OSDI'20, CC-BY 4.0), each as much; \
+                 popularity: Zipf 1.2, the middle of theirs; values of 32 KiB are assumed",
+    },
+    Preset {
+        name: "llm-kv",
+        description: "blocks of 1 to 32 MiB: prefixes that many prompts share, and short chats",
+        requests: 1_000_000,
+        source: "fitted to the length and reuse of prompts that Mooncake (arXiv 2407.00079) reports; blocks of 256 \
+                 tokens as LMCache has them",
     },
 ];
 
@@ -171,6 +234,26 @@ const META_KV_TTL: [TtlPercent; 10] = [
     (0, 4),
 ];
 
+/// TTLs of 53 of Twitter's clusters, each weighing as much.
+const TWITTER_TTL: [TtlPercent; 13] = [
+    (60, 16),
+    (300, 9),
+    (600, 6),
+    (3600, 7),
+    (7200, 11),
+    (28_800, 8),
+    (43_200, 8),
+    (86_400, 9),
+    (172_800, 6),
+    (432_000, 4),
+    (604_800, 4),
+    (1_209_600, 5),
+    (2_592_000, 7),
+];
+
+/// Middle of the exponents of Twitter's clusters.
+const TWITTER_ZIPF: f64 = 1.2;
+
 /// TTLs of Twitter's cluster 12.
 const TWITTER_C12_TTL: [TtlPercent; 2] = [(300, 98), (299, 2)];
 
@@ -179,12 +262,32 @@ pub fn presets() -> &'static [Preset] {
     &PRESETS
 }
 
-/// The generator of this name.
+/// What [`presets`] says of a generator that is asked for by this text.
+pub fn find(text: &str) -> Option<&'static Preset> {
+    let name = text.split_once(':').map_or(text, |(name, _)| name);
+    PRESETS.iter().find(|preset| preset.name == name)
+}
+
+/// The generator of this name. Those over a number of records, and `llm-kv`, may have parameters behind it, such as
+/// `hotspot:records=1000000,bytes=32768`: `records`, `bytes` (of a value), `sets` (percent) and `rate` (requests a
+/// second).
+///
+/// ```
+/// use larder_workload::generate::{GeneratorOptions, preset};
+///
+/// let options = GeneratorOptions { requests: 10, span_requests: None, seed: 1 };
+/// let mut hotspot = preset("hotspot:records=5,bytes=100", options)?;
+/// assert_eq!(hotspot.next_request()?.unwrap().value_bytes, 100);
+/// # Ok::<(), larder_workload::Error>(())
+/// ```
 ///
 /// # Errors
-/// [`Error::Usage`] for a name that is not in [`presets`], and for no requests at all.
-pub fn preset(name: &str, options: GeneratorOptions) -> Result<Box<dyn RequestSource>, Error> {
+/// [`Error::Usage`] for a name that is not in [`presets`], a parameter that it does not have or that is out of range,
+/// and for no requests at all.
+pub fn preset(text: &str, options: GeneratorOptions) -> Result<Box<dyn RequestSource>, Error> {
     let GeneratorOptions { requests, span_requests, seed } = options;
+    let name = find(text).ok_or_else(|| unknown_name(text))?.name;
+    let parameters = Parameters::read(name, text)?;
     let span = span_requests.unwrap_or(requests);
     if requests == 0 || span == 0 {
         return Err(Error::usage("a workload needs at least 1 request"));
@@ -192,6 +295,14 @@ pub fn preset(name: &str, options: GeneratorOptions) -> Result<Box<dyn RequestSo
     let skewed = |model: Popularity, objects, mix: Mix| -> Box<dyn RequestSource> {
         Box::new(Skewed::new(model.scaled(mix.drawn(span)), objects, mix, requests, seed))
     };
+    if let Some(laws) = of_records(name, &parameters, span) {
+        return Ok(Box::new(Records::new(laws, requests, seed)));
+    }
+    if name == "llm-kv" {
+        parameters.must_not_say_when(name)?;
+        return Ok(Box::new(LlmKv::new(&parameters, requests, seed)));
+    }
+    parameters.must_be_none(name)?;
     let lognormal = |law| sized_objects(SizeLaw::Lognormal(law));
     Ok(match name {
         "meta-kv" => skewed(META_KV, meta_kv_objects(), Mix::Sets(META_KV_SETS)),
@@ -209,10 +320,45 @@ pub fn preset(name: &str, options: GeneratorOptions) -> Result<Box<dyn RequestSo
             skewed(IMAGE, lognormal(law), Mix::Gets)
         }
         "document" => skewed(DOCUMENT, lognormal(Lognormal::new(6.49, 0.94)), Mix::Gets),
-        "uniform" => {
-            Box::new(Uniform::new(sized_objects(SizeLaw::Fixed(1024)), span, requests, seed))
-        }
-        unknown => return Err(unknown_name(unknown)),
+        unknown => unreachable!("{unknown} is in the list and not here"),
+    })
+}
+
+/// Generators over a number of records.
+fn of_records(name: &str, parameters: &Parameters, requests: u64) -> Option<Laws> {
+    let scattered = RecordLaw::ScatteredZipf;
+    let hotspot = RecordLaw::Hotspot { set: 0.2, requests: 0.8 };
+    let (law, writes) = match name {
+        "ycsb-a" => (scattered, Writes::sets(0.5)),
+        "ycsb-b" => (scattered, Writes::sets(0.05)),
+        "ycsb-c" => (scattered, Writes::default()),
+        "ycsb-d" => (RecordLaw::Latest, Writes { inserts: 0.05, ..Writes::default() }),
+        "ycsb-f" => (scattered, Writes { read_modify_writes: 0.5, ..Writes::default() }),
+        "hotspot" => (hotspot, Writes::sets(0.5)),
+        "zipf" => (RecordLaw::Zipf(ZIPF), Writes::sets(0.5)),
+        "twitter-ttl" => (RecordLaw::Zipf(TWITTER_ZIPF), Writes::sets(0.2)),
+        "uniform" => (RecordLaw::Uniform, Writes::default()),
+        _ => return None,
+    };
+    let of_values = |bytes: u32, ttl| ObjectLaw {
+        // "user" and 19 digits.
+        key_size: SizeLaw::Fixed(23),
+        size: SizeLaw::Fixed(parameters.bytes.unwrap_or(bytes)),
+        sized: Sized::Value,
+        ttl: TtlLaw::new(ttl),
+    };
+    let objects = match name {
+        "uniform" => sized_objects(SizeLaw::Fixed(parameters.bytes.unwrap_or(1024))),
+        "hotspot" | "zipf" => of_values(32_768, &[(0, 100)]),
+        "twitter-ttl" => of_values(32_768, &TWITTER_TTL),
+        _ => of_values(1000, &[(0, 100)]),
+    };
+    Some(Laws {
+        objects,
+        law,
+        writes: parameters.sets.map_or(writes, |sets| Writes { sets, ..writes }),
+        records: parameters.records_for(requests),
+        rate: parameters.rate.unwrap_or(REQUESTS_PER_S),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Generators whose keys follow [`Popularity`]: all presets but `twitter-c12` and `uniform`.
+//! Generators whose keys follow [`Popularity`]: those fitted to traces, but for `twitter-c12`.
 
 use crate::{Error, Op, Request, RequestSource};
 

@@ -7,3 +7,4 @@ mod trace_formats;
 mod trace_hostile;
 mod trace_support;
 mod workload_presets;
+mod workload_records;

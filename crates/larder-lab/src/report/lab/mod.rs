@@ -7,10 +7,12 @@
 //! |---|---|
 //! | `result` | a result as the page needs it, from the run or from JSON |
 //! | `specs` | which metrics of which experiment make a chart |
+//! | `array_specs` | those about the array engine |
 //! | `inferred` | charts of experiments that have no such description |
 //! | `resolve` | a description and a result, made ready to draw |
 //! | `page` | the order of things on the page, and its tables |
 
+mod array_specs;
 mod inferred;
 mod page;
 mod resolve;

@@ -1,6 +1,8 @@
 //! Which metrics of which experiment make a chart. A new experiment gets one by a row here; until
 //! then [`inferred`](super::inferred) makes one.
 
+use super::array_specs;
+
 /// Where the points of a chart stand.
 #[derive(Clone, Copy)]
 pub(super) enum Places {
@@ -612,7 +614,11 @@ const SPECS: &[(&str, &[Spec<'static>])] = &[
 
 /// The charts of an experiment; none if nobody described them.
 pub(super) fn of(experiment: &str) -> &'static [Spec<'static>] {
-    SPECS.iter().find(|(name, _)| *name == experiment).map_or(&[], |(_, specs)| specs)
+    all().find(|(name, _)| *name == experiment).map_or(&[], |(_, specs)| specs)
+}
+
+fn all() -> impl Iterator<Item = &'static (&'static str, &'static [Spec<'static>])> {
+    SPECS.iter().chain(array_specs::SPECS)
 }
 
 /// "10.4" as it is meant: over-provisioning 10 %, SOC 4 %.
@@ -632,7 +638,7 @@ mod tests {
     /// without a word.
     #[test]
     fn descriptions_are_of_metrics_that_are_there() {
-        for (name, specs) in SPECS {
+        for (name, specs) in all() {
             let experiment = experiment::find(name).unwrap();
             let declares = |pattern: &str| {
                 experiment.metrics.iter().any(|(metric, _)| *metric == pattern)
@@ -656,7 +662,7 @@ mod tests {
 
     #[test]
     fn every_chart_has_titles_with_units() {
-        for (name, specs) in SPECS {
+        for (name, specs) in all() {
             assert!(!specs.is_empty(), "{name}");
             for spec in *specs {
                 assert!(!spec.x.is_empty() && spec.y.contains(['(', '1']), "{name}: {}", spec.y);

@@ -1,31 +1,45 @@
-//! A server for a suite, and what programs say of it.
+//! `larder serve` for programs that others wrote, and what those say.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+use crate::step::{self, Verdict};
+use crate::workspace;
+
+/// The `larder` program that is tested: this one, or one that is built now. The error is how the build ended.
+pub(crate) fn program(given: Option<&Path>) -> Result<PathBuf, Verdict> {
+    if let Some(larder) = given {
+        return Ok(larder.to_owned());
+    }
+    match step::run(&mut step::cargo(&["build", "--release", "--locked", "-p", "larder-cli"])) {
+        Verdict::Passed(_) => Ok(workspace::target().join("release/larder")),
+        other => Err(other),
+    }
+}
 
 /// What is under test.
 #[derive(Debug)]
-pub(super) struct Subject {
+pub(crate) struct Subject {
     /// The `larder` program.
-    pub(super) larder: PathBuf,
+    pub(crate) larder: PathBuf,
     /// How it waits for sockets: epoll or io_uring.
-    pub(super) sockets: &'static str,
+    pub(crate) sockets: &'static str,
 }
 
 /// A server, until it is dropped.
-pub(super) struct Server {
+pub(crate) struct Server {
     child: Child,
-    pub(super) port: String,
+    pub(crate) port: String,
 }
 
 impl Server {
-    /// Speaks `protocol`, memcached or resp, on a port that is free; `words` are further options.
-    pub(super) fn start(subject: &Subject, protocol: &str, words: &[&str]) -> Result<Self, String> {
+    /// Speaks `protocol`, memcached or resp, on a port that is free; `words` are further options, its sizes among them.
+    pub(crate) fn start(subject: &Subject, protocol: &str, words: &[&str]) -> Result<Self, String> {
         let other = if protocol == "resp" { "--memcached" } else { "--resp" };
         let mut command = Command::new(&subject.larder);
         command.args(["serve", &format!("--{protocol}"), "127.0.0.1:0", other, "none"]);
-        command.args(["--admin", "none", "--flash", "0", "--drain", "0"]);
+        command.args(["--admin", "none", "--drain", "0"]);
         command.args(["--sockets", subject.sockets]).args(words);
         let started = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn();
         let mut child = started.map_err(|cause| format!("larder serve: {cause}"))?;
@@ -53,7 +67,7 @@ impl Drop for Server {
 }
 
 /// What a program says, on either channel.
-pub(super) fn said(command: &mut Command) -> Result<String, String> {
+pub(crate) fn said(command: &mut Command) -> Result<String, String> {
     let output = command.stdin(Stdio::null()).output().map_err(|cause| cause.to_string())?;
     let text = [output.stdout, output.stderr].concat();
     Ok(String::from_utf8_lossy(&text).into_owned())

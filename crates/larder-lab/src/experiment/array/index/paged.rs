@@ -1,0 +1,146 @@
+//! A hash table on flash whose pages are brought to DRAM when they are asked for (`uDepot-Cache` of the paper's
+//! artifact): entries of 8 bytes, pages of 16 KiB, the page that was used longest ago gives way, and is written if it
+//! has changed.
+//!
+//! As small as such a table can be: every slot of every page is taken, and a key's page is the only one that is looked
+//! at. A real one has empty slots and chains, so it reads more.
+
+use super::recency::Recency;
+use super::stored::Stored;
+use super::{Access, ValueIndex, spread};
+
+const ENTRY_BYTES: u64 = 8;
+const PAGE_BYTES: u32 = 16 << 10;
+/// No frame has the page.
+const ABSENT: u32 = u32::MAX;
+
+/// See the module.
+#[derive(Debug)]
+pub(in crate::experiment::array) struct PagedTable {
+    stored: Stored,
+    /// By page, the frame that it is in.
+    frames_of: Vec<u32>,
+    frames: Vec<Frame>,
+    recency: Recency,
+    frames_max: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    page: u64,
+    dirty: bool,
+}
+
+impl PagedTable {
+    /// A table of so many entries, with so many bytes for pages, of which at least one is in DRAM.
+    pub(in crate::experiment::array) fn new(entries: u64, dram_bytes: u64) -> Self {
+        let pages = (entries * ENTRY_BYTES).div_ceil(PAGE_BYTES.into()).max(1);
+        let frames_max = (dram_bytes / u64::from(PAGE_BYTES)).clamp(1, pages);
+        let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        Self {
+            stored: Stored::default(),
+            frames_of: vec![ABSENT; count(pages)],
+            frames: Vec::new(),
+            recency: Recency::new(count(frames_max)),
+            frames_max: count(frames_max),
+        }
+    }
+
+    /// Brings the page of a key to DRAM.
+    fn bring(&mut self, key: u64, asked: &mut Vec<Access>) -> &mut Frame {
+        let page = spread(key, self.frames_of.len() as u64);
+        let at = usize::try_from(page).unwrap_or(0);
+        let frame = match self.frames_of[at] {
+            ABSENT => {
+                let frame = self.room(asked);
+                asked.push(Access::read(page, PAGE_BYTES));
+                self.frames_of[at] = frame;
+                self.frames[frame as usize] = Frame { page, dirty: false };
+                self.recency.add(frame);
+                frame
+            }
+            frame => {
+                self.recency.touch(frame);
+                frame
+            }
+        };
+        &mut self.frames[frame as usize]
+    }
+
+    fn room(&mut self, asked: &mut Vec<Access>) -> u32 {
+        if self.frames.len() < self.frames_max {
+            self.frames.push(Frame { page: 0, dirty: false });
+            return u32::try_from(self.frames.len() - 1).unwrap_or(ABSENT);
+        }
+        let frame = self.recency.take_oldest().unwrap_or(0);
+        let Frame { page, dirty } = self.frames[frame as usize];
+        if dirty {
+            asked.push(Access::write(page, PAGE_BYTES));
+        }
+        self.frames_of[usize::try_from(page).unwrap_or(0)] = ABSENT;
+        frame
+    }
+}
+
+impl ValueIndex for PagedTable {
+    fn get(&mut self, key: u64, asked: &mut Vec<Access>) -> bool {
+        self.bring(key, asked);
+        let found = self.stored.has(key);
+        if found {
+            asked.push(Access::value(key));
+        }
+        found
+    }
+
+    fn set(&mut self, key: u64, asked: &mut Vec<Access>) {
+        self.bring(key, asked).dirty = true;
+        self.stored.add(key);
+    }
+
+    fn dram_bytes(&self) -> u64 {
+        self.frames_max as u64 * u64::from(PAGE_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keys of the first and of the last page.
+    const FIRST: u64 = 1;
+    const LAST: u64 = u64::MAX;
+
+    #[test]
+    fn a_page_comes_when_it_is_asked_for_and_is_written_if_it_has_changed() {
+        let mut table = PagedTable::new(4096, PAGE_BYTES.into());
+        let mut of = |key: u64, set: bool| {
+            let mut asked = Vec::new();
+            match set {
+                true => table.set(key, &mut asked),
+                false => assert!(table.get(key, &mut asked)),
+            }
+            asked
+        };
+        let page = |page| Access::read(page, PAGE_BYTES);
+        assert_eq!(of(FIRST, true), [page(0)]);
+        assert_eq!(of(FIRST, false), [Access::value(FIRST)]);
+        assert_eq!(of(LAST, true), [Access::write(0, PAGE_BYTES), page(1)]);
+        let back = [Access::write(1, PAGE_BYTES), page(0), Access::value(FIRST)];
+        assert_eq!(of(FIRST, false), back);
+        assert_eq!(of(LAST, false), [page(1), Access::value(LAST)], "page 0 is as it was");
+    }
+
+    #[test]
+    fn who_has_room_for_all_pages_reads_each_once() {
+        let mut table = PagedTable::new(4096, 1 << 20);
+        assert_eq!(table.dram_bytes(), 2 * u64::from(PAGE_BYTES));
+        let mut asked = Vec::new();
+        for _ in 0..3 {
+            table.set(FIRST, &mut asked);
+            table.set(LAST, &mut asked);
+        }
+        assert_eq!(asked.len(), 2);
+        assert!(!table.get(FIRST + 1, &mut asked), "its page is there, it is not in it");
+        assert_eq!(asked.len(), 2);
+    }
+}
