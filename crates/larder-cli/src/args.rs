@@ -1,5 +1,6 @@
 //! The command line: what can be asked, and how the words are read.
 
+mod array;
 #[cfg(target_os = "linux")]
 mod bench;
 #[cfg(target_os = "linux")]
@@ -16,6 +17,7 @@ use larder::{AdmissionPolicy, DramPolicy, RegionEviction, Reinsertion};
 use larder_device::{PlacementMode, Target};
 use larder_workload::trace::TraceFormat;
 
+pub(crate) use array::{ArrayArgs, ArrayCommand};
 #[cfg(target_os = "linux")]
 pub(crate) use bench::BenchArgs;
 #[cfg(target_os = "linux")]
@@ -63,6 +65,8 @@ pub(crate) enum Command {
     Device(DeviceCommand),
     #[command(subcommand)]
     Vssd(VssdCommand),
+    #[command(subcommand)]
+    Array(ArrayCommand),
 }
 
 /// Replay a trace or a built-in workload through the cache, with and without placement.
