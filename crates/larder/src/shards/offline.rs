@@ -58,7 +58,7 @@ impl ClosedSet {
     /// Reads what the devices say. Nothing is written.
     ///
     /// # Errors
-    /// [`ErrorKind::InUse`] if somebody has one of them, [`ErrorKind::Foreign`] if they are not of one set, or no set's.
+    /// [`ErrorKind::InUse`] if somebody has one of them, [`ErrorKind::Foreign`] if they are not of one set, or of none.
     pub async fn look(devices: Vec<Arc<dyn Device>>, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let alarm = Arc::default();
         let mut candidates = Vec::new();
@@ -110,7 +110,8 @@ impl ClosedSet {
     /// Changes the set. All shards that are live must be there, for each has to know.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] if that cannot be; then nothing was written. [`ErrorKind::Device`] if a device fails.
+    /// [`ErrorKind::InvalidInput`] if that cannot be; then nothing was written. [`ErrorKind::Device`] if a device
+    /// fails.
     pub async fn change(&mut self, order: SetOrder) -> Result<(), Error> {
         let epoch = self.epoch + 1;
         let seats = self.ordered(order, epoch)?;
