@@ -19,6 +19,7 @@ use larder_device::{PlacementMode, Target};
 use larder_workload::trace::TraceFormat;
 
 pub(crate) use array::ArrayArgs;
+pub(crate) use array::{ArrayArgs, ArrayCommand};
 #[cfg(target_os = "linux")]
 pub(crate) use bench::BenchArgs;
 #[cfg(target_os = "linux")]
@@ -68,6 +69,8 @@ pub(crate) enum Command {
     Device(DeviceCommand),
     #[command(subcommand)]
     Vssd(VssdCommand),
+    #[command(subcommand)]
+    Array(ArrayCommand),
 }
 
 /// Replay a trace or a built-in workload through the cache, with and without placement.

@@ -4,6 +4,7 @@
 //! wrong, 130 when it was interrupted.
 
 mod args;
+mod array;
 mod bars;
 #[cfg(target_os = "linux")]
 mod bench;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Command::Device(command) => device::run(&command),
         Command::Vssd(command) => vssd::run(&command),
+        Command::Array(command) => array::run(&command),
     };
     match ended {
         Ok(Ending::Complete) => ExitCode::SUCCESS,

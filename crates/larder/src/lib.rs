@@ -105,6 +105,7 @@ pub use partition::ShardState;
 pub use plan::PlacementPlan;
 pub use recovery::Recovery;
 pub use removal::{Removal, RemovalListener, RemovalReason};
+pub use shards::offline::{ClosedSet, SetOrder};
 pub use shards::status::{SetStatus, ShardDeviceStatus, ShardStatus};
 pub use shards::{Shard, ShardMap, ShardOptions, Upkeep};
 pub use stats::Stats;

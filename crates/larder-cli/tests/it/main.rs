@@ -2,6 +2,7 @@
 //! how it ends.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics, in its helpers too")]
 
+mod array_command;
 #[cfg(target_os = "linux")]
 mod device_command;
 mod device_file;

@@ -6,8 +6,9 @@
 //! how many caches there are.
 //!
 //! A call of one key goes to a plain cache as it is: no allocation, no `dyn`, and no step more than its own method.
-//! Over shards it goes to where the key is, and is made again if that changes meanwhile (`shards/calls.rs`). A call of many
-//! keys is divided among the caches (`many.rs`); one of everything goes to all of them, and its answers are added up.
+//! Over shards it goes to where the key is, and is made again if that changes meanwhile (`shards/calls.rs`). A call of
+//! many keys is divided among the caches (`many.rs`); one of everything goes to all of them, and its answers are added
+//! up (`everything.rs`).
 
 mod blocking;
 mod calls;

@@ -18,6 +18,7 @@ mod live;
 mod log2;
 mod many;
 mod name;
+pub mod offline;
 pub(crate) mod opening;
 mod options;
 mod places;

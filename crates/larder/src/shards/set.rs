@@ -20,6 +20,9 @@ use crate::partition::{
     self, Division, Membership, PartitionTable, Role, Seat, ShardNumber, ShardState, Standing,
 };
 
+/// A shard that never had a device.
+pub(super) const NOBODY: Uuid = Uuid::from_bytes([0; 16]);
+
 /// Weights count these.
 const WEIGHT_BYTES: u64 = 1 << 20;
 
@@ -91,6 +94,11 @@ impl Candidate {
 
     pub(super) fn generation(&self) -> u64 {
         self.table.as_ref().map_or(0, |table| table.generation)
+    }
+
+    /// What it says of itself.
+    pub(super) fn table(&self) -> Option<&PartitionTable> {
+        self.table.as_ref()
     }
 
     /// Parts that its table names.
@@ -178,7 +186,7 @@ impl Set {
         let seat = |candidate: &Candidate| {
             let weight = candidate.weight().unwrap_or(usual);
             let standing = Standing { state: ShardState::Healthy, weight, since: 0 };
-            Seat { device: Uuid::from_bytes([0; 16]), standing }
+            Seat { device: NOBODY, standing }
         };
         let believed = vec![false; candidates.len()];
         let seats = candidates.iter().map(seat).collect();
@@ -345,6 +353,8 @@ impl Set {
                 (_, Some(_)) if self.believed(shard).is_some() => seat.standing,
                 (Failed, Some(_)) => of(if anew { Healthy } else { Refilling }, since),
                 (Healthy | Refilling, Some(_)) if self.begins => of(Healthy, since),
+                // It was added while the set was closed, and comes for the first time.
+                (Refilling, Some(_)) if seat.device == NOBODY => of(Refilling, since),
                 (Healthy | Refilling, Some(_)) => of(if anew { Healthy } else { Refilling }, epoch),
             };
             Seat { device, standing }
@@ -417,7 +427,7 @@ impl Set {
 }
 
 /// The latest of their tables, the highest generation, and the highest epoch.
-fn latest(candidates: &[Candidate]) -> Result<Option<(Membership, u64, u32)>, Error> {
+pub(super) fn latest(candidates: &[Candidate]) -> Result<Option<(Membership, u64, u32)>, Error> {
     let mut latest: Option<(&Membership, u64, u32)> = None;
     for candidate in candidates {
         let Some(member) = candidate.membership()? else { continue };

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use larder_device::{Device, DeviceStats};
+
 use super::LiveSet;
 use crate::partition::ShardState;
 
@@ -19,7 +21,7 @@ use crate::partition::ShardState;
 /// assert!(status.shards.iter().all(|shard| shard.state == ShardState::Healthy));
 /// # Ok::<(), larder::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct SetStatus {
     /// Raised whenever a shard fails, comes or goes.
@@ -72,6 +74,18 @@ pub struct ShardDeviceStatus {
     pub used_percent: Option<u8>,
 }
 
+impl ShardDeviceStatus {
+    pub(super) fn of(device: &dyn Device, stats: &DeviceStats) -> Self {
+        let info = device.info();
+        Self {
+            name: info.name.clone(),
+            capacity_bytes: info.capacity_bytes,
+            dlwa: stats.dlwa(),
+            used_percent: stats.drives.iter().filter_map(|drive| drive.used_percent).max(),
+        }
+    }
+}
+
 impl LiveSet {
     /// What it is now.
     pub(crate) fn status(&self) -> SetStatus {
@@ -79,15 +93,8 @@ impl LiveSet {
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let shard = |number: crate::partition::ShardNumber| {
             let (standing, now) = (state.standing(number), state.shard(number));
-            let device = now.device.as_ref().map(|device| {
-                let (info, stats) = (device.info(), device.stats());
-                ShardDeviceStatus {
-                    name: info.name.clone(),
-                    capacity_bytes: info.capacity_bytes,
-                    dlwa: stats.dlwa(),
-                    used_percent: stats.drives.iter().filter_map(|drive| drive.used_percent).max(),
-                }
-            });
+            let device =
+                now.device.as_ref().map(|device| ShardDeviceStatus::of(&**device, &device.stats()));
             ShardStatus {
                 number: number.index(),
                 state: standing.state,

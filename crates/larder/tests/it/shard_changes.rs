@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder::{
-    Clock, Config, Error, ErrorKind, SetStatus, ShardOptions, ShardState, Shards, Upkeep,
-    VirtualClock, block_on,
+    Clock, ClosedSet, Config, Error, ErrorKind, SetOrder, SetStatus, ShardOptions, ShardState,
+    Shards, Upkeep, VirtualClock, block_on,
 };
 use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, ModelDevice};
 
@@ -225,4 +225,50 @@ fn any_key_is_itself_wherever_it_is() {
     block_on(rig.cache.set(&long, b"long", None)).unwrap();
     let is_elsewhere = rig.cache.home_of(&long) == 0;
     assert_eq!(block_on(rig.cache.get(&long)).unwrap().is_some(), !is_elsewhere);
+}
+
+/// A set that nobody has open is changed by what its devices say.
+#[test]
+fn a_closed_set_can_be_changed() {
+    let drives = [drive(), drive(), drive(), drive()];
+    let rig = open(given(&drives[..3]));
+    rig.fill(1);
+    let (all, homes) = (rig.found(1), rig.homes());
+    block_on(rig.cache.close()).unwrap();
+    drop(rig);
+    let look = |drives: &[Arc<ModelDevice>]| {
+        let devices = drives.iter().map(|drive| Arc::clone(drive) as _).collect();
+        block_on(ClosedSet::look(devices, Arc::new(VirtualClock::default())))
+    };
+    let few = look(&drives[..2]).unwrap().status();
+    assert!(few.shards[2].down.is_some() && few.shards[2].state == ShardState::Healthy);
+    let mut set = look(&drives[..2]).unwrap();
+    refused(block_on(set.change(SetOrder::Retire(1))), ErrorKind::InvalidInput, "shard 2 is live");
+    drop(set);
+    let mut set = look(&drives[..3]).unwrap();
+    refused(
+        block_on(set.change(SetOrder::Fail(9))),
+        ErrorKind::InvalidInput,
+        "there is no shard 9",
+    );
+    block_on(set.change(SetOrder::Add { capacity_bytes: 8 << 20 })).unwrap();
+    drop(set);
+    let rig = open(given(&drives));
+    assert_eq!(
+        (rig.state(3), rig.found(1)),
+        (ShardState::Refilling, all),
+        "others have its values"
+    );
+    rig.tend(|status| status.shards[3].state == ShardState::Healthy);
+    assert_eq!(rig.found(1), all);
+    block_on(rig.cache.close()).unwrap();
+    drop(rig);
+    let mut set = look(&drives).unwrap();
+    block_on(set.change(SetOrder::Retire(3))).unwrap();
+    drop(set);
+    let error = look(&drives).map(|set| set.status().shards[3].state);
+    assert_eq!(error.unwrap(), ShardState::Retired);
+    let rig = open(given(&drives[..3]));
+    assert_eq!(rig.homes(), homes);
+    assert!(rig.found(1) > all / 2);
 }

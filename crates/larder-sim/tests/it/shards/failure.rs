@@ -99,18 +99,11 @@ impl Load {
             let (begun, at) = (self.oracle.tick(), self.clock.monotonic());
             let found = cache.get(&name).await.map_err(|error| error.to_string())?;
             let took = self.clock.monotonic() - at;
-            let mut seen = self.seen.borrow_mut();
-            seen.looked_up += 1;
+            self.count(&name, found.is_some(), took, cache);
             if let Some(value) = found {
-                seen.hits += 1;
-                seen.done += 1;
-                if cache.home_of(&name) != VICTIM {
-                    seen.others_us.push(took.as_micros());
-                }
                 let version = u32::from_le_bytes(value[..4].try_into().unwrap());
                 return self.oracle.found(key, version, begun);
             }
-            drop(seen);
             self.sleep(SOURCE).await;
         }
         let version = self.oracle.writes(key);
@@ -120,6 +113,20 @@ impl Load {
         self.oracle.wrote(key, version, true);
         self.seen.borrow_mut().done += 1;
         Ok(())
+    }
+}
+
+impl Load {
+    fn count(&self, name: &[u8], hit: bool, took: Duration, cache: &Shards) {
+        let mut seen = self.seen.borrow_mut();
+        seen.looked_up += 1;
+        if hit {
+            seen.hits += 1;
+            seen.done += 1;
+            if cache.home_of(name) != VICTIM {
+                seen.others_us.push(took.as_micros());
+            }
+        }
     }
 }
 

@@ -1,0 +1,87 @@
+//! The shards of a set as a table and as bars.
+
+use indicatif::BinaryBytes;
+use larder::{SetStatus, ShardState, ShardStatus};
+
+/// Characters of the longest bar.
+const BAR: u64 = 32;
+
+/// A line a shard, and its part of the keys as a bar: `#` has them, `+` is getting them, `.` is away.
+pub(super) fn render(status: &SetStatus) -> String {
+    let mut text = format!(
+        "epoch {}\n{:>5}  {:10}{:>6}{:>12}{:>7}{:>6}  {:width$}DEVICE\n",
+        status.epoch,
+        "SHARD",
+        "STATE",
+        "SINCE",
+        "CAPACITY",
+        "DLWA",
+        "WEAR",
+        "KEYS",
+        width = usize::try_from(BAR).unwrap_or(0) + 2,
+    );
+    let weights = status.shards.iter().filter(|it| has_keys(it)).map(|it| u64::from(it.weight));
+    let all: u64 = weights.sum();
+    let most = status.shards.iter().map(|it| u64::from(it.weight)).max().unwrap_or(1);
+    for shard in &status.shards {
+        text += &line(shard, all.max(1), most.max(1));
+    }
+    text
+}
+
+fn has_keys(shard: &ShardStatus) -> bool {
+    matches!(shard.state, ShardState::Healthy | ShardState::Refilling)
+}
+
+fn line(shard: &ShardStatus, all: u64, most: u64) -> String {
+    let unknown = || "-".to_owned();
+    let device = shard.device.as_ref();
+    let capacity = device.map_or_else(unknown, |it| BinaryBytes(it.capacity_bytes).to_string());
+    let dlwa = device.and_then(|it| it.dlwa).map_or_else(unknown, |dlwa| format!("{dlwa:.2}"));
+    let wear = device.and_then(|it| it.used_percent).map_or_else(unknown, |it| format!("{it} %"));
+    let since = if shard.since == 0 { unknown() } else { shard.since.to_string() };
+    let weight = u64::from(shard.weight);
+    let mark = match shard.state {
+        ShardState::Healthy => "#",
+        ShardState::Refilling => "+",
+        _ => ".",
+    };
+    let bar = mark.repeat(usize::try_from((weight * BAR).div_ceil(most)).unwrap_or(0));
+    let part = if has_keys(shard) { 100 * weight / all } else { 0 };
+    let name = device.map_or("", |it| it.name.as_str());
+    let why = shard.down.as_deref().unwrap_or("");
+    let width = usize::try_from(BAR).unwrap_or(0);
+    format!(
+        "{:>5}  {:10}{since:>6}{capacity:>12}{dlwa:>7}{wear:>6}  {bar:width$}  {name}{why} ({part} %)\n",
+        shard.number,
+        shard.state.name(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use larder::{Config, Device, RealClock, Shards, block_on};
+    use larder_device::MemoryDevice;
+
+    use super::*;
+
+    #[test]
+    fn bars_are_as_long_as_parts_of_the_keys() {
+        let device = |mib: usize| -> Option<Arc<dyn Device>> {
+            Some(Arc::new(MemoryDevice::holding(vec![0; mib << 20])))
+        };
+        let devices = vec![device(64), device(32), device(32)];
+        let cache = block_on(Shards::open(Config::default(), devices, Arc::new(RealClock)));
+        let cache = cache.unwrap();
+        block_on(cache.fail_shard(1)).unwrap();
+        let text = render(&cache.status());
+        let lines: Vec<&str> = text.lines().collect();
+        let count = |line: &str, mark| line.matches(mark).count();
+        assert_eq!(count(lines[2], '#'), 32, "{text}");
+        assert!(count(lines[3], '.') >= 16 && lines[3].contains("failed"), "{text}");
+        assert!(count(lines[4], '#') == 16 && lines[4].contains("(33 %)"), "{text}");
+        block_on(cache.close()).unwrap();
+    }
+}
