@@ -33,7 +33,7 @@ const OP_PERCENT: f64 = 17.0;
 /// A reclaim unit: a page on each die.
 const UNIT_BYTES: u64 = 512 << 10;
 
-/// 8 channels of 4 dies, pages of 16 KiB that are sensed in 60 us, moved in 40 us and programmed in 700 us, reads first:
+/// 8 channels of 4 dies, pages of 16 KiB sensed in 60 us, moved in 40 us and programmed in 700 us, reads first:
 /// a value of 32 KiB is two senses, on two dies, and a table or a page of it is one.
 fn timing() -> DriveTiming {
     let base = open_channel();
