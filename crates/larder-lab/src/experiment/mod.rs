@@ -95,6 +95,7 @@ pub fn all() -> &'static [&'static Experiment] {
         &isolation::YCSB,
         &accounting::VSSD_ACCOUNTING,
         &array::ARRAY_INDEX,
+        &array::ARRAY_THROUGHPUT,
         &array::ARRAY_TTL,
         &array::ARRAY_COLLISIONS,
         &bare::FULL_SCALE,

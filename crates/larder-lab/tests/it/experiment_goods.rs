@@ -480,6 +480,21 @@ pub(crate) const GOODS: &[(&str, Numbers)] = &[
         ],
     ),
     (
+        "array-throughput",
+        &[
+            ("throughput_gain.hotspot.5", 1.17),
+            ("throughput_gain.zipf.5", 1.29),
+            ("of_whole.hotspot.5", 0.95),
+            ("of_whole.zipf.5", 0.91),
+            ("p99_cut.hotspot.5", 0.07),
+            ("p99_cut.zipf.5", 0.86),
+            ("hit.entries.hotspot.5", 1.0),
+            ("hit.entries.zipf.5", 1.0),
+            ("hit.cut.hotspot.5", 0.84),
+            ("hit.cut.zipf.5", 0.84),
+        ],
+    ),
+    (
         "array-ttl",
         &[
             ("live_share.groups", 0.95),

@@ -438,6 +438,16 @@ fn array_index() {
 }
 
 #[test]
+fn array_throughput() {
+    let name = "array-throughput";
+    expect(name, &[("of_whole.zipf.5", 0.89)], InShape);
+    expect(name, &[("of_whole.hotspot.5", 0.79)], InShape);
+    expect(name, &[("p99_cut.hotspot.5", -0.01)], InShape);
+    expect(name, &[("throughput_gain.zipf.5", 0.99)], Diverges);
+    expect(name, &[("hit.cut.zipf.5", 1.0)], Diverges);
+}
+
+#[test]
 fn array_ttl_and_collisions() {
     expect("array-ttl", &[("live_share.groups", 0.44)], InShape);
     expect("array-ttl", &[("expired_returned.groups", 1.0)], InShape);

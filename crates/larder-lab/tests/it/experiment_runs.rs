@@ -26,6 +26,7 @@ fn short(name: &str) -> &'static [&'static str] {
         "migration" => &["planes=4", "rate_mb_s=40"],
         "placement-and-isolation" => &["flash_mib=64"],
         "array-index" => &["objects=20000"],
+        "array-throughput" => &["shards=2", "shard_mib=64", "ops=2000", "sets=5"],
         "array-ttl" => &["regions=128", "region_objects=16", "rate=1", "days=1"],
         "array-collisions" => &["objects=20000"],
         "ycsb" => &["records=300", "ops=150"],

@@ -27,7 +27,7 @@ const PIB_OBJECTS: f64 = (1_u64 << 35) as f64;
 pub(in crate::experiment) static ARRAY_COLLISIONS: Experiment = Experiment {
     name: "array-collisions",
     title: "values that are lost because the hash of their key is another's, by its length",
-    reproduces: "BigKV (EuroSys'23): an index that keeps a hash for each key, and compares the key itself when it is read",
+    reproduces: "BigKV (EuroSys'23): an index of hashes, which compares the key itself when a value is read",
     criterion: "never a value of another key; as many lost as the birthday bound says, within 20 %",
     parameters: &[OBJECTS, BITS],
     metrics: &[

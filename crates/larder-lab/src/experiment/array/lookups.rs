@@ -49,8 +49,8 @@ pub(in crate::experiment) static ARRAY_INDEX: Experiment = Experiment {
         (
             "get_reads.*",
             "reads of the device a GET, the value's among them, by index (entries: four-way sets over tables; paged: \
-             a hash table of 8 bytes an entry in pages of 16 KiB; whole: all entries in DRAM), law, and DRAM as one part in \
-             so many",
+             a hash table of 8 bytes an entry in pages of 16 KiB; whole: all entries in DRAM), law, and DRAM as one \
+             part in so many",
         ),
         ("get_reads_max.*", "the most of one GET"),
         ("set_reads.*", "reads a SET"),
@@ -64,7 +64,7 @@ pub(in crate::experiment) static ARRAY_INDEX: Experiment = Experiment {
         (
             "cut_hit.*",
             "hit ratio of an index of 8 bytes an entry that has what fits into DRAM and nothing on flash, by what \
-             gives way (fifo, lru), law, and DRAM, where clients store again what they miss; the others find everything",
+             gives way (fifo, lru), law, and DRAM, where clients store what they miss; the others find all",
         ),
     ],
     paper: &[

@@ -12,6 +12,13 @@ const INDEX_READS: Spec<'static> = Spec {
     base: 1.0,
 };
 
+const INDEXES: Places = Places::Listed(&[
+    ("whole", "all in DRAM"),
+    ("entries", "cached entries"),
+    ("paged", "cached pages"),
+    ("cut", "what fits"),
+]);
+
 /// By experiment.
 pub(super) const SPECS: &[(&str, &[Spec<'static>])] = &[
     (
@@ -44,6 +51,27 @@ pub(super) const SPECS: &[(&str, &[Spec<'static>])] = &[
                 ],
                 base: 0.0,
                 ..INDEX_READS
+            },
+        ],
+    ),
+    (
+        "array-throughput",
+        &[
+            Spec {
+                title: "Operations a second, a fifth of the keys hot",
+                x: "index",
+                y: "thousands a second (all clients)",
+                series: &[("kops.*.hotspot.5", "5 % SETs"), ("kops.*.hotspot.50", "50 % SETs")],
+                places: INDEXES,
+                base: 0.0,
+            },
+            Spec {
+                title: "Times of GETs, a fifth of the keys hot, 5 % SETs",
+                x: "index",
+                y: "time (us)",
+                series: &[("get_mean_us.*.hotspot.5", "mean"), ("get_p99_us.*.hotspot.5", "p99")],
+                places: INDEXES,
+                base: 0.0,
             },
         ],
     ),

@@ -1,6 +1,6 @@
-//! A log of regions whose objects expire: by groups of like lifetime, each region freed whole when the bound of its group
-//! has passed since its last write; or with one group without a bound, where what has expired stays until its region is
-//! reclaimed. What is needed and is not free is reclaimed from the oldest region, whatever is in it.
+//! A log of regions whose objects expire: by groups of like lifetime, each region freed whole when the bound of its
+//! group has passed since its last write; or with one group without a bound, where what has expired stays until its
+//! region is reclaimed. What is needed and is not free is reclaimed from the oldest region, whatever is in it.
 
 use std::collections::VecDeque;
 

@@ -19,7 +19,7 @@ mod recency;
 mod stored;
 mod whole;
 
-pub(super) use access::{Access, Sums};
+pub(super) use access::{Access, Kind, Sums};
 pub(super) use cut::{CutIndex, Order};
 pub(super) use entries::EntryCache;
 pub(super) use paged::PagedTable;
@@ -41,6 +41,6 @@ pub(super) trait ValueIndex {
 }
 
 /// Spreads the upper bits of a key over `count` numbers.
-fn spread(key: u64, count: u64) -> u64 {
+pub(super) fn spread(key: u64, count: u64) -> u64 {
     u64::try_from((u128::from(key) * u128::from(count)) >> 64).unwrap_or(0)
 }

@@ -1,0 +1,205 @@
+//! Clients of an array in virtual time, in a closed loop: each asks, waits for the answer, and asks again.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder_device::{Clock, VirtualClock};
+use larder_sim::executor::Executor;
+use larder_workload::generate::{GeneratorOptions, preset, record_key};
+use larder_workload::{Latencies, Op, Request, RequestSource};
+
+use super::index::{ValueIndex, spread};
+use super::shards::Shard;
+use crate::Error;
+use crate::replay::Monitor;
+
+/// Mixes a key once more, for the choice of its shard alone.
+const SHARD_MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// An array, and what its clients do.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Load<'a> {
+    pub(super) shards: u64,
+    /// Of a shard.
+    pub(super) shard_bytes: u64,
+    pub(super) value_bytes: u64,
+    pub(super) records: u64,
+    pub(super) clients: u64,
+    /// Operations; the second half counts.
+    pub(super) ops: u64,
+    /// Between an answer and the next question, on average.
+    pub(super) pause_ns: f64,
+    /// A generator over records, with its parameters but the number of records.
+    pub(super) workload: &'a str,
+    pub(super) seed: u64,
+}
+
+/// What clients saw in the second half.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) ops: u64,
+    pub(super) seconds: f64,
+    pub(super) gets: Latencies,
+    pub(super) gets_ns: u64,
+    pub(super) sets: Latencies,
+    pub(super) hits: u64,
+}
+
+impl Seen {
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn per_s(&self) -> f64 {
+        self.ops as f64 / self.seconds
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn mean_us(&self) -> f64 {
+        self.gets_ns as f64 / 1000.0 / self.gets.count().max(1) as f64
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn hit_ratio(&self) -> f64 {
+        self.hits as f64 / self.gets.count().max(1) as f64
+    }
+}
+
+/// Fills the drives and the indexes, which `index` makes, one for each shard, and has clients ask.
+pub(super) fn play(
+    load: Load<'_>,
+    tables: u64,
+    index: impl Fn() -> Box<dyn ValueIndex>,
+    monitor: &Monitor,
+) -> Result<Seen, Error> {
+    let clock = Arc::new(VirtualClock::default());
+    let new = |_| Shard::new(load.shard_bytes, load.value_bytes, tables, index(), &clock);
+    let shards: Vec<Shard> = (0..load.shards).map(new).collect::<Result<_, _>>()?;
+    let Load { records, ops, seed, workload, .. } = load;
+    for record in 0..records {
+        let key = record_key(seed, record);
+        shards[of(key, load.shards)].load(key);
+    }
+    let name = format!("{workload},records={records}");
+    let source = preset(&name, GeneratorOptions { requests: ops, span_requests: None, seed })?;
+    let field = Field {
+        shards: &shards,
+        clock: &clock,
+        load,
+        monitor,
+        state: RefCell::new(State {
+            source,
+            rng: fastrand::Rng::with_seed(seed),
+            begun: 0,
+            from: Duration::ZERO,
+            seen: Seen::default(),
+            error: None,
+        }),
+    };
+    let mut executor = Executor::new(Arc::clone(&clock));
+    for shard in &shards {
+        executor.spawn(async { field.note(shard.fill().await) });
+    }
+    let stalled = |stalled| Error::run(format!("virtual time: {stalled}"));
+    executor.run().map_err(stalled)?;
+    for _ in 0..load.clients {
+        executor.spawn(async { field.note(field.client().await) });
+    }
+    executor.run().map_err(stalled)?;
+    drop(executor);
+    let end = clock.now();
+    let State { from, mut seen, error, .. } = field.state.into_inner();
+    seen.seconds = (end - from).as_secs_f64();
+    error.map_or(Ok(seen), Err)
+}
+
+/// The shard of a key.
+fn of(key: u64, shards: u64) -> usize {
+    usize::try_from(spread(key.wrapping_mul(SHARD_MIX).rotate_left(32), shards)).unwrap_or(0)
+}
+
+/// What all clients share.
+struct Field<'a> {
+    shards: &'a [Shard],
+    clock: &'a VirtualClock,
+    load: Load<'a>,
+    monitor: &'a Monitor,
+    state: RefCell<State>,
+}
+
+struct State {
+    source: Box<dyn RequestSource>,
+    rng: fastrand::Rng,
+    begun: u64,
+    /// When the second half began.
+    from: Duration,
+    seen: Seen,
+    error: Option<Error>,
+}
+
+impl Field<'_> {
+    fn note(&self, ended: Result<(), Error>) {
+        if let Err(error) = ended {
+            self.state.borrow_mut().error.get_or_insert(error);
+        }
+    }
+
+    async fn client(&self) -> Result<(), Error> {
+        loop {
+            let pause = self.pause();
+            self.clock.sleep_until(self.clock.now() + pause).await;
+            let Some((Request { key, op, .. }, counts)) = self.next()? else { return Ok(()) };
+            let shard = &self.shards[of(key, self.load.shards)];
+            let asked = self.clock.now();
+            let found = match op {
+                Op::Get => shard.get(key).await?,
+                Op::Set | Op::Delete => {
+                    shard.set(key).await?;
+                    true
+                }
+            };
+            if counts {
+                self.count(op, found, self.clock.now() - asked);
+            }
+            // Who does not find a value brings it.
+            if !found {
+                shard.set(key).await?;
+            }
+        }
+    }
+
+    /// The next request, and whether it counts.
+    fn next(&self) -> Result<Option<(Request, bool)>, Error> {
+        let mut state = self.state.borrow_mut();
+        if state.error.is_some() {
+            return Ok(None);
+        }
+        if state.begun.is_multiple_of(4096) && self.monitor.is_stopped() {
+            return Err(Error::run("interrupted"));
+        }
+        if state.begun == self.load.ops / 2 {
+            state.from = self.clock.now();
+        }
+        state.begun += 1;
+        let counts = state.begun > self.load.ops / 2;
+        Ok(state.source.next_request()?.map(|request| (request, counts)))
+    }
+
+    fn count(&self, op: Op, found: bool, took: Duration) {
+        let seen = &mut self.state.borrow_mut().seen;
+        seen.ops += 1;
+        match op {
+            Op::Get => {
+                seen.gets.record(took);
+                seen.gets_ns += u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+                seen.hits += u64::from(found);
+            }
+            Op::Set | Op::Delete => seen.sets.record(took),
+        }
+    }
+
+    /// Exponentially distributed: clients do not march in step.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a positive number
+    fn pause(&self) -> Duration {
+        let share = -(1.0 - self.state.borrow_mut().rng.f64()).ln();
+        Duration::from_nanos((share * self.load.pause_ns) as u64)
+    }
+}
