@@ -1,6 +1,7 @@
 //! The command line: what can be asked, and how the words are read.
 
 mod array;
+mod array_engine;
 #[cfg(target_os = "linux")]
 mod bench;
 #[cfg(target_os = "linux")]
@@ -18,8 +19,8 @@ use larder::{AdmissionPolicy, DramPolicy, RegionEviction, Reinsertion};
 use larder_device::{PlacementMode, Target};
 use larder_workload::trace::TraceFormat;
 
-pub(crate) use array::ArrayArgs;
 pub(crate) use array::{ArrayArgs, ArrayCommand};
+pub(crate) use array_engine::ArrayEngineArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use bench::BenchArgs;
 #[cfg(target_os = "linux")]
@@ -143,7 +144,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) soc_max_object: u64,
 
     #[command(flatten)]
-    pub(crate) large: ArrayArgs,
+    pub(crate) large: ArrayEngineArgs,
 
     /// Over-provisioning of the drive: media beyond the logical capacity, in percent of it
     #[arg(long, value_name = "PCT", default_value_t = 17.0, value_parser = overprovisioning)]

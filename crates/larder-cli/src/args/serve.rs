@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use larder_server::{PasswordHash, SocketBackend};
 
-use super::{ArrayArgs, positive_size, size};
+use super::{ArrayEngineArgs, positive_size, size};
 
 /// Serve memcached and Redis clients from DRAM and flash.
 ///
@@ -103,7 +103,7 @@ pub(crate) struct ServeArgs {
     pub(crate) flash: Option<u64>,
 
     #[command(flatten)]
-    pub(crate) large: ArrayArgs,
+    pub(crate) large: ArrayEngineArgs,
 
     /// Where the flash file is [default: $STATE_DIRECTORY, /var/lib/larder for root, ~/.local/share/larder]
     #[arg(long, value_name = "PATH")]

@@ -5,7 +5,7 @@ use larder::ArrayConfig;
 use serde::Deserialize;
 
 use super::size::Size;
-use crate::args::ArrayArgs;
+use crate::args::ArrayEngineArgs;
 
 /// What the file says of the engine.
 #[derive(Debug, Clone, Deserialize)]
@@ -21,7 +21,7 @@ impl ArrayEntry {
     /// The engine that is meant, or what is wrong with it.
     pub(super) fn config(&self) -> Result<ArrayConfig, String> {
         let bytes = |size: Option<Size>| size.map(|size| size.0);
-        let told = ArrayArgs {
+        let told = ArrayEngineArgs {
             array: Some(self.percent),
             array_min_object: bytes(self.min_object),
             array_mean_object: bytes(self.mean_object),

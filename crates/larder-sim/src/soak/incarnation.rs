@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder::{CrashSafety, Larder, Recovery, Stats};
+use larder::{Larder, Recovery, Stats};
 use larder_device::{Device, FaultPlan, Io, IoBuffer, ModelDevice, Payload, PlacementHandle};
 use larder_ssd::managed::{Geometry, ManagedConfig};
 
@@ -467,9 +467,9 @@ impl Scheduler {
             // After other settings, what lies where buckets are now may be anything.
             let bad = stats.soc_bad_buckets + stats.loc_bad_records;
             let same_layout = self.totals.changed_settings == 0;
-            // A loss of power tears what is believed all the same, as far as it is whole.
-            let torn =
-                self.plan.config.crash_safety == CrashSafety::Power && self.totals.power_losses > 0;
+            // A loss of power tears what is believed all the same, as far as it is whole; or a cache that begins anew
+            // after it leaves what is torn where it is, and after a crash looks at all of it.
+            let torn = self.totals.power_losses > 0;
             let may_be_bad = !same_layout || torn;
             wants.push((bad == 0 || may_be_bad, "bad structures on a device without faults"));
             let retired = stats.soc_retired_buckets + stats.loc_retired_regions;

@@ -1,6 +1,6 @@
 //! The simulation of the cache: a few hundred seeds, and whether its oracle has teeth.
 
-use larder_sim::soak::{InjectedBug, Totals, run_blocks_seed, run_seed};
+use larder_sim::soak::{InjectedBug, Totals, run_array_seed, run_blocks_seed, run_seed};
 
 /// More seeds: `cargo xtask soak --seeds N`.
 const SEEDS: u64 = 200;
@@ -55,6 +55,21 @@ fn a_cache_on_blocks_is_as_right() {
     let rows: Vec<_> = totals.rows().into_iter().filter(|(what, _)| is_of_blocks(what)).collect();
     assert!(rows.len() == 4 && rows.iter().all(|&(_, times)| times > 10), "{rows:?}");
     assert!(totals.crash_points > 40 && totals.flash_hits > 200, "{totals:?}");
+}
+
+/// `cargo run --release -p larder-sim --example soak -- --theme array --seeds N` for more.
+#[test]
+fn a_cache_with_an_index_on_flash_is_as_right() {
+    let mut totals = Totals::default();
+    for seed in 0..40 {
+        let report = run_array_seed(seed);
+        if let Some(wrong) = report.wrong {
+            panic!("{wrong}\nreplay: the soak with --theme array --seeds 1 --first-seed {seed}");
+        }
+        totals.add(&report.totals);
+    }
+    assert_eq!((totals.wrong_answers, totals.undecided), (0, 0));
+    assert!(totals.crash_points > 80 && totals.flash_hits > 1000, "{totals:?}");
 }
 
 /// In some of these a sender gives back what it has in its hands, in others tombstones come back from a crash: what has

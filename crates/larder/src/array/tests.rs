@@ -274,3 +274,41 @@ fn tables_are_moved_before_their_region_is_given_up() {
     let found = (0..5000).filter(|&key| bench.get(key).is_some()).count();
     assert!(found > 4900, "{found}");
 }
+
+/// With hashes of 16 bits, keys collide: one is lost for each hash that others have too, and none is taken for another.
+#[test]
+fn keys_of_one_hash_lose_each_other_and_are_never_confused() {
+    const HASHES: u64 = 1 << 16;
+    const KEYS: u64 = 20_000;
+    let bench = Bench::new(place(160, (32, 4), 1));
+    let cut = |key: u64| {
+        let hash = KeyHash::of(&key.to_le_bytes()).0 % HASHES;
+        KeyHash(crate::key::mixed(hash))
+    };
+    let now_s = bench.now_s();
+    for key in 0..KEYS {
+        let (name, value) = (key.to_le_bytes(), value(key, key, 500));
+        bench.array.die(cut(key));
+        assert!(block_on(bench.array.set(&ItemRef::new(cut(key), &name, &value, 0), now_s)));
+    }
+    let mut lost = 0;
+    for key in 0..KEYS {
+        match block_on(bench.array.look_up(cut(key), &key.to_le_bytes(), now_s)) {
+            Some(found) => assert_eq!(found.item().value, value(key, key, 500)),
+            None => lost += 1,
+        }
+    }
+    // The last one of each hash is found: n keys have so many of them, by the birthday bound.
+    #[allow(clippy::cast_precision_loss)]
+    let expected = {
+        let (keys, hashes) = (KEYS as f64, HASHES as f64);
+        keys - hashes * (1.0 - (1.0 - 1.0 / hashes).powf(keys))
+    };
+    let ratio = f64::from(lost) / expected;
+    assert!((0.8..1.2).contains(&ratio), "{lost} lost, {expected:.0} expected");
+    assert_eq!(bench.counters.array_collisions.get(), u64::try_from(lost).unwrap());
+    assert_eq!(
+        bench.counters.array_reclaimed_regions.get(),
+        bench.counters.array_emptied_regions.get()
+    );
+}

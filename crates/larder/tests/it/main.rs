@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 mod admission;
+mod array;
 mod budgets;
 mod clearing;
 mod closing;
