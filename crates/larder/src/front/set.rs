@@ -41,6 +41,7 @@ use crate::shards::{Shard, ShardMap, ShardOptions, Upkeep};
 /// assert!(cache.shards().any(|shard| shard.down().is_some()), "one has no device");
 ///
 /// let rye = SetOptions { flags: 7, ..SetOptions::default() };
+/// assert_eq!(cache.status().shards.len(), 3);
 /// cache.set(b"bread", b"rye", None).await?;
 /// cache.set_with(b"bread", b"rye", rye).await?;
 /// let value = cache.get(b"bread").await?.expect("it was just set");

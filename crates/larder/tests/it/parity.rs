@@ -63,7 +63,8 @@ pub(crate) fn listed() -> BTreeSet<String> {
     let list = text.split("$form! {").nth(1).unwrap().split('}').next().unwrap();
     list.lines()
         .filter(|line| line.contains(';'))
-        .filter_map(|line| first_name(line.trim()))
+        // In front of the name stands what the call is to the value that is there.
+        .filter_map(|line| first_name(line.trim().split_once(' ')?.1))
         .collect()
 }
 
@@ -107,7 +108,7 @@ fn threads_that_block_have_every_call_that_waits() {
 #[test]
 fn a_route_has_every_call_of_one_cache() {
     // Each cache has its own, and `Route::caches` or `Shards::shards` lead there; what is routed is open.
-    let of_each = ["flash_regions", "layout", "now", "open", "placement", "recovery"];
+    let of_each = ["flash_regions", "layout", "open", "placement", "recovery"];
     let own = methods("Routed").union(&listed()).cloned().collect();
     assert_eq!(missing(&own, &of_each), [""; 0]);
 }
@@ -125,7 +126,8 @@ fn tenants_have_every_call_of_everything() {
         "scan",
         "scan_from",
     ];
-    let of_a_key = ["draw_version", "may_read_flash", "peek_with", "win"];
+    let of_a_key =
+        ["contains", "delete", "draw_version", "may_read_flash", "peek_with", "update", "win"];
     let of_a_key = |name: &String| name.starts_with("get") || of_a_key.contains(&name.as_str());
     let keyed = listed().into_iter().chain(methods("Routed").into_iter().filter(of_a_key));
     let own: BTreeSet<String> = methods("Tenants").into_iter().chain(keyed).collect();
