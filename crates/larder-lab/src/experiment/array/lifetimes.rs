@@ -13,7 +13,7 @@ use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, S
 use crate::replay::Monitor;
 
 const REGIONS: Parameter =
-    Parameter { name: "regions", default: "1024", help: "regions of the flash, 128 to 65536" };
+    Parameter { name: "regions", default: "512", help: "regions of the flash, 128 to 65536" };
 const REGION_OBJECTS: Parameter = Parameter {
     name: "region_objects",
     default: "64",
