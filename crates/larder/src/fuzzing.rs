@@ -69,6 +69,11 @@ pub fn footer(bytes: &[u8]) {
     }
 }
 
+/// Any bytes as a page of a table of the array's index.
+pub fn array_table(bytes: &[u8]) {
+    crate::array::table::fuzz_page(bytes);
+}
+
 /// Any bytes as the front of a device, as a superblock behind a right checksum, and as a snapshot.
 pub fn metadata(bytes: &[u8]) {
     let _ = label::find(bytes);

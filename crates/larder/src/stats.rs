@@ -316,7 +316,7 @@ numbers! {
         array_reinserted_bytes,
         /// Regions of the array reclaimed for new objects or tables.
         array_reclaimed_regions,
-        /// Of these, regions of tables of which what lived was written elsewhere.
+        /// Regions of tables of the array that were given up when what lived in them had been written elsewhere.
         array_emptied_regions,
         /// Objects dropped with reclaimed regions of the array.
         array_evicted_objects,

@@ -63,6 +63,7 @@ impl Array {
         self.void(&void).await?;
         self.restore(&found);
         self.find_tables(&found);
+        self.forget_known_deaths();
         let horizon = found.iter().map(|it| it.closing.horizon).max().unwrap_or(0);
         let index_stream = self.place.index_stream;
         found.retain(|it| usize::from(it.closing.stream) != index_stream);
@@ -205,6 +206,17 @@ impl Array {
                     state.entries.table_found(table, (filling.region, entry.offset), entry.stamp);
                 }
             }
+        }
+    }
+
+    /// What tables on flash know to be dead, the log need not say any longer.
+    fn forget_known_deaths(&self) {
+        let state = self.lock();
+        for table in 0..self.place.tables {
+            let Some(at) = state.entries.place(table) else { continue };
+            let mut deaths = self.dead.within(state.entries.hashes_of(table));
+            deaths.retain(|(_, index)| *index < at.stamp);
+            self.dead.known(&deaths);
         }
     }
 

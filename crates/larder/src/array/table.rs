@@ -213,6 +213,35 @@ pub(crate) fn parse_page(bytes: &[u8], identity: TableIdentity, page: usize) -> 
     })
 }
 
+/// For the fuzzer: any bytes as a page of a table, and again behind the checksum that they should have.
+pub(crate) fn fuzz_page(bytes: &[u8]) {
+    let cache = CacheId::ZERO;
+    let whole: Vec<u8> =
+        bytes.iter().copied().chain(std::iter::repeat(0)).take(PAGE_BYTES).collect();
+    let Some((header, _)) = whole.get(HEADER_AT..).and_then(|it| Header::ref_from_prefix(it).ok())
+    else {
+        return;
+    };
+    let (table, offset) = (header.table.get(), header.offset.get());
+    let identity = TableIdentity { cache, table, sequence: header.sequence.get(), offset };
+    let count = usize::from(header.entries.get()).min(PAGE_ENTRIES);
+    let end = ENTRIES_AT + count * ENTRY_BYTES;
+    let sum = cache.checksum(whole.get(HEADER_AT + CHECKED_FROM..end).unwrap_or(&[]));
+    let mut forged = whole.clone();
+    if let Some(room) = forged.get_mut(HEADER_AT..HEADER_AT + CHECKED_FROM) {
+        room.copy_from_slice(&sum.to_le_bytes());
+    }
+    for bytes in [&whole, &forged] {
+        if let Some(page) = parse_page(bytes, identity, usize::from(header.page)) {
+            assert!(page.entries.len() <= PAGE_ENTRIES);
+            let shape = Shape::new(1 << 16, 1 << 20);
+            for &entry in &page.entries {
+                let _ = (shape.place_of(entry), home_of(shape.fingerprint_of(entry)));
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use larder_log::{NewRecord, RecordIdentity, RegionId, record};

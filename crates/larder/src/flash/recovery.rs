@@ -354,7 +354,7 @@ impl Flash {
             DeadKeysSnapshot::split_off(snapshot).expect("the snapshot was looked at before");
         debug_assert!(self.tombstones.is_some(), "what relied on the log goes on with it");
         // Of dead keys in buckets it says more than the log: which of them are gone from theirs.
-        log.settle_keys(dead.clock);
+        log.settle_keys(dead.clock, dead.of(KeysIn::Tables));
         if let Some(tombstones) = &self.tombstones {
             tombstones.inherit(&mut log);
             // Anew: a tombstone may be older than the stamp of a bucket whose write failed, or did not. Of those in tables

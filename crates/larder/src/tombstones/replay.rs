@@ -1,6 +1,6 @@
 //! Reading the log of an opening that ended in a crash, and making room for a new one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 use larder_log::CacheId;
@@ -44,16 +44,17 @@ impl Inheritance {
     }
 
     /// Keys that are dead in tables with a stamp of at most the index, by hash.
-    #[allow(dead_code)] // until the array is here
+    #[cfg(test)]
     pub(crate) fn table_keys(&self) -> &BTreeMap<u64, u64> {
         &self.table_keys
     }
 
-    /// It is known of each key whether it is still dead in its bucket or table, by who knew the clock to be at least
-    /// that.
-    pub(crate) fn settle_keys(&mut self, clock: u64) {
+    /// It is known of each key whether it is still dead in its bucket, by who knew the clock to be at least that; and of
+    /// tables, which ones are: of those the indices here count.
+    pub(crate) fn settle_keys(&mut self, clock: u64, dead_in_tables: &[u64]) {
         self.keys.clear();
-        self.table_keys.clear();
+        let dead: HashSet<u64> = dead_in_tables.iter().copied().collect();
+        self.table_keys.retain(|hash, _| dead.contains(hash));
         self.clock = self.clock.max(clock);
     }
 
