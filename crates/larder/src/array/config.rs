@@ -7,7 +7,8 @@ use super::table::{TABLE_BYTES, TABLE_ENTRIES};
 use crate::config::percent;
 use crate::error::Error;
 
-const REGION_BYTES: std::ops::RangeInclusive<u32> = 4 * TABLE_BYTES as u32..=1 << 30;
+const REGION_BYTES: std::ops::RangeInclusive<u32> = 64 << 10..=1 << 30;
+const _: () = assert!(4 * TABLE_BYTES == 64 << 10, "a region has room for some tables");
 const MEAN_OBJECT_BYTES: std::ops::RangeInclusive<u32> = 1 << 10..=16 << 20;
 /// Without a budget, DRAM holds this part of an entry for each object.
 const INDEX_PART: u64 = 8;
@@ -107,7 +108,8 @@ impl ArrayConfig {
             )));
         }
         // More than a table has entries is of no use.
-        Ok(u32::try_from(sets).unwrap_or(u32::MAX).min((TABLE_ENTRIES / WAYS) as u32))
+        let sets = sets.min((TABLE_ENTRIES / WAYS) as u64);
+        Ok(u32::try_from(sets).expect("a table has 251 sets at most"))
     }
 
     /// Refuses what cannot work on any device.
