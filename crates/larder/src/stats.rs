@@ -298,8 +298,8 @@ numbers! {
         array_record_reads,
         /// Tables of the array's index, whole or a page of one, that were read.
         array_table_reads,
-        /// Tables read to be written anew, and by nobody who waited: while regions are emptied, tombstones worked off and
-        /// what a crash has left taken in.
+        /// Tables read to be written anew, and by nobody who waited: while regions are emptied, tombstones worked off
+        /// and what a crash has left taken in.
         array_upkeep_reads,
         /// Tables of the array's index that were written, merged with what memory knew of them.
         array_table_writes,

@@ -61,7 +61,7 @@ fn a_cache_on_blocks_is_as_right() {
 #[test]
 fn a_cache_with_an_index_on_flash_is_as_right() {
     let mut totals = Totals::default();
-    for seed in 0..40 {
+    for seed in 0..24 {
         let report = run_array_seed(seed);
         if let Some(wrong) = report.wrong {
             panic!("{wrong}\nreplay: the soak with --theme array --seeds 1 --first-seed {seed}");
@@ -69,7 +69,7 @@ fn a_cache_with_an_index_on_flash_is_as_right() {
         totals.add(&report.totals);
     }
     assert_eq!((totals.wrong_answers, totals.undecided), (0, 0));
-    assert!(totals.crash_points > 80 && totals.flash_hits > 1000, "{totals:?}");
+    assert!(totals.crash_points > 40 && totals.flash_hits > 500, "{totals:?}");
 }
 
 /// In some of these a sender gives back what it has in its hands, in others tombstones come back from a crash: what has

@@ -1,8 +1,8 @@
 //! What has died, and tables on flash do not know yet.
 //!
-//! Whoever dies gets the next index of a clock, and records and tables bear the clock as their stamp. So what is dead is a
-//! matter of two numbers: a record, or what a table says of a hash, is dead if somebody of that hash died with an index of
-//! at least its stamp. A death is kept until a table with a later stamp is on flash.
+//! Whoever dies gets the next index of a clock, and records and tables bear the clock as their stamp. So what is dead
+//! is a matter of two numbers: a record, or what a table says of a hash, is dead if somebody of that hash died with an
+//! index of at least its stamp. A death is kept until a table with a later stamp is on flash.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

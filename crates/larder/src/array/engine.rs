@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::Array;
-use super::tables::Why;
+use super::look::Why;
 use crate::engine::{Cursor, DeadRecords, Engine, Invalidated, Judge, Kept, Memory};
 use crate::error::Error;
 use crate::flash_region::FlashRegion;

@@ -13,8 +13,8 @@
 //!     127  spare
 //! ```
 //!
-//! BigKV (EuroSys'23) keeps the same 16 bytes, with 64 bits of fingerprint and no filling: a record that was overwritten
-//! since costs a read there, and none here.
+//! BigKV (EuroSys'23) keeps the same 16 bytes, with 64 bits of fingerprint and no filling: a record that was
+//! overwritten since costs a read there, and none here.
 
 use larder_log::{RecordForm, RegionId};
 

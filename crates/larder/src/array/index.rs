@@ -315,8 +315,8 @@ impl Index {
     }
 }
 
-/// What the log asks: of objects DRAM alone can answer. What it does not know is recognised later, by the filling that an
-/// entry names.
+/// What the log asks: of objects DRAM alone can answer. What it does not know is recognised later, by the filling that
+/// an entry names.
 impl Entries for Index {
     fn points_to(&self, stream: usize, hash: u64, region: RegionId, offset: u32) -> bool {
         match stream == self.index_stream {

@@ -8,7 +8,6 @@ use larder_log::{LogPlace, Record, RecordIdentity, RegionIdentity, RegionState, 
 use super::entry::{Entry, Place};
 use super::index::{Install, Slot, TablePlace};
 use super::table::{PAGE_BYTES, PAGES, Page, TableIdentity, home_of, pages_of, parse_page};
-use super::tables::Why;
 use super::{Array, State};
 use crate::item::{Fetched, Kind, is_expired};
 use crate::key::KeyHash;
@@ -22,6 +21,15 @@ enum Look {
     Absent,
     Found(Entry),
     InTable(TableRead),
+}
+
+/// For whom a table is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// A look-up, or a set.
+    Request,
+    /// Nobody waits for it.
+    Upkeep,
 }
 
 /// Pages of a table that are to be read.

@@ -1,5 +1,5 @@
-//! The array engine: large objects in a log of regions (`larder-log`), by what remains of their time, under an index that
-//! lies on flash too (BigKV, EuroSys'23). DRAM has some of its entries, and says where the rest is.
+//! The array engine: large objects in a log of regions (`larder-log`), by what remains of their time, under an index
+//! that lies on flash too (BigKV, EuroSys'23). DRAM has some of its entries, and says where the rest is.
 //!
 //! ```text
 //!   DRAM    sets of four entries ── miss ──► where the key's table lies
@@ -9,20 +9,22 @@
 //! ```
 //!
 //! 1. *Two reads.* An entry in DRAM leads to the record, in one read. Without one, a page of the key's table is read
-//!    first; if the table was never written there is nothing, without a read. An entry that was read takes the place of a
-//!    clean one in its set; where all are dirty, the whole table is read at once, so that it can be written with what they
-//!    say. A set makes at most that one read. What moves between the two reads of a look-up makes it a miss, never a third.
-//! 2. *Which filling.* An entry says of which filling its record is, so that what leads into a region that was reclaimed,
-//!    has expired or was lost is recognised without a read. A number of so few bits comes round: then the record, which
-//!    says in full whose it is, tells. Of keys with one hash the last that was set is found.
-//! 3. *What is dead* (`dead.rs`) is a matter of stamps: those of records, of tables, and the index of a death. A death is
-//!    written down before it is answered, for nobody knows what flash holds, and until a table knows it that is on flash.
-//!    Records, deaths and tables get their numbers under the lock of the log, so each is before or after each other.
-//! 4. *Tables* lie in regions of their own, which do not give way when room is wanted; when they are more than enough, what
-//!    lives of one is written to another (`tables.rs`). Every table is written now and then, so that a crash need not look
-//!    at what is older ([`larder_log::Closing::horizon`]).
-//! 5. A crash leaves tables, which know all records up to their stamps, and the footers of regions, which list all others
-//!    with theirs (`recover.rs`).
+//!    first; if the table was never written there is nothing, without a read. An entry that was read takes the place
+//!    of a clean one in its set; where all are dirty, the whole table is read at once, so that it can be written with
+//!    what they say. A set makes at most that one read. What moves between the two reads of a look-up makes it a miss,
+//!    never a third.
+//! 2. *Which filling.* An entry says of which filling its record is, so that what leads into a region that was
+//!    reclaimed, has expired or was lost is recognised without a read. A number of so few bits comes round: then the
+//!    record, which says in full whose it is, tells. Of keys with one hash the last that was set is found.
+//! 3. *What is dead* (`dead.rs`) is a matter of stamps: those of records, of tables, and the index of a death. A death
+//!    is written down before it is answered, for nobody knows what flash holds, and until a table knows it that is on
+//!    flash. Records, deaths and tables get their numbers under the lock of the log, so each is before or after each
+//!    other.
+//! 4. *Tables* lie in regions of their own, which do not give way when room is wanted; when they are more than enough,
+//!    what lives of one is written to another (`tables.rs`). Every table is written now and then, so that a crash need
+//!    not look at what is older ([`larder_log::Closing::horizon`]).
+//! 5. A crash leaves tables, which know all records up to their stamps, and the footers of regions, which list all
+//!    others with theirs (`recover.rs`).
 
 pub(crate) mod config;
 mod dead;
@@ -63,8 +65,8 @@ use dead::Dead;
 use groups::group_of;
 use host::LogHost;
 use index::Index;
+use look::Why;
 use place::ArrayPlace;
-use tables::Why;
 
 /// Without a log of deaths, so many for each table are kept until they are worked off.
 const DEATHS_PER_TABLE: usize = 16;

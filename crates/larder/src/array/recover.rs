@@ -4,11 +4,12 @@
 //! 1. The end of every region is read. A region counts if its footer is whole and the tombstone log does not say that a
 //!    later filling has begun; of one that was being filled, records are read as far as they are whole, and a footer is
 //!    written for them. All others are void, and written down as that.
-//! 2. Of each table the newest writing counts. An older one may be anywhere, and says less than the tombstone log relies
-//!    on: so a region of tables is given up only when what was newer in it is on flash elsewhere (`tables.rs`).
-//! 3. Records with later stamps than that of their table, of whose hash nobody died since, are put into the sets of that
-//!    table, the newest of a hash last; if these have no room for all, into the table itself, all in one writing: its stamp
-//!    would tell the next crash that it knows the others. Regions that were closed before the horizon have none.
+//! 2. Of each table the newest writing counts. An older one may be anywhere, and says less than the tombstone log
+//!    relies on: so a region of tables is given up only when what was newer in it is on flash elsewhere (`tables.rs`).
+//! 3. Records with later stamps than that of their table, of whose hash nobody died since, are put into the sets of
+//!    that table, the newest of a hash last; if these have no room for all, into the table itself, all in one writing:
+//!    its stamp would tell the next crash that it knows the others. Regions that were closed before the horizon have
+//!    none.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
@@ -18,8 +19,8 @@ use larder_log::{Closing, Footer, FooterEntry, Record, RegionId, RegionIdentity,
 
 use super::entry::{Entry, GRAIN_BYTES, Place};
 use super::groups::group_of;
+use super::look::Why;
 use super::table::{KEY_BYTES, PAGE_BYTES, TABLE_BYTES};
-use super::tables::Why;
 use super::{Array, Ordering, State};
 use crate::error::Error;
 use crate::stored::IS_TABLE;

@@ -1,7 +1,7 @@
 //! Which objects are appended again when their region gives way.
 //!
-//! Those of which DRAM has the entry, and that were asked for since they were written (BigKV, EuroSys'23: an entry in DRAM
-//! is proof enough of use). While more waits to be written than may, none.
+//! Those of which DRAM has the entry, and that were asked for since they were written (BigKV, EuroSys'23: an entry in
+//! DRAM is proof enough of use). While more waits to be written than may, none.
 
 use std::sync::Arc;
 

@@ -1,14 +1,14 @@
 //! Walking over all objects, table by table.
 //!
-//! The cursor names an object by where it lies, for a table does not tell the whole hash of a key. Whether an object that
-//! was read is still the newest of its key is asked again: its table may be read once more for that.
+//! The cursor names an object by where it lies, for a table does not tell the whole hash of a key. Whether an object
+//! that was read is still the newest of its key is asked again: its table may be read once more for that.
 
 use larder_log::RegionId;
 
 use super::Array;
 use super::entry::{Entry, Place};
+use super::look::Why;
 use super::table::{PAGES, Page};
-use super::tables::Why;
 use crate::engine::{Cursor, Judge};
 use crate::item::Kind;
 use crate::key::KeyHash;

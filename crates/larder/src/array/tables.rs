@@ -10,7 +10,7 @@ use larder_log::{NewRecord, RegionId};
 use super::dead::Death;
 use super::entry::{Entry, Fingerprint};
 use super::index::TablePlace;
-use super::look::TableRead;
+use super::look::{TableRead, Why};
 use super::set::Set;
 use super::table::{KEY_BYTES, PAGES, Page, TableBuilder, TableIdentity, VALUE_BYTES};
 use super::{Array, State};
@@ -19,15 +19,6 @@ use crate::stored::IS_TABLE;
 
 /// Zeros of the length of a table's value.
 const BLANK: [u8; VALUE_BYTES] = [0; VALUE_BYTES];
-
-/// For whom a table is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Why {
-    /// A look-up, or a set.
-    Request,
-    /// Nobody waits for it.
-    Upkeep,
-}
 
 /// What is to be done so that a table is written.
 enum Step {
@@ -39,8 +30,8 @@ enum Step {
 }
 
 impl Array {
-    /// Writes a table with all that its sets know: at most one read, unless somebody else has written it meanwhile. Says
-    /// whether that is done, by whomever.
+    /// Writes a table with all that its sets know: at most one read, unless somebody else has written it meanwhile.
+    /// Says whether that is done, by whomever.
     pub(super) async fn write_table(&self, table: u32, why: Why) -> bool {
         self.write_table_with(table, &[], why).await
     }

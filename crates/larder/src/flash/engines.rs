@@ -54,9 +54,9 @@ pub(crate) struct EngineId(usize);
 
 /// All that the cache has.
 ///
-/// In the order in which a look-up asks them: regions first, for a close puts there what is newer than its bucket, and the
-/// array last, which may have to read to know that it has nothing. An object goes to the last one that takes it: a long one to
-/// the array, a small one to buckets, where there are any.
+/// In the order in which a look-up asks them: regions first, for a close puts there what is newer than its bucket, and
+/// the array last, which may have to read to know that it has nothing. An object goes to the last one that takes it: a
+/// long one to the array, a small one to buckets, where there are any.
 pub(super) struct Engines(Vec<AnyEngine>);
 
 impl Engines {

@@ -357,8 +357,8 @@ impl Flash {
         log.settle_keys(dead.clock, dead.of(KeysIn::Tables));
         if let Some(tombstones) = &self.tombstones {
             tombstones.inherit(&mut log);
-            // Anew: a tombstone may be older than the stamp of a bucket whose write failed, or did not. Of those in tables
-            // the log has the indices, which are compared with stamps.
+            // Anew: a tombstone may be older than the stamp of a bucket whose write failed, or did not. Of those in
+            // tables the log has the indices, which are compared with stamps.
             invalidate_again(tombstones, KeysIn::Buckets, &dead);
         }
         self.import_engines(rest, &Kept::Log(Arc::new(log))).await

@@ -49,8 +49,8 @@ impl Inheritance {
         &self.table_keys
     }
 
-    /// It is known of each key whether it is still dead in its bucket, by who knew the clock to be at least that; and of
-    /// tables, which ones are: of those the indices here count.
+    /// It is known of each key whether it is still dead in its bucket, by who knew the clock to be at least that; and
+    /// of tables, which ones are: of those the indices here count.
     pub(crate) fn settle_keys(&mut self, clock: u64, dead_in_tables: &[u64]) {
         self.keys.clear();
         let dead: HashSet<u64> = dead_in_tables.iter().copied().collect();
