@@ -67,6 +67,16 @@ impl ActiveRegions {
         self.all.iter().find(|active| active.identity.region == region)
     }
 
+    /// Bytes of a region from an offset on, at most so many; `None` if they are not in memory.
+    pub fn in_memory(
+        &self,
+        region: RegionId,
+        (offset, span): (u32, u32),
+        pool: &BufferPool,
+    ) -> Option<IoBuffer> {
+        self.get(region)?.in_memory(offset, span, pool)
+    }
+
     pub(crate) fn get_mut(&mut self, region: RegionId) -> Option<&mut ActiveRegion> {
         self.all.iter_mut().find(|active| active.identity.region == region)
     }
@@ -251,7 +261,7 @@ impl ActiveRegion {
     }
 
     /// Bytes from `offset` on, as far as there are records, at most `span`; `None` if they are on flash.
-    pub fn in_memory(&self, offset: u32, span: u32, pool: &BufferPool) -> Option<IoBuffer> {
+    fn in_memory(&self, offset: u32, span: u32, pool: &BufferPool) -> Option<IoBuffer> {
         let (from, to) = self.range_in_memory(offset, span)?;
         let mut buffer = pool.take(to - from);
         self.chunks.copy_to(from, buffer.as_mut_slice());

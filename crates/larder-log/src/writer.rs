@@ -17,7 +17,7 @@ use crate::footer::FooterEntry;
 use crate::host::{Entries, Event, Host};
 use crate::in_flight::PIECES_IN_FLIGHT;
 use crate::log::RegionLog;
-use crate::region::{RegionId, RegionIdentity};
+use crate::region::{RegionId, RegionIdentity, RegionState};
 
 /// What is still under way on flash. It outlives the caller that began it: one that is dropped
 /// leaves it here, and whoever comes next goes on with it.
@@ -51,6 +51,14 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         while writer.pieces.len() >= PIECES_IN_FLIGHT && self.has_pieces() {
             self.note_ends(writer, false).await;
             self.send_pieces(writer).await;
+        }
+    }
+
+    /// The same for who does not have the writer, if it is enough for a write.
+    pub async fn write_what_is_due(&self) {
+        if self.has_pieces() {
+            let mut writer = self.writer().await;
+            self.write_due(&mut writer).await;
         }
     }
 
@@ -220,6 +228,19 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         self.void_before(regions, sequence).await?;
         self.lock().emptying = None;
         Ok(sequence)
+    }
+
+    /// Makes sure that nothing comes back of what an earlier opening has left in these regions: they are Free.
+    ///
+    /// # Errors
+    /// If that cannot be written down.
+    pub async fn empty_regions(&self, regions: &[RegionId]) -> Result<(), H::Error> {
+        let sequence = self.void_regions(regions).await?;
+        let mut state = self.lock();
+        for &region in regions {
+            state.regions.empty(region, sequence, RegionState::Free);
+        }
+        Ok(())
     }
 
     /// Makes sure that nothing of fillings before this number of these regions comes back.

@@ -7,10 +7,12 @@
 //!    1, 2   both: no item, but a table of the array's index
 //! ```
 
-use larder_log::{AsRecord, NewRecord, Record};
+use larder_device::IoBuffer;
+use larder_log::{AsRecord, NewRecord, Record, RecordIdentity, record};
 
 use crate::cache::Tiers;
 use crate::item::{Fetched, ItemRef, Kind};
+use crate::key::KeyHasher;
 
 const FLASH_ONLY: u8 = 1;
 const IS_HEAD: u8 = 2;
@@ -37,11 +39,30 @@ pub(crate) fn record_of<'a>(item: &ItemRef<'a>, stamp: Option<u64>) -> NewRecord
 }
 
 /// What the marks of a record say. `None` if it is no item.
-pub(crate) fn kind_of(record: &Record<'_>) -> Option<(Kind, Tiers)> {
+fn kind_of(record: &Record<'_>) -> Option<(Kind, Tiers)> {
     let kinds = [Kind::Whole, Kind::Head, Kind::Part];
     let marked = record.marks & (IS_HEAD | IS_PART);
     let kind = kinds.into_iter().find(|&kind| bit_of(kind) == marked)?;
     Some((kind, Tiers::on_flash(record.marks & FLASH_ONLY != 0)))
+}
+
+impl Fetched {
+    /// The item whose record of this identity begins `skip` bytes into the buffer. Whose it is, the record says: an
+    /// index cannot tell all keys apart.
+    pub(crate) fn parse(
+        buffer: IoBuffer,
+        skip: usize,
+        identity: RecordIdentity,
+        hasher: KeyHasher,
+    ) -> Option<Self> {
+        let record = record::parse_first(buffer.as_slice().get(skip..)?, identity)?;
+        let (kind, tiers) = kind_of(&record)?;
+        let hash = hasher.hash(record.key());
+        let Record { key_bytes, expiry_s, flags, .. } = record;
+        let value_bytes = record.body.len() - key_bytes;
+        let at = skip + record.body_at();
+        Some(Self { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind, tiers })
+    }
 }
 
 impl AsRecord for Fetched {
@@ -52,7 +73,7 @@ impl AsRecord for Fetched {
 
 #[cfg(test)]
 mod tests {
-    use larder_log::{CacheId, RecordIdentity, record};
+    use larder_log::CacheId;
 
     use super::*;
     use crate::key::KeyHash;

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::Array;
-use super::look::Why;
+use super::host::Why;
 use crate::engine::{Cursor, DeadRecords, Engine, Invalidated, Judge, Kept, Memory};
 use crate::error::Error;
 use crate::flash_region::FlashRegion;
@@ -26,11 +26,11 @@ impl Engine for Array {
 
     fn takes(&self, item: &ItemRef<'_>) -> bool {
         let least = self.place.object_bytes_min as usize;
-        (least..=self.object_bytes_max()).contains(&item.object_bytes())
+        (least..=self.place.object_bytes_max()).contains(&item.object_bytes())
     }
 
     fn object_bytes_max(&self) -> usize {
-        self.object_bytes_max()
+        self.place.object_bytes_max()
     }
 
     fn may_hold(&self, hash: KeyHash) -> bool {
@@ -110,7 +110,7 @@ impl Engine for Array {
                 Kept::Snapshot => self.void_what_is_free().await,
             };
         }
-        self.swept_from_now();
+        self.restart_sweep();
         self.void_what_is_free().await
     }
 

@@ -131,13 +131,19 @@ impl Shape {
 
     /// Where its record lies. Of an entry that was read, the region may be none that there is.
     pub(crate) fn place_of(self, entry: Entry) -> Place {
-        let address = low(entry.0 >> ADDRESS_AT) & (ADDRESSES - 1);
+        self.place_at(entry.position())
+    }
+
+    /// The place that such a position is of.
+    pub(crate) fn place_at(self, position: u64) -> Place {
+        let address = position & (ADDRESSES - 1);
+        let grains = u32::try_from(position >> ADDRESS_BITS).expect("14 bits");
         let region = u32::try_from(address / self.grains_per_region).unwrap_or(u32::MAX);
         let grain = u32::try_from(address % self.grains_per_region).expect("a region is < 4 GiB");
         Place {
             region: RegionId::new(region),
             offset: grain * GRAIN_BYTES,
-            span: entry.grains() * GRAIN_BYTES,
+            span: grains * GRAIN_BYTES,
         }
     }
 }
@@ -152,6 +158,11 @@ fn low(bits: u128) -> u64 {
 impl Entry {
     pub(crate) fn is_none(self) -> bool {
         self.grains() == 0
+    }
+
+    /// Where its record lies, in one word: address and length.
+    pub(crate) fn position(self) -> u64 {
+        low(self.0 >> ADDRESS_AT) & ((1 << (ADDRESS_BITS + LENGTH_BITS)) - 1)
     }
 
     fn grains(self) -> u32 {

@@ -13,6 +13,15 @@ use crate::removal::RemovalReason;
 use crate::stats::Counters;
 use crate::tier::Tier;
 
+/// For whom a table is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// A look-up, or a set.
+    Request,
+    /// Nobody waits for it.
+    Upkeep,
+}
+
 /// Who runs the log.
 pub(super) struct LogHost {
     pub(super) regions: RegionTombstones,
@@ -30,6 +39,14 @@ impl LogHost {
         if !deaths.is_empty() {
             let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
             learnt.entry(region.number()).or_default().extend(deaths);
+        }
+    }
+
+    /// A table is about to be read.
+    pub(super) fn reads_a_table(&self, why: Why) {
+        match why {
+            Why::Request => self.counters.array_table_reads.add(1),
+            Why::Upkeep => self.counters.array_upkeep_reads.add(1),
         }
     }
 

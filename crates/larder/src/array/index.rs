@@ -3,7 +3,7 @@
 use larder_log::{Entries, FooterEntry, RegionId, RegionIdentity};
 
 use super::entry::{Entry, Fingerprint, GRAIN_BYTES, Place, Shape};
-use super::set::{Set, WAYS};
+use super::set::{AllDirty, Set, WAYS};
 use super::table::Built;
 
 /// Where a table lies, and what is known of it.
@@ -55,14 +55,6 @@ pub(crate) struct Kept {
     pub(crate) overflown: u8,
     pub(crate) is_touched: bool,
     pub(crate) hides: bool,
-}
-
-/// How an entry came in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Install {
-    Done,
-    /// All of its set are dirty.
-    NoRoom,
 }
 
 /// See the [module](self).
@@ -167,11 +159,11 @@ impl Index {
     }
 
     /// Puts an entry into its set, where one may give way.
-    pub(crate) fn install(&mut self, slot: Slot, entry: Entry) -> Install {
-        match self.sets[slot.set].put(self.shape, entry) {
-            Ok(()) => Install::Done,
-            Err(_) => Install::NoRoom,
-        }
+    ///
+    /// # Errors
+    /// If none may.
+    pub(crate) fn install(&mut self, slot: Slot, entry: Entry) -> Result<(), AllDirty> {
+        self.sets[slot.set].put(self.shape, entry)
     }
 
     /// Puts entries of a table that it does not know into their sets, if all of them have room there. Says whether they
@@ -190,7 +182,7 @@ impl Index {
         for entry in entries {
             let slot = self.slot_of(table, self.shape.fingerprint_of(*entry));
             let put = self.install(slot, entry.with_dirty(true));
-            debug_assert_eq!(put, Install::Done, "there is room for all that are dirty");
+            debug_assert!(put.is_ok(), "there is room for all that are dirty");
         }
         true
     }
@@ -337,10 +329,9 @@ impl Entries for Index {
         let group = u8::try_from(stream).expect("groups come first, and are at most 32");
         let entry = self.shape.entry(slot.fingerprint, (place, filling.sequence), group);
         let entry = entry.with_dirty(true);
-        let descriptor = &mut self.tables[slot.table as usize];
-        descriptor.is_touched = true;
-        if self.sets[slot.set].put(self.shape, entry).is_err() {
-            descriptor.hides = true;
+        self.touch(slot.table);
+        if self.install(slot, entry).is_err() {
+            self.tables[slot.table as usize].hides = true;
             self.sets[slot.set].put_over(entry);
             self.lost += 1;
         }

@@ -3,16 +3,17 @@
 use std::ops::Range;
 
 use larder_device::IoBuffer;
-use larder_log::{LogPlace, Record, RecordIdentity, RegionIdentity, RegionState, record};
+use larder_log::{LogPlace, RecordIdentity, RegionIdentity, RegionState};
 
 use super::entry::{Entry, Place};
-use super::index::{Install, Slot, TablePlace};
+use super::host::Why;
+use super::index::{Slot, TablePlace};
+use super::place::ArrayPlace;
 use super::table::{PAGE_BYTES, PAGES, Page, TableIdentity, home_of, pages_of, parse_page};
 use super::{Array, State};
 use crate::item::{Fetched, Kind, is_expired};
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
-use crate::stored::kind_of;
 use crate::tier::Tier;
 
 /// Where a look-up has to go.
@@ -21,15 +22,6 @@ enum Look {
     Absent,
     Found(Entry),
     InTable(TableRead),
-}
-
-/// For whom a table is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Why {
-    /// A look-up, or a set.
-    Request,
-    /// Nobody waits for it.
-    Upkeep,
 }
 
 /// Pages of a table that are to be read.
@@ -77,7 +69,7 @@ impl Array {
         };
         let pages = self.read_pages(&read, Why::Request).await?;
         let found = self.find_in(hash, &read, &pages);
-        self.write_due_tables().await;
+        self.log.write_what_is_due().await;
         found
     }
 
@@ -112,8 +104,7 @@ impl Array {
         let sequence = state.filling(at.region).sequence;
         let identity = TableIdentity { cache, table, sequence, offset: at.offset };
         let (offset, span) = span_of(at.offset, &pages);
-        let active = state.active.get(at.region);
-        let in_memory = active.and_then(|it| it.in_memory(offset, span, self.log.pool()));
+        let in_memory = state.active.in_memory(at.region, (offset, span), self.log.pool());
         TableRead { table, at, identity, pages, in_memory }
     }
 
@@ -122,10 +113,7 @@ impl Array {
         let parsed = match &read.in_memory {
             Some(buffer) => parse_pages(buffer.as_slice(), read),
             None => {
-                match why {
-                    Why::Request => self.counters().array_table_reads.add(1),
-                    Why::Upkeep => self.counters().array_upkeep_reads.add(1),
-                }
+                self.log.host().reads_a_table(why);
                 let (offset, span) = span_of(read.at.offset, &read.pages);
                 let (buffer, skip) = self.log.read(read.at.region, offset, span).await?;
                 buffer.as_slice().get(skip..).and_then(|bytes| parse_pages(bytes, read))
@@ -178,12 +166,12 @@ impl Array {
         found: Entry,
         (read, pages): (&TableRead, &[Page]),
     ) {
-        if state.entries.install(slot, found) == Install::NoRoom
+        if state.entries.install(slot, found).is_err()
             && read.is_whole()
             && self.rewrite(state, (read.table, &[]), Some((read.at.stamp, pages)))
         {
             let installed = state.entries.install(slot, found);
-            debug_assert_eq!(installed, Install::Done, "the table knows all of its set");
+            debug_assert!(installed.is_ok(), "the table knows all of its set");
         }
     }
 
@@ -211,11 +199,14 @@ impl Array {
                 self.forget(state, hash, entry);
                 return None;
             }
-            let active = state.active.get(at.region);
-            let in_memory = active.and_then(|it| it.in_memory(at.offset, at.span, self.log.pool()));
-            (at, state.filling(at.region), in_memory)
+            (at, state.filling(at.region), self.in_memory(state, at))
         };
         self.read_record(at, filling, in_memory).await
+    }
+
+    /// What is at a place, if it is not on flash yet.
+    pub(super) fn in_memory(&self, state: &State, at: Place) -> Option<IoBuffer> {
+        state.active.in_memory(at.region, (at.offset, at.span), self.log.pool())
     }
 
     /// Reads the record at a place. `None` if it cannot be read or believed.
@@ -232,7 +223,9 @@ impl Array {
                 self.log.read(at.region, at.offset, at.span).await?
             }
         };
-        let fetched = self.parse(buffer, skip, (at, filling));
+        let ArrayPlace { log: LogPlace { cache, .. }, hasher, .. } = self.place;
+        let identity = RecordIdentity { cache, sequence: filling.sequence, offset: at.offset };
+        let fetched = Fetched::parse(buffer, skip, identity, hasher);
         if fetched.is_none() {
             let counters = self.counters();
             match self.log.is_filling(filling) {
@@ -241,24 +234,6 @@ impl Array {
             }
         }
         fetched
-    }
-
-    /// The record that begins `skip` bytes into the buffer: whose it is, it says itself.
-    fn parse(
-        &self,
-        buffer: IoBuffer,
-        skip: usize,
-        (at, filling): (Place, RegionIdentity),
-    ) -> Option<Fetched> {
-        let cache = self.place.log.cache;
-        let identity = RecordIdentity { cache, sequence: filling.sequence, offset: at.offset };
-        let record = record::parse_first(buffer.as_slice().get(skip..)?, identity)?;
-        let (kind, tiers) = kind_of(&record)?;
-        let hash = self.place.hasher.hash(record.key());
-        let Record { key_bytes, expiry_s, flags, .. } = record;
-        let value_bytes = record.body.len() - key_bytes;
-        let at = skip + record.body_at();
-        Some(Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind, tiers })
     }
 
     /// Takes an entry that leads nowhere out of its set, if it is still there.

@@ -41,12 +41,13 @@ mod rotate;
 mod scan;
 mod set;
 pub(crate) mod snapshot;
+mod sweep;
 pub(crate) mod table;
 mod tables;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use larder_device::Device;
@@ -60,13 +61,13 @@ use crate::removal::RemovalReason;
 use crate::stats::Counters;
 use crate::stored::record_of;
 use crate::tier::Tier;
-use crate::tombstones::{Inheritance, Tombstones};
+use crate::tombstones::{Inheritance, Receipt, Tombstones};
 use dead::Dead;
 use groups::group_of;
-use host::LogHost;
+use host::{LogHost, Why};
 use index::Index;
-use look::Why;
 use place::ArrayPlace;
+use sweep::Sweep;
 
 /// Without a log of deaths, so many for each table are kept until they are worked off.
 const DEATHS_PER_TABLE: usize = 16;
@@ -80,10 +81,8 @@ pub(crate) struct Array {
     cleaning: AtomicBool,
     /// Whether there may be too many regions of tables.
     is_crowded: AtomicBool,
-    /// The table that is written next so that the horizon moves on.
-    sweep: AtomicU32,
-    /// The clock when the sweep began.
-    swept_from: AtomicU64,
+    /// The turn of all tables to be written.
+    sweep: async_lock::Mutex<Sweep>,
     /// What a crash has left, until it was looked at.
     inheritance: Mutex<Option<Arc<Inheritance>>>,
 }
@@ -119,15 +118,14 @@ impl Array {
             learnt: Mutex::default(),
         };
         let log = RegionLog::new(device, place.log.clone(), empty_index(&place), host);
-        let swept_from = AtomicU64::new(dead.clock());
+        let sweep = async_lock::Mutex::new(Sweep::beginning_at(dead.clock()));
         Self {
             log,
             place,
             dead,
             cleaning: AtomicBool::new(false),
             is_crowded: AtomicBool::new(true),
-            sweep: AtomicU32::new(0),
-            swept_from,
+            sweep,
             inheritance: Mutex::default(),
         }
     }
@@ -144,13 +142,12 @@ impl Array {
         self.log.lock()
     }
 
-    /// Longest object (key and value) that fits a region.
-    fn object_bytes_max(&self) -> usize {
-        self.place.object_bytes_max()
-    }
-
     /// Stores `item` in place of an older version. Says whether it is stored; if not, no version of the key is.
     async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
+        if self.tombstones().is_none() {
+            // Nobody has seen to it before: where there is no log, DRAM hides what is on flash.
+            self.dead.die(item.hash.0);
+        }
         let mut may_merge = true;
         loop {
             match self.append(item, now_s, may_merge) {
@@ -185,10 +182,6 @@ impl Array {
         let state = &mut *self.lock();
         let slot = state.entries.slot(item.hash.0);
         let shape = state.entries.shape();
-        if self.tombstones().is_none() {
-            // Nobody has seen to it before: where there is no log, DRAM hides what is on flash.
-            self.dead.die(item.hash.0);
-        }
         let new = record_of(item, Some(self.dead.clock()));
         let there = state.entries.set(slot).get(shape, slot.fingerprint);
         let already = there.map(|entry| shape.place_of(entry)).filter(|at| {
@@ -227,7 +220,7 @@ impl Array {
     }
 
     /// All that there is of this hash dies. Says whether there may have been something.
-    fn die(&self, hash: KeyHash) -> (bool, Option<crate::tombstones::Receipt>) {
+    fn die(&self, hash: KeyHash) -> (bool, Option<Receipt>) {
         let state = &mut *self.lock();
         let slot = state.entries.slot(hash.0);
         let shape = state.entries.shape();
@@ -237,8 +230,8 @@ impl Array {
         }
         // What came after its last death is in a table that knows of that death.
         let stamp = state.entries.place(slot.table).map_or(0, |at| at.stamp);
-        let is_known = was_here || state.entries.hides(slot.table);
-        if !is_known && self.dead.has_died_since(hash.0, stamp) {
+        let may_be_newer = was_here || state.entries.hides(slot.table);
+        if !may_be_newer && self.dead.has_died_since(hash.0, stamp) {
             return (true, self.dead.all_so_far());
         }
         (true, self.dead.die(hash.0))
@@ -262,8 +255,7 @@ impl Array {
         assert!(first_sequence > first, "epoch {epoch}: fillings from {first} on are void");
         self.log.clear(first_sequence, empty_index(&self.place));
         self.dead.forget_all();
-        self.sweep.store(0, Ordering::Relaxed);
-        self.swept_from.store(self.dead.clock(), Ordering::Relaxed);
+        self.restart_sweep();
     }
 }
 

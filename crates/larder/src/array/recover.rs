@@ -19,9 +19,9 @@ use larder_log::{Closing, Footer, FooterEntry, Record, RegionId, RegionIdentity,
 
 use super::entry::{Entry, GRAIN_BYTES, Place};
 use super::groups::group_of;
-use super::look::Why;
+use super::host::Why;
 use super::table::{KEY_BYTES, PAGE_BYTES, TABLE_BYTES};
-use super::{Array, Ordering, State};
+use super::{Array, State};
 use crate::error::Error;
 use crate::stored::IS_TABLE;
 use crate::tombstones::Inheritance;
@@ -61,7 +61,7 @@ impl Array {
         let inheritance = self.inheritance.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(log) = inheritance else { return Ok(()) };
         let (mut found, void) = self.read_footers(&log).await;
-        self.void(&void).await?;
+        self.log.empty_regions(&void).await?;
         self.restore(&found);
         self.find_tables(&found);
         self.forget_known_deaths();
@@ -74,7 +74,7 @@ impl Array {
             self.learn(news).await;
         }
         self.lock().active.set_horizon(horizon);
-        self.swept_from_now();
+        self.restart_sweep();
         *self.inheritance.lock().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(())
     }
@@ -147,23 +147,7 @@ impl Array {
     /// Makes sure that nothing comes back of regions that were not taken over.
     pub(super) async fn void_what_is_free(&self) -> Result<(), Error> {
         let free = self.lock().regions.in_state(RegionState::Free);
-        self.void(&free).await
-    }
-
-    /// From now on all is news that comes.
-    pub(super) fn swept_from_now(&self) {
-        self.swept_from.store(self.dead.clock(), Ordering::Release);
-    }
-
-    /// Makes sure that nothing comes back of these regions.
-    pub(super) async fn void(&self, regions: &[RegionId]) -> Result<(), Error> {
-        let sequence = self.lock().regions.number_filling();
-        self.log.void_before(regions, sequence).await?;
-        let mut state = self.lock();
-        for &region in regions {
-            state.regions.empty(region, sequence, RegionState::Free);
-        }
-        Ok(())
+        self.log.empty_regions(&free).await
     }
 
     fn restore(&self, found: &[Found]) {

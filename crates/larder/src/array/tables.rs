@@ -9,8 +9,9 @@ use larder_log::{NewRecord, RegionId};
 
 use super::dead::Death;
 use super::entry::{Entry, Fingerprint};
+use super::host::Why;
 use super::index::TablePlace;
-use super::look::{TableRead, Why};
+use super::look::TableRead;
 use super::set::Set;
 use super::table::{KEY_BYTES, PAGES, Page, TableBuilder, TableIdentity, VALUE_BYTES};
 use super::{Array, State};
@@ -57,7 +58,7 @@ impl Array {
                 }
             }
         }
-        self.write_due_tables().await;
+        self.log.write_what_is_due().await;
         // Not only by who has opened a region: that one may have given up.
         if self.is_crowded.load(Ordering::Acquire) && !self.cleaning.swap(true, Ordering::AcqRel) {
             let cleaning = Cleaning(self);
@@ -189,14 +190,6 @@ impl Array {
         }
     }
 
-    /// Sends off tables that have come together, if they are enough for a write.
-    pub(super) async fn write_due_tables(&self) {
-        if self.log.has_pieces() {
-            let mut writer = self.log.writer().await;
-            self.log.write_due(&mut writer).await;
-        }
-    }
-
     /// Makes sure that there is an open region with room for a table. `false` if no region can be had.
     async fn make_room_for_tables(&self) -> bool {
         let now_s = self.log.host().regions.breaker.now_s();
@@ -240,38 +233,6 @@ impl Array {
         let emptiest = regions.iter().copied().min_by_key(|&it| state.entries.live_in(it))?;
         let too_many = regions.len() >= self.place.table_regions_max();
         (too_many || state.entries.live_in(emptiest) == 0).then_some(emptiest)
-    }
-
-    /// Writes some of the tables that have something to learn, in turn; when all have had theirs, nothing before the
-    /// turn began is news to tables on flash.
-    pub(super) async fn sweep_tables(&self, most: u32) {
-        for _ in 0..most {
-            let at = self.sweep.fetch_add(1, Ordering::AcqRel);
-            if at >= self.place.tables {
-                self.end_sweep(at).await;
-                return;
-            }
-            if self.has_news(at) && !self.write_table(at, Why::Upkeep).await {
-                // It is not known on flash: the horizon stays where it is.
-                self.swept_from.store(u64::MAX, Ordering::Release);
-            }
-        }
-    }
-
-    async fn end_sweep(&self, at: u32) {
-        let began = self.swept_from.swap(self.dead.clock(), Ordering::AcqRel);
-        if self.sweep.compare_exchange(at + 1, 0, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            return; // another has ended it
-        }
-        if began == u64::MAX || self.lock().entries.has_lost_tables() {
-            return;
-        }
-        self.log.write_out().await;
-        let mut state = self.lock();
-        // Of a region that failed meanwhile the tables are lost, and an older one may count.
-        if !state.entries.has_lost_tables() {
-            state.active.set_horizon(began);
-        }
     }
 }
 

@@ -7,14 +7,14 @@ use larder_device::{Clock, Device};
 use super::route::{Lead, Route, Sealed};
 use super::routed::Routed;
 use crate::cache::Larder;
-use crate::config::{Config, Demotions};
+use crate::config::Config;
 use crate::error::{Error, ErrorKind};
 use crate::events;
 use crate::partition::ShardNumber;
 use crate::shards::alone::Alone;
 use crate::shards::opening::{self, Begin};
 use crate::shards::status::SetStatus;
-use crate::shards::{Shard, ShardMap, ShardOptions, Upkeep};
+use crate::shards::{Shard, ShardMap, ShardOptions};
 
 /// A cache over several devices, which fail one by one.
 ///
@@ -88,11 +88,7 @@ impl Shards {
         devices: Vec<Option<Arc<dyn Device>>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        let upkeep = match config.demotions {
-            Demotions::Callers => Upkeep::Callers,
-            _ => Upkeep::Thread,
-        };
-        let options = ShardOptions { upkeep, ..ShardOptions::default() };
+        let options = ShardOptions::beside([config.demotions]);
         Self::open_with(config, options, devices, clock).await
     }
 
@@ -143,7 +139,7 @@ impl Shards {
     }
 
     /// Looks after the shards until they are closed: takes out those that fail, has spares step in, refills those that
-    /// are back. For [`Upkeep::Callers`].
+    /// are back. For [`Upkeep::Callers`](crate::Upkeep::Callers).
     pub async fn upkeep(&self) {
         self.route().set().upkeep().await;
     }

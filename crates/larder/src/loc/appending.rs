@@ -22,14 +22,6 @@ impl Loc {
     pub(super) fn start_appending(&self, now_s: u32) -> Appending<'_> {
         Appending { loc: self, state: self.lock(), now_s }
     }
-
-    /// Sends off what has come together of the active regions, if it is enough.
-    pub(super) async fn write_what_is_due(&self) {
-        if self.log.has_pieces() {
-            let mut writer = self.log.writer().await;
-            self.log.write_due(&mut writer).await;
-        }
-    }
 }
 
 impl Append for Appending<'_> {

@@ -94,7 +94,7 @@ impl Engine for Loc {
     }
 
     async fn write_appended(&self) {
-        self.write_what_is_due().await;
+        self.log.write_what_is_due().await;
     }
 
     fn expect(&self, objects: u64) {

@@ -66,8 +66,8 @@ impl Loc {
     /// The record, if it is in memory still.
     fn in_memory(&self, at: Location, identity: RegionIdentity) -> Option<Fetched> {
         let state = self.lock();
-        let active = state.active.get(at.region).filter(|active| active.identity() == identity)?;
-        let buffer = active.in_memory(at.offset, at.span, self.log.pool())?;
+        let is_it = state.filling(at.region) == identity;
+        let buffer = is_it.then(|| self.copy_in_memory(&state, at)).flatten()?;
         self.parse(buffer, 0, (at, identity))
     }
 

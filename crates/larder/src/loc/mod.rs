@@ -33,7 +33,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, MutexGuard};
 
 use larder_device::{Device, IoBuffer};
-use larder_log::record;
 use larder_log::{
     LogPlace, LogState, RecordForm, RecordIdentity, RegionIdentity, RegionLog, RegionState,
 };
@@ -46,7 +45,7 @@ use crate::key::{KeyHash, KeyHasher};
 use crate::region_tombstones::RegionTombstones;
 use crate::removal::RemovalReason;
 use crate::stats::Counters;
-use crate::stored::{kind_of, record_of};
+use crate::stored::record_of;
 use crate::tier::Tier;
 use crate::tombstones::{Lost, Receipt, Tombstones};
 use host::LogHost;
@@ -353,8 +352,7 @@ impl Loc {
         was_there
     }
 
-    /// The record that begins `skip` bytes into the buffer. The index cannot tell all keys apart: whose
-    /// it is, the record says.
+    /// The record of a place that begins `skip` bytes into the buffer.
     fn parse(
         &self,
         buffer: IoBuffer,
@@ -364,13 +362,7 @@ impl Loc {
         debug_assert_eq!(at.region, filling.region, "a record is of a filling of its region");
         let LocPlace { log: LogPlace { cache, .. }, hasher, .. } = self.place;
         let identity = RecordIdentity { cache, sequence: filling.sequence, offset: at.offset };
-        let record = record::parse_first(buffer.as_slice().get(skip..)?, identity)?;
-        let (kind, tiers) = kind_of(&record)?;
-        let hash = hasher.hash(record.key());
-        let record::Record { key_bytes, expiry_s, flags, .. } = record;
-        let value_bytes = record.body.len() - key_bytes;
-        let at = skip + record.body_at();
-        Some(Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind, tiers })
+        Fetched::parse(buffer, skip, identity, hasher)
     }
 
     /// What all regions have room for.
@@ -410,7 +402,7 @@ impl Loc {
 
     /// The bytes there, if they are in a region that is being filled, and not on flash yet.
     fn copy_in_memory(&self, state: &State, at: Location) -> Option<IoBuffer> {
-        state.active.get(at.region)?.in_memory(at.offset, at.span, self.log.pool())
+        state.active.in_memory(at.region, (at.offset, at.span), self.log.pool())
     }
 
     /// Reads one record from flash. A bad one is forgotten, unless its region was reclaimed while

@@ -340,10 +340,7 @@ impl Loc {
     /// Makes sure that nothing comes back of what is in regions that were not taken over.
     pub(crate) async fn empty_unsealed(&self) -> Result<(), Error> {
         let regions = self.lock().regions.in_state(RegionState::Free);
-        let sequence = self.log.void_regions(&regions).await?;
-        let mut state = self.lock();
-        regions.iter().for_each(|&region| state.regions.empty(region, sequence, RegionState::Free));
-        Ok(())
+        self.log.empty_regions(&regions).await
     }
 
     /// Puts at most so many records into the index, in the order of the index: one part of its memory

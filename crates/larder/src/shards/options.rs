@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::config::Demotions;
 use crate::error::Error;
 
 /// How a set of shards behaves when one of them does not.
@@ -55,6 +56,14 @@ pub enum Upkeep {
 }
 
 impl ShardOptions {
+    /// The default; where everything else that has to be done is left to callers, so is this.
+    pub(crate) fn beside(demotions: impl IntoIterator<Item = Demotions>) -> Self {
+        let mut demotions = demotions.into_iter();
+        let by_callers = demotions.all(|it| it == Demotions::Callers);
+        let upkeep = if by_callers { Upkeep::Callers } else { Upkeep::Thread };
+        Self { upkeep, ..Self::default() }
+    }
+
     /// # Errors
     /// [`ErrorKind::Config`](crate::ErrorKind::Config).
     pub(crate) fn check(&self) -> Result<(), Error> {

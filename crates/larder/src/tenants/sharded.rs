@@ -10,17 +10,16 @@ use larder_device::{Clock, Device, DeviceInfo};
 
 use super::budget::Budget;
 use super::caches::Shares;
-use super::config::{Tenant, TenantsConfig};
+use super::config::TenantsConfig;
 use super::division::divide;
 use super::{Drive, Tenants};
-use crate::config::Demotions;
 use crate::error::Error;
 use crate::events;
 use crate::front::Shards;
 use crate::partition::{Division, PartitionTable, ShardNumber};
 use crate::plan::PlacementPlan;
 use crate::shards::opening::{self, Begin, Opening, ShardDevice, Tenancy};
-use crate::shards::{Shard, ShardMap, ShardOptions, Upkeep};
+use crate::shards::{Shard, ShardMap, ShardOptions};
 
 /// A part of each device for each tenant.
 struct Everywhere {
@@ -100,12 +99,7 @@ impl Tenants<Shards> {
         devices: Vec<Option<Arc<dyn Device>>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        let by_callers = |tenant: &Tenant| tenant.config.demotions == Demotions::Callers;
-        let upkeep = match config.tenants.iter().all(by_callers) {
-            true => Upkeep::Callers,
-            false => Upkeep::Thread,
-        };
-        let options = ShardOptions { upkeep, ..ShardOptions::default() };
+        let options = ShardOptions::beside(config.tenants.iter().map(|it| it.config.demotions));
         Self::open_sharded_with(config, options, devices, clock).await
     }
 

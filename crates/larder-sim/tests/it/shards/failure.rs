@@ -234,6 +234,17 @@ struct Slow {
     latency_us: AtomicU64,
 }
 
+impl Slow {
+    /// One for each shard, which are not slow yet.
+    fn drives(clock: &Arc<VirtualClock>) -> Vec<Arc<Self>> {
+        let drive = |_| {
+            let memory = MemoryDevice::holding(vec![0; 8 << 20]);
+            Arc::new(Self { memory, clock: Arc::clone(clock), latency_us: AtomicU64::new(80) })
+        };
+        (0..SHARDS).map(drive).collect()
+    }
+}
+
 impl Device for Slow {
     fn info(&self) -> &DeviceInfo {
         self.memory.info()
@@ -255,11 +266,7 @@ impl Device for Slow {
 #[test]
 fn a_slow_shard_is_out_within_five_seconds() {
     let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
-    let drive = |_| {
-        let memory = MemoryDevice::holding(vec![0; 8 << 20]);
-        Arc::new(Slow { memory, clock: Arc::clone(&clock), latency_us: AtomicU64::new(80) })
-    };
-    let drives: Vec<_> = (0..SHARDS).map(drive).collect();
+    let drives = Slow::drives(&clock);
     let given = drives.iter().map(|it| Some(Arc::clone(it) as _)).collect();
     run(&clock, given, async |load, cache| {
         load.sleep(ms(0..1500)).await;
@@ -278,11 +285,7 @@ fn a_slow_shard_is_out_within_five_seconds() {
 #[test]
 fn a_look_up_waits_no_longer_than_it_may() {
     let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
-    let drive = |_| {
-        let memory = MemoryDevice::holding(vec![0; 8 << 20]);
-        Arc::new(Slow { memory, clock: Arc::clone(&clock), latency_us: AtomicU64::new(80) })
-    };
-    let drives: Vec<_> = (0..SHARDS).map(drive).collect();
+    let drives = Slow::drives(&clock);
     let given = drives.iter().map(|it| Some(Arc::clone(it) as _)).collect();
     run(&clock, given, async |load, cache| {
         load.sleep(ms(0..1500)).await;
