@@ -38,6 +38,9 @@ struct Arguments {
     /// Size of the cache's file, at least 16MiB
     #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = size)]
     size: u64,
+    /// Files that share the size, at least 16MiB each: if there are several, each is a shard of a set
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=16))]
+    files: u32,
     /// Budget of its DRAM tier
     #[arg(long, value_name = "BYTES", default_value = "8MiB", value_parser = size)]
     dram: u64,
@@ -157,6 +160,7 @@ fn same_options(options: &Options) -> String {
     let numbers = [
         ("size", options.size_bytes, usual.size_bytes),
         ("dram", options.dram_bytes, usual.dram_bytes),
+        ("files", u64::from(options.files), u64::from(usual.files)),
         ("threads", u64::from(options.threads), u64::from(usual.threads)),
         ("load-ms", options.load_ms, usual.load_ms),
     ];
@@ -185,6 +189,7 @@ impl Arguments {
             seed: self.seed,
             dir: self.dir.clone(),
             size_bytes: self.size,
+            files: self.files,
             dram_bytes: self.dram,
             threads: self.threads,
             keys: self.keys,

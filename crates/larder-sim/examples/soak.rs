@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum, value_parser};
 use larder_sim::soak::{
-    InjectedBug, Totals, run_array_seed, run_blocks_seed, run_power_seed, run_seed,
+    InjectedBug, Totals, run_array_seed, run_blocks_seed, run_power_seed, run_seed, run_shards_seed,
 };
 use serde_json::json;
 
@@ -41,6 +41,8 @@ enum Theme {
     Blocks,
     /// Large objects in the array engine, whose index lies on flash
     Array,
+    /// Several drives with a shard each, which fail, come back, are replaced, are added and go
+    Shards,
 }
 
 fn main() -> ExitCode {
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
                 Some(Theme::Power) => println!("\nreplay: the same with {again} --theme power"),
                 Some(Theme::Blocks) => println!("\nreplay: the same with {again} --theme blocks"),
                 Some(Theme::Array) => println!("\nreplay: the same with {again} --theme array"),
+                Some(Theme::Shards) => println!("\nreplay: the same with {again} --theme shards"),
                 None => println!("\nreplay: cargo xtask soak {again}"),
             }
             ExitCode::FAILURE
@@ -83,6 +86,7 @@ fn run(arguments: &Arguments) -> (Totals, Option<u64>) {
             Some(Theme::Power) => run_power_seed(seed),
             Some(Theme::Blocks) => run_blocks_seed(seed),
             Some(Theme::Array) => run_array_seed(seed),
+            Some(Theme::Shards) => run_shards_seed(seed),
             None => run_seed(seed, InjectedBug::None),
         };
         totals.add(&report.totals);

@@ -16,6 +16,7 @@
 //! An [`Error`] is what goes wrong before anything is judged. Wrong answers of the cache are none: they are what a run
 //! reports.
 
+mod any_cache;
 pub mod executor;
 pub mod history;
 pub mod kills;

@@ -23,6 +23,7 @@ use super::{ArrayEngineArgs, positive_size, size};
   larder serve                                        no configuration needed
   larder serve --memory 1G --flash 32G                sizes of DRAM and of the flash file
   larder serve --flash 0                              in DRAM only
+  larder serve --file /mnt/a/larder --file /mnt/b/larder      two drives, which fail one by one
   larder serve --memcached 127.0.0.1:22122 --resp none
   larder serve --memcached unix:/run/larder.sock      a Unix socket
   larder serve --config larder.toml                   tenants, users, and all options by their names")]
@@ -104,6 +105,12 @@ pub(crate) struct ServeArgs {
 
     #[command(flatten)]
     pub(crate) large: ArrayEngineArgs,
+
+    /// Files or block devices, as often as there are, instead of the flash file: each is a shard, which has its part of
+    /// the keys and fails alone; --flash is the size of all together. One that cannot be opened has failed. See
+    /// docs/server.md
+    #[arg(long, value_name = "PATH")]
+    pub(crate) file: Vec<PathBuf>,
 
     /// Where the flash file is [default: $STATE_DIRECTORY, /var/lib/larder for root, ~/.local/share/larder]
     #[arg(long, value_name = "PATH")]

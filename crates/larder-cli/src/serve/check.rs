@@ -52,6 +52,9 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         Some(bytes) => BinaryBytes(bytes).to_string(),
         None => "as it is, or by the free space".to_owned(),
     };
+    let files: Vec<String> = settings.files.0.iter().map(|it| it.display().to_string()).collect();
+    let files =
+        if files.is_empty() { "none: no set of shards".to_owned() } else { files.join(", ") };
     let directory = match &settings.data_dir.0 {
         Some(directory) => directory.display().to_string(),
         None => super::data::default_directory()
@@ -66,6 +69,7 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         places("admin", &settings.admin),
         size("memory", &settings.memory),
         line("flash", &flash, &settings.flash.1),
+        line("file", &files, &settings.files.1),
         line("array", &array::explained(&settings.array.0), &settings.array.1),
         line("data_dir", &directory, &settings.data_dir.1),
         line("workers", &settings.workers.0, &settings.workers.1),

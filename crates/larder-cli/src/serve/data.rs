@@ -1,11 +1,12 @@
-//! The flash of a server: a file in its data directory.
+//! The flash of a server: a file in its data directory, or those of several shards.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indicatif::BinaryBytes;
 use larder::{Device, FileDevice};
+use larder_device::FileOptions;
 use larder_lab::Error;
 
 use super::settings::Settings;
@@ -14,17 +15,24 @@ use super::sizes;
 /// Name of the file in the data directory.
 const FILE: &str = "larder.flash";
 
-/// Where the cache's flash is, if it has some.
-pub(crate) struct Data {
-    file: Option<(PathBuf, Arc<FileDevice>)>,
+/// Where the cache's flash is.
+pub(crate) enum Data {
+    /// In DRAM alone.
+    None,
+    File(PathBuf, Arc<FileDevice>),
+    /// In the order in which they were named; `None` of one that cannot be opened.
+    Shards(Vec<(PathBuf, Option<Arc<FileDevice>>)>),
 }
 
 impl Data {
-    /// Opens the flash file, and makes it and its directory if they are not there.
+    /// Opens the flash file, and makes it and its directory if they are not there; or those of all shards.
     pub(crate) fn open(settings: &Settings) -> Result<Self, Error> {
+        if !settings.files.0.is_empty() {
+            return Self::open_all(settings);
+        }
         let (flash, memory) = (settings.flash.0, settings.memory.0);
         if flash == Some(0) {
-            return Ok(Self { file: None });
+            return Ok(Self::None);
         }
         let directory = settings.data_dir.0.clone().map_or_else(default_directory, Ok)?;
         let refused = |doing: &str, error: &dyn std::fmt::Display| {
@@ -48,20 +56,88 @@ impl Data {
         let device = FileDevice::create(&path, bytes).map_err(|error| {
             refused(&format!("open {FILE} of {} in it", BinaryBytes(bytes)), &error)
         })?;
-        Ok(Self { file: Some((path, Arc::new(device))) })
+        Ok(Self::File(path, Arc::new(device)))
     }
 
+    /// Each shard has a file, which is made if it is not there. One that cannot be opened is missing.
+    fn open_all(settings: &Settings) -> Result<Self, Error> {
+        let paths = &settings.files.0;
+        let count = paths.len() as u64;
+        let (flash, memory) =
+            (settings.flash.0.map(|bytes| bytes / count), settings.memory.0 / count);
+        let mut shards = Vec::new();
+        let mut why = String::new();
+        for path in paths {
+            let device = shard(path, flash, memory);
+            if let Err(error) = &device {
+                why = format!("{}: {error}", path.display());
+                super::complain(format_args!("warning: {why}; its shard has failed"));
+            }
+            shards.push((path.clone(), device.ok().map(Arc::new)));
+        }
+        if shards.iter().all(|(_, device)| device.is_none()) {
+            return Err(Error::run(format!("no file of the set can be opened: {why}")));
+        }
+        Ok(Self::Shards(shards))
+    }
+
+    /// The one that all keys are on.
     pub(crate) fn device(&self) -> Option<Arc<dyn Device>> {
-        self.file.as_ref().map(|(_, device)| Arc::clone(device) as Arc<dyn Device>)
+        match self {
+            Self::File(_, device) => Some(Arc::clone(device) as _),
+            Self::None | Self::Shards(_) => None,
+        }
+    }
+
+    /// Those of a set.
+    pub(crate) fn shards(&self) -> Option<Vec<Option<Arc<dyn Device>>>> {
+        let Self::Shards(shards) = self else { return None };
+        let shards = shards.iter().map(|(_, device)| device.clone().map(|device| device as _));
+        Some(shards.collect())
     }
 
     /// What it is, for people.
     pub(crate) fn describe(&self) -> String {
-        let Some((path, device)) = &self.file else { return "none: DRAM only".to_owned() };
-        let bytes = BinaryBytes(device.info().capacity_bytes);
-        let how = if device.direct() { "direct" } else { "through the page cache" };
-        format!("{bytes} in {} ({how})", path.display())
+        match self {
+            Self::None => "none: DRAM only".to_owned(),
+            Self::File(path, device) => described(path, device),
+            Self::Shards(shards) => {
+                let each = shards.iter().map(|(path, device)| match device {
+                    Some(device) => described(path, device),
+                    None => format!("{} is missing", path.display()),
+                });
+                let each: Vec<String> = each.collect();
+                format!("{} shards: {}", shards.len(), each.join(", "))
+            }
+        }
     }
+}
+
+fn described(path: &Path, device: &FileDevice) -> String {
+    let bytes = BinaryBytes(device.info().capacity_bytes);
+    let how = if device.direct() { "direct" } else { "through the page cache" };
+    format!("{bytes} in {} ({how})", path.display())
+}
+
+/// The file or device of a shard; `flash` is what is wanted of it, if that is said.
+fn shard(path: &Path, flash: Option<u64>, memory: u64) -> Result<FileDevice, String> {
+    let found = fs::metadata(path).ok();
+    // A block device has a size of its own.
+    let is_device = found.as_ref().is_some_and(|found| !found.is_file());
+    let there = found.map(|found| found.len()).filter(|bytes| *bytes > 0);
+    let capacity_bytes = match (flash, there) {
+        _ if is_device => None,
+        (Some(bytes), _) => Some(bytes >> 12 << 12),
+        (None, Some(_)) => None,
+        (None, None) => {
+            let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
+            let free = sizes::free(directory.unwrap_or(Path::new(".")));
+            Some(sizes::flash(memory, free.map_err(|error| error.to_string())?))
+        }
+    };
+    let create = capacity_bytes.is_some();
+    let options = FileOptions { capacity_bytes, create, ..FileOptions::default() };
+    FileDevice::open(path, &options).map_err(|error| error.to_string())
 }
 
 /// Where a service manager says, or where such things are kept.

@@ -35,6 +35,7 @@ pub(crate) struct SettingsFile {
     pub(crate) endurance: Option<Size>,
     pub(crate) memory: Option<Size>,
     pub(crate) flash: Option<Size>,
+    pub(crate) file: Option<Spanned<Vec<PathBuf>>>,
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) workers: Option<u16>,
     pub(crate) sockets: Option<Sockets>,

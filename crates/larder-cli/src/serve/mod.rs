@@ -41,10 +41,9 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     let config = config_that_fits(&settings)?;
     let begun = Instant::now();
     let data = Data::open(&settings)?;
-    let tenants = open(&data, &settings)?;
+    let server = start(config, &data, &settings)?;
     say(format_args!("memory     {}", BinaryBytes(settings.memory.0)));
     say(format_args!("flash      {}", data.describe()));
-    let server = Server::start(config, tenants).map_err(|error| Error::run(error.to_string()))?;
     say(format_args!("{}", threads(&server, &settings)));
     for listener in server.listeners() {
         say(format_args!("{}", describe(listener)));
@@ -145,8 +144,8 @@ fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
     }
 }
 
-fn open(data: &Data, settings: &Settings) -> Result<Tenants, Error> {
-    let config = TenantsConfig {
+fn start(config: ServerConfig, data: &Data, settings: &Settings) -> Result<Server, Error> {
+    let tenants = TenantsConfig {
         memory_bytes: Some(settings.memory.0),
         tenants: settings.tenants.iter().map(|tenant| settings.tenant(tenant)).collect(),
         on_change: OnChange::Discard,
@@ -154,6 +153,17 @@ fn open(data: &Data, settings: &Settings) -> Result<Tenants, Error> {
         ..TenantsConfig::default()
     };
     let clock = DebugClock::or_real(settings.debug_clock.as_ref());
-    let opened = block_on(Tenants::open(config, data.device(), clock));
-    opened.map_err(|error| Error::run(format!("the cache cannot be opened: {error}")))
+    let refused = |error: larder::Error| Error::run(format!("the cache cannot be opened: {error}"));
+    let started = match data.shards() {
+        None => {
+            let tenants =
+                block_on(Tenants::open(tenants, data.device(), clock)).map_err(refused)?;
+            Server::start(config, tenants)
+        }
+        Some(devices) => {
+            let tenants = block_on(Tenants::open_sharded(tenants, devices, clock));
+            Server::start_sharded(config, tenants.map_err(refused)?)
+        }
+    };
+    started.map_err(|error| Error::run(error.to_string()))
 }

@@ -21,6 +21,8 @@ use super::tls::{self, TlsTold};
 use super::watching::Watching;
 use crate::args::{ListenArg, ServeArgs};
 
+/// Shards of a set.
+const SHARDS_MAX: usize = 128;
 /// Whoever may use a Unix socket: its user and group.
 const SOCKET_MODE: u32 = 0o660;
 
@@ -37,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) memory: Setting<u64>,
     /// `None`: as it is, or by the space that is free.
     pub(crate) flash: Setting<Option<u64>>,
+    /// Those of the shards, if there is a set.
+    pub(crate) files: Setting<Vec<PathBuf>>,
     /// What tenants have that have none of their own.
     pub(crate) array: Setting<ArrayConfig>,
     pub(crate) data_dir: Setting<Option<PathBuf>>,
@@ -81,6 +85,13 @@ fn array_of(file: &SettingsFile, source: Option<&Source>) -> Result<Option<Array
     config.map(Some).map_err(|message| source.refuse(Some(entry.span()), &message))
 }
 
+/// Those of the shards.
+fn files_of(arguments: &ServeArgs, file: &SettingsFile) -> Setting<Vec<PathBuf>> {
+    let said = (!arguments.file.is_empty()).then(|| arguments.file.clone());
+    let written = file.file.as_ref().map(|files| files.get_ref().clone());
+    pick(said, written, Vec::new)
+}
+
 impl Settings {
     /// What `arguments` say, and the file that they name.
     pub(crate) fn of(arguments: &ServeArgs) -> Result<Self, Error> {
@@ -97,6 +108,7 @@ impl Settings {
         places::check(&listens.places(&file), source.as_ref())?;
         let Listens { memcached, memcached_tls, resp, resp_tls, admin } = listens;
         let default = ServerConfig::default();
+        let file_span = file.file.as_ref().map(Spanned::span);
         let watching = Watching::of(arguments, &file);
         let settings = Self {
             memcached: memcached.setting(),
@@ -112,6 +124,7 @@ impl Settings {
                 file.flash.map(|size| Some(size.0)),
                 Option::default,
             ),
+            files: files_of(arguments, &file),
             array: pick(arguments.large.config()?, array_of(&file, source.as_ref())?, || {
                 ArrayConfig::default()
             }),
@@ -151,6 +164,11 @@ impl Settings {
         };
         settings.server()?.check().map_err(|error| Error::usage(error.to_string()))?;
         settings.check_caches()?;
+        let place = source.as_ref().zip(file_span).filter(|_| settings.files.1 == From::File);
+        settings.check_files().map_err(|message| match place {
+            Some((source, span)) => source.refuse(Some(span), &message),
+            None => Error::usage(message),
+        })?;
         Ok(settings)
     }
 
@@ -159,6 +177,34 @@ impl Settings {
             let checked = self.tenant(tenant).config.check();
             checked.map_err(|error| Error::usage(format!("tenant {:?}: {error}", tenant.name)))
         })
+    }
+
+    /// Shards have files of their own, and nothing else is the flash then.
+    fn check_files(&self) -> Result<(), String> {
+        let files = &self.files.0;
+        let twice = (0..files.len()).find(|at| files[..*at].contains(&files[*at]));
+        if let Some(at) = twice {
+            return Err(format!(
+                "file: {} is there twice; each shard needs a file of its own",
+                files[at].display()
+            ));
+        }
+        if files.is_empty() {
+            return Ok(());
+        }
+        if files.len() > SHARDS_MAX {
+            return Err(format!("file: {} of them; a set has at most {SHARDS_MAX}", files.len()));
+        }
+        if let Some(directory) = &self.data_dir.0 {
+            return Err(format!(
+                "file and data_dir = {}: files are instead of the one there; leave data_dir out",
+                directory.display()
+            ));
+        }
+        if self.flash.0 == Some(0) {
+            return Err("file and flash = 0: that is DRAM only; leave one of them out".to_owned());
+        }
+        Ok(())
     }
 
     /// What the cache of a tenant is told.

@@ -264,3 +264,81 @@ fn check_explains_a_file_or_says_where_it_is_wrong() {
         "{said}"
     );
 }
+
+/// What the admin port answers to a change, or to a look.
+fn admin(serving: &Serving, line: &str, token: &str) -> String {
+    let place = serving.place("admin").trim_start_matches("http://").trim_end_matches('/');
+    let mut stream = TcpStream::connect(place).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = format!("{line} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n");
+    stream.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn several_files_are_shards_that_come_and_go() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let files = [path("a"), path("b"), path("c")];
+    let hashed = Command::new("sh")
+        .args(["-c", &format!("echo rye | {} password", env!("CARGO_BIN_EXE_larder"))])
+        .output()
+        .unwrap();
+    let hash = String::from_utf8(hashed.stdout).unwrap();
+    let serve = |files: &[String]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+        command.args(["serve", "--memory", "64M", "--flash", "192M", "--workers", "1"]);
+        command.args(ANYWHERE).args(["--admin-token", hash.trim()]);
+        files.iter().for_each(|file| _ = command.args(["--file", file]));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let states = |serving: &Serving| -> Vec<String> {
+        let answer = admin(serving, "GET /api/array", "rye");
+        let found = answer.split("\"state\":\"").skip(1);
+        found.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
+    };
+    let serving = Serving::run(serve(&files));
+    assert!(serving.place("flash").starts_with("3 shards: "), "{}", serving.place("flash"));
+    let mut client = serving.connect("resp");
+    for key in 0..60 {
+        asks(&mut client, &format!("SET key-{key} rye\r\n"), "+OK\r\n");
+    }
+    assert_eq!(states(&serving), ["healthy"; 3]);
+    let spare = path("d");
+    std::fs::File::create(&spare).unwrap().set_len(64 << 20).unwrap();
+    let lacks = admin(&serving, "POST /api/array/replace?shard=1", "rye");
+    assert!(lacks.contains(" 400 ") && lacks.contains("?path=PATH"), "{lacks}");
+    let refused = admin(&serving, &format!("POST /api/array/add?path={}", files[0]), "rye");
+    assert!(refused.contains(" 409 ") && refused.contains("not done"), "{refused}");
+    let failed = admin(&serving, "POST /api/array/fail?shard=1", "rye");
+    assert!(failed.contains(" 200 "), "{failed}");
+    let done = admin(&serving, &format!("POST /api/array/replace?shard=1&path={spare}"), "rye");
+    assert!(done.contains(" 200 "), "{done}");
+    for key in 0..60 {
+        asks(&mut client, &format!("SET key-{key} oat\r\n"), "+OK\r\n");
+        asks(&mut client, &format!("GET key-{key}\r\n"), "$3\r\noat\r\n");
+    }
+    serving.signal("TERM");
+    assert_eq!(serving.ended().0, Some(0));
+    // One is missing: its directory is not there. Nobody is told an old value.
+    let gone = [files[0].clone(), path("gone/c"), spare];
+    let serving = Serving::run(serve(&gone));
+    assert!(serving.place("flash").contains("gone/c is missing"), "{}", serving.place("flash"));
+    let mut client = serving.connect("resp");
+    for key in 0..60 {
+        let mut answer = [0; 9];
+        client.write_all(format!("GETRANGE key-{key} 0 2\r\n").as_bytes()).unwrap();
+        client.read_exact(&mut answer[..4]).unwrap();
+        match &answer[..4] {
+            b"$0\r\n" => client.read_exact(&mut answer[..2]).unwrap(),
+            _ => {
+                client.read_exact(&mut answer[..5]).unwrap();
+                assert_eq!(&answer[..5], b"oat\r\n");
+            }
+        }
+    }
+    assert_eq!(states(&serving).iter().filter(|state| *state == "failed").count(), 1);
+}

@@ -10,7 +10,7 @@
 //!      18      2  reserved, 0
 //!      20      4  n: bytes of the content
 //!      24     16  UUID of the content
-//!      40      8  generation: grows by 1 with each writing
+//!      40      8  generation: grows with each writing
 //!      48      8  offset of this copy
 //!      56      8  reserved, 0
 //!      64      n  the content

@@ -93,9 +93,10 @@ fn write_shards(text: &mut String, shared: &Shared) {
         family(text, name, "gauge", help);
         sample(text, name, &[], value);
     }
-    let counters: [(&str, &str, u64); 4] = [
+    let counters: [(&str, &str, u64); 5] = [
         ("set_refilled_bytes", "Bytes that refills have copied.", set.refilled_bytes),
         ("set_late_gets", "Misses because a device took too long.", set.late_gets),
+        ("set_lost_changes", "Changes lost with their shard.", set.lost_changes),
         ("set_suspected", "Times that a shard was suspected.", set.suspected),
         ("set_failed", "Times that a shard was taken out as failed.", set.failed),
     ];

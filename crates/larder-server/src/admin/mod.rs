@@ -160,7 +160,7 @@ fn respond(request: &Request, local: IpAddr, shared: &Shared, gate: &Gate) -> Re
 
 /// Changes something for whoever may.
 fn change(request: &Request, shared: &Shared, gate: &Gate) -> Response {
-    let order = api::Order::of(&request.path);
+    let order = api::Order::of(request);
     let flushes = match &*request.path {
         "/api/flush" => true,
         "/api/slowlog/reset" => false,
@@ -183,7 +183,7 @@ fn change(request: &Request, shared: &Shared, gate: &Gate) -> Response {
         }
     }
     if let Some(order) = order {
-        return change_shard(request, shared, order);
+        return change_shards(shared, order);
     }
     if !flushes {
         shared.slow_log.clear();
@@ -204,16 +204,17 @@ fn change(request: &Request, shared: &Shared, gate: &Gate) -> Response {
     }
 }
 
-/// Has a shard of the set do something.
-fn change_shard(request: &Request, shared: &Shared, order: api::Order) -> Response {
+/// Has the set do something.
+fn change_shards(shared: &Shared, order: Result<api::Order, &'static str>) -> Response {
     let Some(shards) = api::set(shared) else {
         return Response::text(404, "this server has no set of shards\n");
     };
-    let Some(number) = request.value("shard").and_then(|number| number.parse().ok()) else {
-        return Response::text(400, "which shard? Name one as ?shard=NUMBER\n");
+    let order = match order {
+        Ok(order) => order,
+        Err(lacks) => return Response::text(400, lacks),
     };
-    match order.carry_out(shards, number) {
-        Ok(()) => Response::text(200, "done\n"),
+    match order.carry_out(shards) {
+        Ok(done) => Response::text(200, &done),
         Err(error) => Response::text(409, &format!("not done: {error}\n")),
     }
 }

@@ -66,6 +66,11 @@ impl<'a, T> Tasks<'a, T> {
         self.running
     }
 
+    /// Whether somebody may go on.
+    pub(crate) fn is_any_ready(&self) -> bool {
+        !self.ready.lock().is_empty()
+    }
+
     pub(crate) fn is_running(&self, number: usize) -> bool {
         self.tasks[number].is_some()
     }

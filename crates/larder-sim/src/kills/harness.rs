@@ -126,7 +126,7 @@ impl Harness<'_> {
 
     /// The injected bug of the old file.
     fn turn_back(&self, number: u32) -> Result<(), String> {
-        let (file, old) = (self.options.file(), self.options.old_file());
+        let (file, old) = (self.options.file(0), self.options.old_file());
         let copied = match number {
             1 => fs::copy(&file, &old),
             2 => fs::copy(&old, &file),
@@ -304,7 +304,8 @@ fn remove(options: &Options, all: bool) -> Result<(), String> {
     let mut paths: Vec<PathBuf> = (0..options.threads).map(|it| options.journal(it)).collect();
     paths.push(options.samples());
     if all {
-        paths.extend([options.file(), options.old_file()]);
+        paths.extend((0..options.files).map(|number| options.file(number)));
+        paths.push(options.old_file());
     }
     for path in paths {
         match fs::remove_file(&path) {

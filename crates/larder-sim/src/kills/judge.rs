@@ -5,13 +5,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use larder::{Larder, Recovery, block_on};
+use larder::{Larder, Recovery, Route, block_on};
 
 use super::journal::{self, Answer};
 use super::options::Options;
 use super::value::{self, Reading};
 use super::victim;
 use super::worker::judged;
+use crate::any_cache::Cache;
 
 /// Threads that ask: enough to keep a drive busy.
 const ASKING: u32 = 8;
@@ -79,9 +80,12 @@ fn ask_all(options: &Options, closes: bool) -> Result<Judged, String> {
     let first = look(&cache, options.seed, 0);
     let first_answer = opened.free_at.elapsed();
     let mut looks = look_beside_rebuild(&cache, options, first)?;
-    let large_objects = cache.stats().loc_objects;
-    let recovery_detail = cache.recovery().map_or_else(String::new, |it| format!("{it:?}"));
-    let recovery = cache.recovery().as_ref().map_or_else(String::new, name_of);
+    let large = |stats: larder::Stats| stats.loc_objects + stats.array_objects;
+    let large_objects = large(cache.stats());
+    // Of the first, where there are several.
+    let found = cache.route().caches().next().and_then(Larder::recovery);
+    let recovery_detail = found.as_ref().map_or_else(String::new, |it| format!("{it:?}"));
+    let recovery = found.as_ref().map_or_else(String::new, name_of);
     let answered: HashSet<u32> = looks.iter().map(|look| look.key).collect();
     let ask = |thread: u32| {
         let mine = |key: &u32| key % ASKING == thread && !answered.contains(key);
@@ -96,7 +100,7 @@ fn ask_all(options: &Options, closes: bool) -> Result<Judged, String> {
         }
         Ok::<(), String>(())
     })?;
-    let large_objects_left = cache.stats().loc_objects;
+    let large_objects_left = large(cache.stats());
     if closes {
         block_on(cache.close()).map_err(|error| format!("cannot close the cache: {error}"))?;
     } else {
@@ -117,11 +121,7 @@ fn ask_all(options: &Options, closes: bool) -> Result<Judged, String> {
 
 /// Brings back what a crash has left, and asks for some keys meanwhile. What is not found yet may be
 /// found afterwards, so only the other answers count, and that of `first`.
-fn look_beside_rebuild(
-    cache: &Larder,
-    options: &Options,
-    first: Look,
-) -> Result<Vec<Look>, String> {
+fn look_beside_rebuild(cache: &Cache, options: &Options, first: Look) -> Result<Vec<Look>, String> {
     let mut looks = vec![first];
     thread::scope(|scope| {
         let rebuilding = scope.spawn(|| block_on(cache.rebuild()));
@@ -135,7 +135,7 @@ fn look_beside_rebuild(
     Ok(looks)
 }
 
-fn look(cache: &Larder, run: u64, key: u32) -> Look {
+fn look(cache: &Cache, run: u64, key: u32) -> Look {
     let begin_ns = journal::now_ns();
     let found = block_on(cache.get(&value::name_of(key)));
     let (answer, reading) = judged(run, key, &found);

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes of the file per key: with these all newest values together are about as large as the file.
 const FILE_BYTES_PER_KEY: u64 = 5500;
+const FILES_MAX: u32 = 16;
 /// The smallest file in which the engines have room.
 const SIZE_BYTES_MIN: u64 = 16 << 20;
 
@@ -72,8 +73,10 @@ pub struct Options {
     pub seed: u64,
     /// Where file and journals lie. They are overwritten.
     pub dir: PathBuf,
-    /// Size of the file that the cache lies in, in bytes.
+    /// Size of the file that the cache lies in, in bytes; of all together, if there are several.
     pub size_bytes: u64,
+    /// Files: if there are several, up to 16, each is a shard.
+    pub files: u32,
     /// Budget of the DRAM tier in bytes.
     pub dram_bytes: u64,
     /// Threads of a victim, 1 to 255.
@@ -97,6 +100,7 @@ impl Default for Options {
             seed: 0,
             dir: PathBuf::from("."),
             size_bytes: 256 << 20,
+            files: 1,
             dram_bytes: 8 << 20,
             threads: 8,
             keys: None,
@@ -109,8 +113,18 @@ impl Default for Options {
 }
 
 /// Names of what [`Options::settings`] may set, and what each takes.
-pub const SETTINGS: [(&str, &str); 13] = [
+pub const SETTINGS: [(&str, &str); 20] = [
     ("admission", "all, reject-first, or the probability 0 to 1"),
+    ("array.index_bytes", "bytes of memory"),
+    ("array.mean_object_bytes", "bytes"),
+    ("array.min_object_bytes", "bytes"),
+    (
+        "array.percent",
+        "0 to 100; soc.percent, soc.log_percent and it make 100 where min_object_bytes is 0",
+    ),
+    ("array.region_bytes", "bytes, a multiple of 4096"),
+    ("array.reinsertion", "true or false"),
+    ("array.ttl_groups", "true or false"),
     ("crash_safety", "off, process or power"),
     ("dram_policy", "s3-fifo or lru"),
     ("soc.dynamic_placement", "true or false"),
@@ -143,6 +157,17 @@ impl Options {
                 self.size_bytes
             ));
         }
+        if !(1..=FILES_MAX).contains(&self.files) {
+            return Err(format!("files = {}: must be 1 to {FILES_MAX}", self.files));
+        }
+        if self.file_bytes() < SIZE_BYTES_MIN {
+            return Err(format!(
+                "size = {}: {} files need {} at least",
+                self.size_bytes,
+                self.files,
+                u64::from(self.files) * SIZE_BYTES_MIN
+            ));
+        }
         if self.load_ms == 0 || self.load_ms > 10_000 {
             return Err(format!("load-ms = {}: must be 1 to 10000", self.load_ms));
         }
@@ -171,8 +196,16 @@ impl Options {
         Ok(config)
     }
 
-    pub(super) fn file(&self) -> PathBuf {
-        self.dir.join("cache")
+    /// The first is the only one unless there are several.
+    pub(super) fn file(&self, number: u32) -> PathBuf {
+        match number {
+            0 => self.dir.join("cache"),
+            _ => self.dir.join(format!("cache-{number}")),
+        }
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.size_bytes / u64::from(self.files) / 4096 * 4096
     }
 
     /// Where a file of before is kept.
@@ -190,22 +223,29 @@ impl Options {
         self.dir.join("samples")
     }
 
-    /// Opens the file. The error says so if a process that ends has not let go of it yet.
-    pub(super) fn device(&self) -> Result<FileDevice, larder_device::Error> {
+    /// Opens a file. The error says so if a process that ends has not let go of it yet.
+    pub(super) fn device(&self, number: u32) -> Result<FileDevice, larder_device::Error> {
         let options = FileOptions {
-            capacity_bytes: Some(self.size_bytes),
+            capacity_bytes: Some(self.file_bytes()),
             create: true,
             // Who waits measures how long.
             lock_wait: Duration::ZERO,
             ..FileOptions::default()
         };
-        FileDevice::open(self.file(), &options)
+        FileDevice::open(self.file(number), &options)
     }
 }
 
 fn set(config: &mut Config, name: &str, value: &str) -> Result<(), String> {
     match name {
         "admission" => config.admission = admission(value)?,
+        "array.index_bytes" => config.array.index_bytes = Some(parsed(name, value)?),
+        "array.mean_object_bytes" => config.array.mean_object_bytes = parsed(name, value)?,
+        "array.min_object_bytes" => config.array.min_object_bytes = parsed(name, value)?,
+        "array.percent" => config.array.percent = parsed(name, value)?,
+        "array.region_bytes" => config.array.region_bytes = Some(parsed(name, value)?),
+        "array.reinsertion" => config.array.reinsertion = parsed(name, value)?,
+        "array.ttl_groups" => config.array.ttl_groups = parsed(name, value)?,
         "crash_safety" => config.crash_safety = parsed(name, value)?,
         "dram_policy" => config.dram_policy = parsed(name, value)?,
         "soc.dynamic_placement" => config.soc.dynamic_placement = parsed(name, value)?,

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use larder::{Larder, RealClock, Value, block_on};
+use larder::{AnyRoute, Larder, RealClock, Routed, Shards, Value, block_on};
 use larder_device::{Device, ErrorKind, FileDevice};
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +15,7 @@ use super::journal::{self, Answer, Moment, Record, Verb, Writer};
 use super::options::Options;
 use super::value::{self, Reading};
 use super::worker::{Worker, judged};
+use crate::any_cache::Cache;
 
 /// Names the variable that makes a process a victim.
 pub(super) const ORDERS_VARIABLE: &str = "LARDER_KILLS_VICTIM";
@@ -107,21 +108,37 @@ pub(super) struct Opened {
     pub(super) open: Duration,
 }
 
-/// Opens the cache on the file as it is.
-pub(super) fn open(options: &Options) -> Result<(Larder, Opened), String> {
-    let (device, released_after, free_at) = device(options)?;
+/// Opens the cache on the file as it is, or the shards on all of them.
+pub(super) fn open(options: &Options) -> Result<(Cache, Opened), String> {
+    let (device, mut released_after, mut free_at) = device(options, 0)?;
+    let mut devices: Vec<Arc<dyn Device>> = vec![Arc::new(device)];
+    for number in 1..options.files {
+        let (device, after, at) = self::device(options, number)?;
+        devices.push(Arc::new(device));
+        (released_after, free_at) = (released_after + after, at);
+    }
     let begin = Instant::now();
-    let device: Arc<dyn Device> = Arc::new(device);
-    let cache = block_on(Larder::open(options.config()?, Some(device), Arc::new(RealClock)))
-        .map_err(|error| format!("cannot open the cache: {error}"))?;
-    Ok((cache, Opened { released_after, free_at, open: begin.elapsed() }))
+    let cache = block_on(open_on(options, devices))?;
+    Ok((Routed::new(cache), Opened { released_after, free_at, open: begin.elapsed() }))
 }
 
-fn device(options: &Options) -> Result<(FileDevice, Duration, Instant), String> {
+async fn open_on(options: &Options, devices: Vec<Arc<dyn Device>>) -> Result<AnyRoute, String> {
+    let (config, clock) = (options.config()?, Arc::new(RealClock));
+    let failed = |error| format!("cannot open the cache: {error}");
+    if options.files > 1 {
+        let devices = devices.into_iter().map(Some).collect();
+        let shards = Shards::open(config, devices, clock).await.map_err(failed)?;
+        return Ok(AnyRoute::Shards(Arc::new(shards)));
+    }
+    let cache = Larder::open(config, devices.into_iter().next(), clock).await.map_err(failed)?;
+    Ok(AnyRoute::One(Arc::new(cache)))
+}
+
+fn device(options: &Options, number: u32) -> Result<(FileDevice, Duration, Instant), String> {
     let begin = Instant::now();
     loop {
         let free_at = Instant::now();
-        match options.device() {
+        match options.device(number) {
             Ok(device) => return Ok((device, free_at - begin, free_at)),
             Err(error) if error.kind() == ErrorKind::InUse && begin.elapsed() < RELEASE => {
                 thread::sleep(RELEASE_POLL);
@@ -142,7 +159,7 @@ fn mark(word: &str) -> Result<(), String> {
 
 /// Until `end`, again and again: stops all work for a moment, and notes keys that are on flash beyond
 /// doubt, because a get was just answered from there.
-fn observe(cache: &Larder, gate: &RwLock<()>, orders: &Orders, end: Instant) -> Result<(), String> {
+fn observe(cache: &Cache, gate: &RwLock<()>, orders: &Orders, end: Instant) -> Result<(), String> {
     let options = &orders.options;
     let mut rng = seeded(options.seed, orders.round, OBSERVER);
     let path = options.samples();
@@ -164,7 +181,7 @@ fn observe(cache: &Larder, gate: &RwLock<()>, orders: &Orders, end: Instant) -> 
         }
         let stats = cache.stats();
         if stats.loc_unindexed_regions == 0 {
-            let large = note(Verb::Stats, 0, stats.loc_objects, 0, 0);
+            let large = note(Verb::Stats, 0, stats.loc_objects + stats.array_objects, 0, 0);
             journal.write(&large).map_err(failed)?;
         }
     }

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-use larder::{Cas, Error, Larder, SetOptions, block_on};
+use larder::{Cas, Error, SetOptions, block_on};
 
 use super::choose::{Chooser, Request};
 use super::journal::{self, Answer, Moment, Record, Verb, Writer};
 use super::options::{InjectedBug, Options};
 use super::value::{self, Piece, Reading};
+use crate::any_cache::Cache;
 
 /// The injected bug strikes in one of so many sets.
 const STRIKES_EVERY: u32 = 16;
@@ -26,7 +27,7 @@ struct Belief {
 }
 
 pub(super) struct Worker<'a> {
-    cache: &'a Larder,
+    cache: &'a Cache,
     /// Held while an operation is under way.
     gate: &'a RwLock<()>,
     journal: Writer,
@@ -41,7 +42,7 @@ pub(super) struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     pub(super) fn new(
-        cache: &'a Larder,
+        cache: &'a Cache,
         gate: &'a RwLock<()>,
         options: &'a Options,
         (round, thread): (u32, u32),

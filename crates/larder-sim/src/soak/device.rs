@@ -26,11 +26,17 @@ pub(super) enum Outage {
     Gone,
     /// Every write fails: there is no room.
     Full,
+    /// No request ends.
+    Silent,
 }
+
+/// Requests that end later than this are those of a device that answers nothing.
+const NEVER_NS: u64 = 1 << 62;
 
 /// The SSD model with faults, whose completions wait for the simulation.
 pub(super) struct StagedDevice {
     inner: FaultDevice<ModelDevice>,
+    info: DeviceInfo,
     stage: Mutex<Stage>,
 }
 
@@ -58,7 +64,13 @@ enum Held {
 }
 
 impl StagedDevice {
-    pub(super) fn new(model: ModelDevice, plan: &FaultPlan, delays: Delays, seed: u64) -> Self {
+    /// A drive of this name.
+    pub(super) fn new(
+        (name, model): (String, ModelDevice),
+        plan: &FaultPlan,
+        delays: Delays,
+        seed: u64,
+    ) -> Self {
         let stage = Stage {
             held: BTreeMap::new(),
             number: 0,
@@ -68,7 +80,9 @@ impl StagedDevice {
             outage: None,
             refused: 0,
         };
-        Self { inner: FaultDevice::new(model, plan), stage: Mutex::new(stage) }
+        let inner = FaultDevice::new(model, plan);
+        let info = DeviceInfo { name, ..inner.info().clone() };
+        Self { inner, info, stage: Mutex::new(stage) }
     }
 
     pub(super) fn faults(&self) -> &FaultDevice<ModelDevice> {
@@ -85,8 +99,22 @@ impl StagedDevice {
         self.lock().refused
     }
 
+    /// What was held back by an outage that ends goes on.
     pub(super) fn set_outage(&self, outage: Option<Outage>) {
-        self.lock().outage = outage;
+        let mut stage = self.lock();
+        stage.outage = outage;
+        if outage != Some(Outage::Silent) {
+            let silenced = stage.held.split_off(&(NEVER_NS, 0));
+            for held in silenced.into_values() {
+                let due = stage.due();
+                stage.held.insert(due, held);
+            }
+        }
+    }
+
+    /// How long requests take from now on.
+    pub(super) fn set_delays(&self, delays: Delays) {
+        self.lock().delays = delays;
     }
 
     pub(super) fn advance_to(&self, now_ns: u64) {
@@ -124,11 +152,15 @@ impl StagedDevice {
 
     /// When the next request ends.
     pub(super) fn next_due_ns(&self) -> Option<u64> {
-        self.lock().held.keys().next().map(|(due_ns, _)| *due_ns)
+        let due_ns = self.lock().held.keys().next().map(|(due_ns, _)| *due_ns);
+        due_ns.filter(|due_ns| *due_ns < NEVER_NS)
     }
 
     /// Lets the next request end.
     pub(super) fn release_next(&self) {
+        if self.next_due_ns().is_none() {
+            return;
+        }
         let Some((_, held)) = self.lock().held.pop_first() else { return };
         match held {
             Held::Request(io, completer) => completer.complete(self.inner.start(io).wait()),
@@ -176,7 +208,7 @@ impl Stage {
         let kind = match (self.outage?, io) {
             (Outage::Gone, _) => ErrorKind::Gone,
             (Outage::Full, Io::Write { .. } | Io::WriteZeroes { .. }) => ErrorKind::NoSpace,
-            (Outage::Full, _) => return None,
+            (Outage::Full | Outage::Silent, _) => return None,
         };
         self.refused += 1;
         Some(Error::new(kind, format!("{}: refused (simulated outage)", io.extent().0)))
@@ -188,13 +220,16 @@ impl Stage {
         if self.rng.u32(..self.delays.slow_one_in) == 0 {
             delay_ns *= 1000;
         }
-        (self.now_ns + delay_ns, self.number)
+        match self.outage {
+            Some(Outage::Silent) => (NEVER_NS, self.number),
+            _ => (self.now_ns + delay_ns, self.number),
+        }
     }
 }
 
 impl Device for StagedDevice {
     fn info(&self) -> &DeviceInfo {
-        self.inner.info()
+        &self.info
     }
 
     fn start(&self, io: CheckedIo) -> IoFuture {

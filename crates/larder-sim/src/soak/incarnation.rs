@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder::{Larder, Recovery, Stats};
+use larder::{AnyRoute, Larder, Recovery, Routed, Stats};
 use larder_device::{Device, FaultPlan, Io, IoBuffer, ModelDevice, Payload, PlacementHandle};
 use larder_ssd::managed::{Geometry, ManagedConfig};
 
@@ -17,6 +17,7 @@ use super::request::Answer;
 use super::scheduler::{Issued, Scheduler};
 use super::subject::{InjectedBug, Subject};
 use super::theme::Theme;
+use crate::any_cache::{Cache, only};
 use crate::executor::{Running, Tasks};
 
 /// Spare space of the drive, in percent.
@@ -30,11 +31,19 @@ const BLOCK_BYTES: usize = 4096;
 const TOMBSTONE_MAGIC: [u8; 4] = *b"LTMB";
 /// One step in so many begins to bring back what a crash has left, or gives that up.
 const REBUILDING_ONE_IN: u32 = 300;
+/// An opening or closing that takes more steps hangs.
+const STEPS_MAX: u32 = 1_000_000;
 /// Idle steps after which calls that are under way count as hung.
 const PATIENCE: u32 = 3;
+/// The same in nanoseconds without an answer.
+const PATIENCE_NS: u64 = 3_600_000_000_000;
 
 /// A drive on which nothing was ever written.
-pub(super) fn fresh_device(plan: &Plan, rng: &mut fastrand::Rng) -> Arc<StagedDevice> {
+pub(super) fn fresh_device(
+    name: String,
+    plan: &Plan,
+    rng: &mut fastrand::Rng,
+) -> Arc<StagedDevice> {
     let geometry =
         Geometry::with_overprovisioning(DRIVE_BYTES, UNIT_BYTES, OVERPROVISIONING_PERCENT);
     let geometry = geometry.expect("the geometry is ours");
@@ -46,7 +55,7 @@ pub(super) fn fresh_device(plan: &Plan, rng: &mut fastrand::Rng) -> Arc<StagedDe
     if let Some(bytes) = plan.atomic_write_bytes {
         faults = faults.atomic_write_bytes(bytes);
     }
-    Arc::new(StagedDevice::new(model, &faults, plan.delays, rng.u64(..)))
+    Arc::new(StagedDevice::new((name, model), &faults, plan.delays, rng.u64(..)))
 }
 
 /// Who brings back what a crash has left.
@@ -59,6 +68,9 @@ enum Rebuilding {
     /// Nobody but those who use the cache.
     Nobody,
 }
+
+/// What comes of an opening.
+pub(super) type Opened = Result<Cache, larder::Error>;
 
 /// Bytes written so far.
 #[derive(Clone, Copy)]
@@ -79,7 +91,7 @@ impl Scheduler {
         let rebuilding =
             [Rebuilding::First, Rebuilding::Beside, Rebuilding::Nobody][self.rng.usize(..3)];
         let Some(cache) = self.open(incarnation, rebuilding) else { return };
-        let layout = cache.layout();
+        let layout = only(&cache).and_then(Larder::layout);
         let metadata_bytes = layout.map_or(0, |layout| layout.metadata_bytes);
         let places_at = layout.map_or(0, |layout| layout.loc_offset.min(layout.soc_offset));
         let faults = self.plan.faults(&mut self.rng, metadata_bytes, places_at);
@@ -89,44 +101,20 @@ impl Scheduler {
             device: self.device_written_bytes(),
             cache: cache.stats().flash_written_bytes(),
         };
-        let undisturbed = self.device.held() == 0 && self.plan.trouble == Trouble::None;
+        let undisturbed =
+            self.held() == 0 && self.plan.trouble == Trouble::None && self.set.is_none();
         let Some(cache) = self.look_at_all(cache) else { return };
         let subject = Rc::new(Subject::new(cache, self.bug));
-        let sends_beside = self.rng.bool();
-        self.totals.lives_with_sender += u64::from(sends_beside);
-        let mut more = self.plan.operations;
-        // Somewhere between the first step and the last.
-        let cut_at = match ending {
-            Ending::Close => u64::MAX,
-            _ => self.rng.u64(..self.plan.operations * 5),
-        };
-        let mut steps = 0;
-        let mut idle = 0;
-        while steps < cut_at && (more > 0 || self.calls_under_way() > 0) {
-            steps += 1;
-            if rebuilding == Rebuilding::Beside && more > 0 {
-                self.rebuild_beside(&subject);
-            }
-            if sends_beside {
-                self.send_beside(&subject);
-            }
-            idle = if self.step(&subject, &mut more) { 0 } else { idle + 1 };
-            if idle > PATIENCE {
-                let hung = self.calls_under_way();
-                self.complain(&format!("{hung} calls hang: nobody will ever wake them"));
-                break;
-            }
-            // Whoever closes does not wait for everybody.
-            if ending == Ending::Close && more == 0 && self.rng.u32(..200) == 0 {
-                break;
-            }
-        }
+        self.run_clients(&subject, (ending, rebuilding));
         let all_done = self.calls_under_way() == 0;
-        self.executor.drop_task(self.sender());
+        for beside in [self.sender(), self.upkeeper(), self.operator()] {
+            self.executor.drop_task(beside);
+        }
         (0..=self.plan.clients).for_each(|client| self.give_up(client, ending != Ending::Close));
-        if all_done && undisturbed && self.device.held() == 0 && self.plan.on_flash {
+        if all_done && undisturbed && self.held() == 0 && self.plan.on_flash {
             self.compare_written(&subject, written_before);
         }
+        self.note_set(&subject.cache);
         self.check_counters(&subject.cache.stats(), undisturbed);
         while !self.pins.is_empty() {
             if let Err(complaint) = self.unpin() {
@@ -140,7 +128,41 @@ impl Scheduler {
         self.finish(subject.cache, ending);
     }
 
-    fn finish(&mut self, cache: Larder, ending: Ending) {
+    /// Clients go on until they have asked enough, or are to be cut off.
+    fn run_clients(&mut self, subject: &Rc<Subject>, (ending, rebuilding): (Ending, Rebuilding)) {
+        let sends_beside = self.rng.bool();
+        self.totals.lives_with_sender += u64::from(sends_beside);
+        let mut more = self.plan.operations;
+        // Somewhere between the first step and the last.
+        let cut_at = match ending {
+            Ending::Close => u64::MAX,
+            _ => self.rng.u64(..self.plan.operations * 5),
+        };
+        let mut steps = 0;
+        let mut idle = 0;
+        while steps < cut_at && (more > 0 || self.calls_under_way() > 0) {
+            steps += 1;
+            if rebuilding == Rebuilding::Beside && more > 0 {
+                self.rebuild_beside(subject);
+            }
+            if sends_beside {
+                self.send_beside(subject);
+            }
+            idle = if self.step(subject, &mut more) { 0 } else { idle + 1 };
+            let is_patient = idle <= PATIENCE && self.now_ns - self.answered_ns < PATIENCE_NS;
+            if !is_patient && self.calls_under_way() > 0 {
+                let (hung, which) = (self.calls_under_way(), self.under_way());
+                self.complain(&format!("{hung} calls hang: nobody will ever wake them: {which}"));
+                break;
+            }
+            // Whoever closes does not wait for everybody.
+            if ending == Ending::Close && more == 0 && self.rng.u32(..200) == 0 {
+                break;
+            }
+        }
+    }
+
+    fn finish(&mut self, cache: Cache, ending: Ending) {
         let stats = cache.stats();
         if ending == Ending::Close {
             // What closing does to it is not followed; what it had flushed before is there, and more.
@@ -164,9 +186,7 @@ impl Scheduler {
                 self.totals.crash_points += 1;
                 self.lose_track();
                 // What outlives its cache must not run beside another one on the same device.
-                while safe && self.device.held() > 0 {
-                    self.release();
-                }
+                while safe && self.release() {}
             }
             Ending::Kill | Ending::PowerLoss => {
                 drop(cache);
@@ -177,33 +197,27 @@ impl Scheduler {
     }
 
     /// Opens the cache, on what the last one left. `None` if it cannot be.
-    fn open(&mut self, incarnation: u32, rebuilding: Rebuilding) -> Option<Larder> {
+    fn open(&mut self, incarnation: u32, rebuilding: Rebuilding) -> Option<Cache> {
         for attempt in 0..=OPENINGS_MAX {
             if attempt == OPENINGS_MAX {
                 self.device.faults().set_plan(&FaultPlan::new(0));
             }
-            let cut_short = incarnation > 0 && self.plan.on_blocks.is_some();
-            let crash_at = (cut_short && self.rng.u32(..8) == 0).then(|| self.rng.u32(..40));
-            let device = match self.plan.on_flash {
-                true => match self.device_below(crash_at) {
-                    None => continue,
-                    some => some,
-                },
-                false => None,
-            };
-            let opening =
-                Larder::open(self.plan.config.clone(), device, Arc::clone(&self.clock) as _);
-            let crash_at = (incarnation > 0 && self.rng.u32(..8) == 0).then(|| self.rng.u32(..8));
-            match self.drive(Box::pin(opening), crash_at) {
+            let Some(opening) = self.opening(incarnation) else { continue };
+            let steps = if self.set.is_some() { 80 } else { 8 };
+            let crash_at =
+                (incarnation > 0 && self.rng.u32(..8) == 0).then(|| self.rng.u32(..steps));
+            match self.drive(opening, crash_at) {
                 None => {
                     self.totals.crashed_openings += 1;
                     self.crash_as_ever();
                 }
                 Some(Ok(cache)) => {
                     self.totals.reopenings += u64::from(incarnation > 0);
-                    let kept = matches!(cache.recovery(), Some(Recovery::Clean { .. }));
+                    let recovery = only(&cache).and_then(Larder::recovery);
+                    let kept = matches!(recovery, Some(Recovery::Clean { .. }));
                     self.totals.kept_openings += u64::from(kept);
-                    self.note(format_args!("opened {:?}", cache.recovery()));
+                    self.note(format_args!("opened {recovery:?}"));
+                    self.note_set(&cache);
                     let Some(cache) = self.rebuild_first(cache, rebuilding) else { continue };
                     self.count_found_again(&cache);
                     return Some(cache);
@@ -211,11 +225,14 @@ impl Scheduler {
                 Some(Err(error)) => {
                     self.totals.refused_openings += 1;
                     self.note(format_args!("refused: {error}"));
-                    if self.plan.trouble == Trouble::None {
-                        self.complain(&format!("a cache that cannot be opened: {error}"));
-                        return None;
-                    }
                     match error.kind() {
+                        larder::ErrorKind::Foreign if self.set.is_some() => {
+                            self.leave_strangers_out();
+                        }
+                        _ if self.plan.trouble == Trouble::None => {
+                            self.complain(&format!("a cache that cannot be opened: {error}"));
+                            return None;
+                        }
                         larder::ErrorKind::Foreign => self.erase_front(),
                         // Requests of an earlier incarnation that was told that they had failed.
                         larder::ErrorKind::InUse => while self.release() {},
@@ -227,8 +244,26 @@ impl Scheduler {
         None
     }
 
+    /// `None` if a crash came first.
+    fn opening(&mut self, incarnation: u32) -> Option<Running<'static, Opened>> {
+        if self.set.is_some() {
+            return self.opening_of_set();
+        }
+        let cut_short = incarnation > 0 && self.plan.on_blocks.is_some();
+        let crash_at = (cut_short && self.rng.u32(..8) == 0).then(|| self.rng.u32(..40));
+        let device = match self.plan.on_flash {
+            true => Some(self.device_below(crash_at)?),
+            false => None,
+        };
+        let (config, clock) = (self.plan.config.clone(), Arc::clone(&self.clock) as _);
+        Some(Box::pin(async move {
+            let cache = Larder::open(config, device, clock).await?;
+            Ok(Routed::new(AnyRoute::One(Arc::new(cache))))
+        }))
+    }
+
     /// `None` if a crash comes first.
-    fn rebuild_first(&mut self, cache: Larder, rebuilding: Rebuilding) -> Option<Larder> {
+    fn rebuild_first(&mut self, cache: Cache, rebuilding: Rebuilding) -> Option<Cache> {
         if rebuilding != Rebuilding::First {
             return Some(cache);
         }
@@ -266,9 +301,11 @@ impl Scheduler {
         self.plan.clients + 1
     }
 
-    /// All but that task, which has no end while the cache lives.
+    /// All but that task and the one that looks after shards, which have no end while the cache lives.
     fn calls_under_way(&self) -> usize {
-        self.executor.running() - usize::from(self.executor.is_running(self.sender()))
+        let endless = [self.sender(), self.upkeeper()];
+        let endless = endless.into_iter().filter(|task| self.executor.is_running(*task));
+        self.executor.running() - endless.count()
     }
 
     /// Somebody sends demotions beside the callers, and now and then gives that up for a while.
@@ -287,9 +324,10 @@ impl Scheduler {
         }
     }
 
-    fn count_found_again(&mut self, cache: &Larder) {
+    fn count_found_again(&mut self, cache: &Cache) {
         let before = self.large_before.take();
-        let Some(Recovery::Crashed { large_objects, regions_left }) = cache.recovery() else {
+        let recovery = only(cache).and_then(Larder::recovery);
+        let Some(Recovery::Crashed { large_objects, regions_left }) = recovery else {
             return;
         };
         self.totals.crash_openings += 1;
@@ -299,7 +337,8 @@ impl Scheduler {
         }
     }
 
-    fn close(&mut self, cache: Larder) {
+    fn close(&mut self, cache: Cache) {
+        self.end_silence();
         let crash_at = (self.rng.u32(..6) == 0).then(|| self.rng.u32(..40));
         let usual_ns = self.plan.delays.usual_ns;
         let most = [1, usual_ns, usual_ns * 20][self.rng.usize(..3)];
@@ -317,7 +356,7 @@ impl Scheduler {
                 self.totals.short_closes += u64::from(stats.left_out_objects > 0);
                 self.totals.closed_in_order += stats.closed_in_order_objects;
             }
-            Some(Err(error)) if self.plan.trouble == Trouble::None => {
+            Some(Err(error)) if self.plan.trouble == Trouble::None && !self.some_drive_fails() => {
                 self.complain(&format!("a cache that cannot be closed: {error}"));
             }
             // As good as a crash.
@@ -340,13 +379,15 @@ impl Scheduler {
         self.totals.crash_points += 1;
         if ending == Ending::PowerLoss {
             self.totals.power_losses += 1;
-            if !self.lose_power_below()
-                && let Err(error) = self.device.lose_power()
-            {
+            let lost = match self.lose_power_below() {
+                true => Ok(()),
+                false => self.drives().try_for_each(StagedDevice::lose_power),
+            };
+            if let Err(error) = lost {
                 self.complain(&format!("the simulated drive does not come back: {error}"));
             }
         } else {
-            self.device.cut();
+            self.drives().for_each(StagedDevice::cut);
         }
         if self.plan.theme == Theme::Rot && self.rng.bool() {
             self.rot();
@@ -355,7 +396,7 @@ impl Scheduler {
         self.lose_track();
         // Starting again takes seconds; an epoch begins at a second of its own.
         self.now_ns += 2_000_000_000;
-        self.tick();
+        self.tick(false);
     }
 
     /// Runs one future alone, `None` if it is cut off at step `crash_at`.
@@ -371,12 +412,12 @@ impl Scheduler {
                 executor.drop_task(0);
                 return None;
             }
-            self.tick();
+            self.tick(executor.is_any_ready());
             if executor.next(|ready| self.rng.usize(..ready)).is_some() {
                 if let Some(output) = executor.poll(0) {
                     return Some(output);
                 }
-            } else if !self.release() {
+            } else if !self.wait() || step > STEPS_MAX {
                 self.complain("opening or closing hangs: nobody will ever wake it");
                 return None;
             }
@@ -447,11 +488,14 @@ impl Scheduler {
         self.totals.logs_given_up += stats.tombstone_logs_given_up;
         self.totals.logs_regained += stats.tombstone_logs_regained;
         self.totals.revived_places += stats.soc_revived_buckets + stats.loc_revived_regions;
-        let counts = self.device.faults().counts();
-        self.totals.failed_but_done = counts.failed_but_done;
-        self.totals.faults = self.device.refused()
-            + (counts.errors + counts.torn_writes + counts.lost_writes + counts.bit_flips);
-        if self.bug != InjectedBug::None {
+        let counts = self.drives().map(|drive| (drive.refused(), drive.faults().counts()));
+        let (faults, failed_but_done) = counts.fold((0, 0), |(faults, done), (refused, it)| {
+            let all = it.errors + it.torn_writes + it.lost_writes + it.bit_flips;
+            (faults + refused + all, done + it.failed_but_done)
+        });
+        (self.totals.faults, self.totals.failed_but_done) = (faults, failed_but_done);
+        // Of shards that are away nobody knows what they had counted.
+        if self.bug != InjectedBug::None || self.set.is_some() {
             return;
         }
         let Issued { gets, fetches, sets, deletes, hits } = self.issued;

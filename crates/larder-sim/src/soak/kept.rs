@@ -57,6 +57,7 @@ impl Kept {
                 && plan.on_flash
                 && plan.trouble == Trouble::None
                 && !plan.changing
+                && plan.shards.is_none()
                 && plan.config.admission == larder::AdmissionPolicy::All,
             large_only: soc.log_percent > 0.0 || plan.atomic_write_bytes.is_none(),
             small_bytes_max: soc.max_object_bytes as usize,

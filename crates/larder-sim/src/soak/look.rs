@@ -7,11 +7,12 @@ use larder::Larder;
 use super::history::{Need, Operation};
 use super::scheduler::Scheduler;
 use super::value::{content_of, key_of};
+use crate::any_cache::{Cache, only};
 
 impl Scheduler {
     /// After a crash, asks for every key, if anything is owed: what a flush has returned for must be there, and of
     /// the others nothing that is void.
-    pub(super) fn look_at_all(&mut self, cache: Larder) -> Option<Larder> {
+    pub(super) fn look_at_all(&mut self, cache: Cache) -> Option<Cache> {
         if !self.kept.follows() || self.rng.u32(..3) == 0 {
             return Some(cache);
         }
@@ -39,7 +40,7 @@ impl Scheduler {
                 (Some(Ok(content)), Some(owed)) if content == owed => {}
                 (_, Some(owed)) => {
                     let tail = self.log.borrow().keys[key as usize].tail(number, 12);
-                    let recovery = cache.recovery();
+                    let recovery = only(&cache).and_then(Larder::recovery);
                     let what = format!(
                         "key {key}: a flush returned for {owed:?}, and it is {content:?}, \
                          {recovery:?}\n{tail}"

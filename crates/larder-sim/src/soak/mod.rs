@@ -14,6 +14,8 @@
 //! | `theme` | what some seeds are about |
 //! | `device` | the SSD model with faults, whose completions the scheduler releases |
 //! | `on_array` | large objects under an index on flash |
+//! | `on_shards` | several drives with a shard each, and which of them an opening gets |
+//! | `misfortunes` | what happens to drives and shards meanwhile |
 //! | `on_vssd` | blocks of a virtual SSD below that |
 //! | `on_blocks`, `process` | a device on blocks above that one, for the seeds that have it, and who opens it |
 //! | `subject` | the cache, and lies to try the oracle with |
@@ -33,8 +35,10 @@ mod history;
 mod incarnation;
 mod kept;
 mod look;
+mod misfortunes;
 mod on_array;
 mod on_blocks;
+mod on_shards;
 mod on_vssd;
 mod oracle;
 mod plan;
@@ -79,6 +83,11 @@ pub fn run_blocks_seed(seed: u64) -> SeedReport {
 /// Runs one seed with a cache that keeps its large objects in the array engine.
 pub fn run_array_seed(seed: u64) -> SeedReport {
     scheduler::Scheduler::new(seed, InjectedBug::None, About::Array).run()
+}
+
+/// Runs one seed with a cache over several drives, which fail, come back, are replaced, are added and go.
+pub fn run_shards_seed(seed: u64) -> SeedReport {
+    scheduler::Scheduler::new(seed, InjectedBug::None, About::Shards).run()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use larder::{
 use larder_device::{Fault, FaultPlan, FaultRule};
 
 use super::device::Delays;
+use super::on_shards::SetPlan;
 use super::process::Division;
 use super::theme::{Leaning, Theme};
 
@@ -122,6 +123,8 @@ pub(super) struct Plan {
     pub(super) changing: bool,
     /// Its device is blocks on the drive, divided so.
     pub(super) on_blocks: Option<Division>,
+    /// Its keys are divided among several drives.
+    pub(super) shards: Option<SetPlan>,
     pub(super) theme: Theme,
     pub(super) leaning: Leaning,
 }
@@ -163,6 +166,7 @@ impl Plan {
             clock_steps: rng.u32(..4) == 0,
             changing: rng.u32(..6) == 0,
             on_blocks: None,
+            shards: None,
             theme: Theme::None,
             leaning: Leaning::default(),
         };

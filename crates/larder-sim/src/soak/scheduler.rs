@@ -13,6 +13,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::device::{Outage, StagedDevice};
 use super::history::{Effect, KeyHistory, NEVER, Operation};
 use super::kept::{self, Begun, Kept};
+use super::on_shards::OnShards;
 use super::oracle::{self, Judgement};
 use super::plan::{Plan, Trouble};
 use super::process::OnBlocks;
@@ -26,6 +27,8 @@ use crate::executor::Tasks;
 /// Second at which a simulation begins.
 /// In 2027: versions go on to grow with the time since 2025 where no flash remembers an opening.
 const FIRST_SECOND: u64 = 1_800_000_000;
+/// A step of a set of shards while somebody computes, at most.
+const BUSY_STEP_NS: u64 = 2_000;
 /// One step in so many sets the wall clock, where somebody does.
 const CLOCK_STEPS_ONE_IN: u32 = 400;
 /// The same where a seed is about that.
@@ -50,6 +53,14 @@ pub(super) struct Scheduler {
     pub(super) judged_ns: Rc<Cell<u64>>,
     pub(super) device: Arc<StagedDevice>,
     pub(super) on_blocks: OnBlocks,
+    /// For the seeds with several shards; `device` is then where callers fetch from.
+    pub(super) set: Option<OnShards>,
+    /// What a caller was told that was refused because of a device, and when it began, until that is judged.
+    pub(super) refusal: Option<(String, u64)>,
+    /// Changes that were lost with shards when a call ended the last time.
+    pub(super) lost_changes: u64,
+    /// When a call began or ended the last time.
+    pub(super) answered_ns: u64,
     pub(super) log: Rc<RefCell<Log>>,
     pub(super) executor: Tasks<'static, Answer>,
     calls: Vec<Option<Call>>,
@@ -81,6 +92,8 @@ pub(super) enum About {
     Blocks,
     /// Large objects in the array engine.
     Array,
+    /// Several shards.
+    Shards,
 }
 
 /// What happened, by key.
@@ -120,10 +133,11 @@ impl Scheduler {
                 plan.put_in_array(seed);
                 OnBlocks::default()
             }
-            About::Anything | About::Power => OnBlocks::default(),
+            About::Anything | About::Power | About::Shards => OnBlocks::default(),
         };
+        let set = (about == About::Shards).then(|| plan.put_on_shards(seed));
         let now = Duration::from_secs(FIRST_SECOND);
-        let device = super::incarnation::fresh_device(&plan, &mut rng);
+        let device = super::incarnation::fresh_device("drive".to_owned(), &plan, &mut rng);
         let keys = plan.keys as usize;
         let log = Log { keys: vec![KeyHistory::default(); keys], fills: HashMap::new() };
         Self {
@@ -137,10 +151,15 @@ impl Scheduler {
             judged_ns: Rc::new(Cell::new(FIRST_SECOND * 1_000_000_000)),
             device,
             on_blocks,
+            set,
+            refusal: None,
+            lost_changes: 0,
+            answered_ns: FIRST_SECOND * 1_000_000_000,
             log: Rc::new(RefCell::new(log)),
-            // The last ones are for who brings back what a crash has left, and who sends demotions.
-            executor: Tasks::new(plan.clients + 2),
-            calls: (0..plan.clients + 2).map(|_| None).collect(),
+            // The last ones are for who brings back what a crash has left, who sends demotions, who looks after
+            // shards, and who changes them.
+            executor: Tasks::new(plan.clients + 4),
+            calls: (0..plan.clients + 4).map(|_| None).collect(),
             planned: vec![0; keys],
             tokens: vec![None; keys],
             pins: VecDeque::new(),
@@ -172,10 +191,11 @@ impl Scheduler {
         self.judge_below();
         // What is held holds the drive, through whoever on it waits for that: neither would ever go.
         self.cut_off_process();
-        self.device.cut();
+        self.drives().for_each(StagedDevice::cut);
         if self.bug == InjectedBug::None {
-            let audit = self.device.faults().inner().with_ssd(|ssd| ssd.audit());
-            if let Err(complaint) = audit {
+            let audit = |drive: &StagedDevice| drive.faults().inner().with_ssd(|ssd| ssd.audit());
+            let complaint = self.drives().find_map(|drive| audit(drive).err());
+            if let Some(complaint) = complaint {
                 self.complain(&format!("the SSD model: {complaint}"));
             }
         }
@@ -207,11 +227,18 @@ impl Scheduler {
         }
     }
 
-    /// Lets some virtual time pass.
-    pub(super) fn tick(&mut self) {
+    /// Lets some virtual time pass; `is_busy` says whether somebody can go on.
+    pub(super) fn tick(&mut self, is_busy: bool) {
         let mut step_ns = self.rng.u64(..=self.plan.step_ns);
         if self.rng.u32(..1000) == 0 {
             step_ns += self.rng.u64(..10_000_000_000);
+        }
+        // A computer that stops for seconds would take all drives of a set for failed: here only they are slow.
+        if self.set.is_some() {
+            let busy_ns = if is_busy { BUSY_STEP_NS } else { u64::MAX };
+            let next_ns =
+                self.next_due_ns().map_or(u64::MAX, |due_ns| due_ns.max(self.now_ns) - self.now_ns);
+            step_ns = step_ns.min(busy_ns).min(next_ns);
         }
         self.set_now(self.now_ns + step_ns);
         let one_in = match self.plan.theme {
@@ -242,22 +269,53 @@ impl Scheduler {
         self.now_ns = self.now_ns.max(now_ns);
         self.clock.set(Duration::from_nanos(self.now_ns + self.forward_ns - self.back_ns));
         self.judged_ns.set(self.now_ns - self.back_ns);
-        self.device.advance_to(self.now_ns);
+        self.drives().for_each(|drive| drive.advance_to(self.now_ns));
     }
 
-    /// Lets the next request of the device end. Says whether there was one.
+    /// All drives that there are.
+    pub(super) fn drives(&self) -> impl Iterator<Item = &StagedDevice> {
+        let of_set = self.set.iter().flat_map(|set| set.drives.iter().map(|drive| &drive.device));
+        std::iter::once(&self.device).chain(of_set).map(|drive| &**drive)
+    }
+
+    /// Requests under way.
+    pub(super) fn held(&self) -> usize {
+        self.drives().map(StagedDevice::held).sum()
+    }
+
+    /// When the next request ends.
+    fn next_due_ns(&self) -> Option<u64> {
+        self.drives().filter_map(StagedDevice::next_due_ns).min()
+    }
+
+    /// Lets the next request of a device end. Says whether there was one.
     pub(super) fn release(&mut self) -> bool {
-        let Some(due_ns) = self.device.next_due_ns() else { return false };
+        let Some(due_ns) = self.next_due_ns() else { return false };
         self.set_now(due_ns);
-        self.device.release_next();
+        let mut drives = self.drives();
+        drives.find(|drive| drive.next_due_ns() == Some(due_ns)).map(StagedDevice::release_next);
+        drop(drives);
         self.swap_below();
         true
+    }
+
+    /// The same, or lets those go on who have slept long enough, where somebody sleeps: whichever comes first.
+    pub(super) fn wait(&mut self) -> bool {
+        let wakes_ns = self.clock.next_due().filter(|_| self.set.is_some()).map(nanoseconds);
+        match wakes_ns.filter(|wakes_ns| self.next_due_ns().is_none_or(|due_ns| *wakes_ns < due_ns))
+        {
+            Some(wakes_ns) => {
+                self.set_now(wakes_ns);
+                true
+            }
+            None => self.release(),
+        }
     }
 
     /// One step of the traffic: `more` says whether clients may ask anything new. Says whether
     /// there was anything to do.
     pub(super) fn step(&mut self, subject: &Rc<Subject>, more: &mut u64) -> bool {
-        self.tick();
+        self.tick(self.executor.is_any_ready());
         self.totals.steps += 1;
         if self.plan.drop_one_in > 0 && self.rng.u32(..self.plan.drop_one_in) == 0 {
             let client = self.rng.usize(..self.plan.clients);
@@ -266,22 +324,24 @@ impl Scheduler {
         if matches!(self.plan.trouble, Trouble::Absences | Trouble::NoSpace) {
             self.weather();
         }
+        self.befall(subject);
         if *more > 0 {
             let client = self.rng.usize(..self.plan.clients);
             if !self.executor.is_running(client) && self.ask(client, subject) {
                 *more -= 1;
             }
         }
-        let overdue = self.device.next_due_ns().is_some_and(|due_ns| due_ns <= self.now_ns);
+        let overdue = self.next_due_ns().is_some_and(|due_ns| due_ns <= self.now_ns);
         if overdue && self.rng.bool() {
             return self.release();
         }
         match self.executor.next(|ready| self.rng.usize(..ready)) {
             Some(client) => {
-                self.go_on(client);
+                self.go_on(client, subject);
+                self.judge_refusal(subject);
                 true
             }
-            None => self.release() || *more > 0,
+            None => self.wait() || *more > 0,
         }
     }
 
@@ -338,12 +398,22 @@ impl Scheduler {
         }
     }
 
+    /// What calls are under way, for people.
+    pub(super) fn under_way(&self) -> String {
+        let calls = self.calls.iter().enumerate();
+        let calls = calls.filter_map(|(client, call)| Some((client, &call.as_ref()?.request)));
+        let conditions = self.set.iter().flat_map(|set| &set.drives);
+        let conditions = conditions.map(|drive| (drive.condition, drive.device.held()));
+        format!("{:?}, drives {:?}", calls.collect::<Vec<_>>(), conditions.collect::<Vec<_>>())
+    }
+
     /// Polls a client's call, which begins now if it has not before.
-    fn go_on(&mut self, client: usize) {
+    fn go_on(&mut self, client: usize, subject: &Subject) {
         if self.calls[client].as_ref().is_some_and(|call| call.operations.is_none()) {
             self.begin(client);
         }
         let Some(answer) = self.executor.poll(client) else { return };
+        self.answered_ns = self.now_ns;
         let Some(Call { request, operations: Some(operations), change }) =
             self.calls[client].take()
         else {
@@ -351,12 +421,23 @@ impl Scheduler {
         };
         self.note_kept(client, &request, &answer, change);
         self.note(format_args!("{client} {request:?} {answer:?}"));
-        self.end(&request, &answer, &operations);
+        // A flush says whose values are not on flash.
+        if let Answer::Refused(larder::ErrorKind::Device, message) = &answer
+            && !matches!(request, Request::Flush)
+        {
+            let begun = operations.first().map(|(key, number)| {
+                self.log.borrow().keys[*key as usize].operations[*number].begin_ns
+            });
+            self.refusal = Some((format!("{request:?}: {message}"), begun.unwrap_or(0)));
+        }
+        let lost = self.was_lost(subject);
+        self.end((&request, &answer), &operations, lost);
     }
 
     fn begin(&mut self, client: usize) {
         let ttl = self.calls[client].as_ref().and_then(|call| call.request.ttl());
         let latest_expiry_ns = self.expiry_ns(ttl);
+        self.answered_ns = self.now_ns;
         let Some(call) = &mut self.calls[client] else { return };
         self.totals.operations += 1;
         match &call.request {
@@ -403,7 +484,12 @@ impl Scheduler {
         }
     }
 
-    fn end(&mut self, request: &Request, answer: &Answer, operations: &[(u32, usize)]) {
+    fn end(
+        &mut self,
+        (request, answer): (&Request, &Answer),
+        operations: &[(u32, usize)],
+        lost: bool,
+    ) {
         let latest_expiry_ns = self.expiry_ns(request.ttl());
         let many = match answer {
             Answer::Many(found) => Some(found),
@@ -418,9 +504,14 @@ impl Scheduler {
             let mut learnt = Ok(());
             let log = Rc::clone(&self.log);
             log.borrow_mut().keys[*key as usize].end(*number, |operation| {
-                // A set knows when it expires as it begins; the others, when they are at it.
-                if !matches!(request, Request::Store(_, super::request::Verb::Set, _)) {
+                // A set of one cache knows when it expires as it begins; the others, when they are at it.
+                let at_once = matches!(request, Request::Store(_, super::request::Verb::Set, _));
+                if !at_once || self.set.is_some() {
                     operation.expiry_ns = latest_expiry_ns;
+                }
+                if lost {
+                    // It may have been seen before it was.
+                    return;
                 }
                 learnt = match (request, answer) {
                     (Request::GetMany(_) | Request::Scan(_), Answer::Many(_)) => {
@@ -538,7 +629,7 @@ impl Scheduler {
         *(if by_crash { &mut self.totals.cut_off } else { &mut self.totals.given_up }) += 1;
         self.note(format_args!("{client} gives up {:?}", call.request));
         let latest_expiry_ns = self.expiry_ns(call.request.ttl());
-        let doubtful = self.plan.trouble.fails_writes();
+        let doubtful = self.plan.trouble.fails_writes() || self.some_drive_fails();
         for (key, number) in operations {
             let log = Rc::clone(&self.log);
             log.borrow_mut().keys[key as usize].end(number, |operation| {

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::rc::Rc;
 
-use larder::{Cas, Change, FetchError, Larder, SetOptions, Value};
+use larder::{Cas, Change, FetchError, SetOptions, Value};
 
 use super::request::{Answer, Found, Request, Verb, Write};
 use super::value::{Content, content_of, key_of, piece_of};
+use crate::any_cache::Cache;
 
 /// A deliberate defect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,7 +51,7 @@ impl InjectedBug {
 
 /// A cache and its defect.
 pub(super) struct Subject {
-    pub(super) cache: Larder,
+    pub(super) cache: Cache,
     bug: InjectedBug,
     memory: RefCell<Memory>,
 }
@@ -65,7 +66,7 @@ struct Memory {
 }
 
 impl Subject {
-    pub(super) fn new(cache: Larder, bug: InjectedBug) -> Self {
+    pub(super) fn new(cache: Cache, bug: InjectedBug) -> Self {
         Self { cache, bug, memory: RefCell::default() }
     }
 
@@ -138,11 +139,12 @@ impl Subject {
     async fn scan(&self, keys: &[u32]) -> Vec<Option<Found>> {
         let names: Vec<_> = keys.iter().map(|key| key_of(*key)).collect();
         let mut all: Vec<Option<Found>> = keys.iter().map(|_| None).collect();
-        let mut scan = self.cache.scan();
-        while let Some(some) = scan.next().await {
-            for scanned in some {
-                if let Some(at) = names.iter().position(|name| name[..] == *scanned.key()) {
-                    all[at] = found(keys[at], Some(scanned.value().clone()));
+        for mut scan in self.cache.scan() {
+            while let Some(some) = scan.next().await {
+                for scanned in some {
+                    if let Some(at) = names.iter().position(|name| name[..] == *scanned.key()) {
+                        all[at] = found(keys[at], Some(scanned.value().clone()));
+                    }
                 }
             }
         }

@@ -61,6 +61,20 @@ totals! {
     vssd_parts_moved: "  moved there with their channel",
     /// Blocks of pages that were cleaned there.
     blocks_cleaned: "  blocks cleaned",
+    /// Times that a drive of a set of shards failed, did not answer or was slow.
+    drives_harmed: "drives of sets harmed",
+    /// Changes of a set of shards that somebody began.
+    orders: "changes of sets begun",
+    /// Of these, changes that were made.
+    orders_done: "  of sets made",
+    /// Of these, changes that were given up halfway.
+    given_up_orders: "  of sets given up",
+    /// Shards that were taken out because they had failed.
+    shards_failed: "shards taken out of sets",
+    /// Changes that were made and lost with the shard.
+    lost_changes: "changes lost with their shard",
+    /// Bytes of keys and values that were copied to shards that were back.
+    refilled_bytes: "bytes refilled in sets",
     /// Openings that failed on a device with faults.
     refused_openings: "openings refused",
     /// Shutdowns that ended well.

@@ -1,6 +1,8 @@
 //! The simulation of the cache: a few hundred seeds, and whether its oracle has teeth.
 
-use larder_sim::soak::{InjectedBug, Totals, run_array_seed, run_blocks_seed, run_seed};
+use larder_sim::soak::{
+    InjectedBug, Totals, run_array_seed, run_blocks_seed, run_seed, run_shards_seed,
+};
 
 /// More seeds: `cargo xtask soak --seeds N`.
 const SEEDS: u64 = 200;
@@ -11,6 +13,11 @@ const SEEDS_PER_LIE: u64 = 40;
 fn is_of_blocks(what: &str) -> bool {
     let parts = ["of blocks", "blocks cleaned", "virtual SSD", "with their channel"];
     parts.iter().any(|part| what.contains(part))
+}
+
+/// What only sets of shards count.
+fn is_of_shards(what: &str) -> bool {
+    ["of sets", "in sets", "with their shard"].iter().any(|part| what.contains(part))
 }
 
 #[test]
@@ -34,7 +41,9 @@ fn every_answer_is_right_whatever_happens() {
     assert!(totals.operations > seeds * 1000, "{totals:?}");
     // A simulation that never saw a misfortune says nothing about it.
     for (what, times) in totals.rows() {
-        let never = ["undecided histories", "wrong answers"].contains(&what) || is_of_blocks(what);
+        let never = ["undecided histories", "wrong answers"].contains(&what)
+            || is_of_blocks(what)
+            || is_of_shards(what);
         assert!(never || times > 0, "{what}: never");
     }
     assert!(totals.flash_hits > seeds * 10, "{totals:?}");
@@ -70,6 +79,23 @@ fn a_cache_with_an_index_on_flash_is_as_right() {
     }
     assert_eq!((totals.wrong_answers, totals.undecided), (0, 0));
     assert!(totals.crash_points > 40 && totals.flash_hits > 500, "{totals:?}");
+}
+
+/// `cargo run --release -p larder-sim --example soak -- --theme shards --seeds N` for more.
+#[test]
+fn a_set_of_shards_is_as_right() {
+    let mut totals = Totals::default();
+    for seed in 0..24 {
+        let report = run_shards_seed(seed);
+        if let Some(wrong) = report.wrong {
+            panic!("{wrong}\nreplay: the soak with --theme shards --seeds 1 --first-seed {seed}");
+        }
+        totals.add(&report.totals);
+    }
+    assert_eq!((totals.wrong_answers, totals.undecided), (0, 0));
+    let rows: Vec<_> = totals.rows().into_iter().filter(|(what, _)| is_of_shards(what)).collect();
+    assert!(rows.len() == 7 && rows.iter().all(|&(_, times)| times > 10), "{rows:?}");
+    assert!(totals.crash_points > 60 && totals.flash_hits > 200, "{totals:?}");
 }
 
 /// In some of these a sender gives back what it has in its hands, in others tombstones come back from a crash: what has

@@ -99,7 +99,7 @@ impl<'a> Blocking<'a, Larder> {
 
 /// A method that blocks for each call of the list.
 macro_rules! blocking {
-    ($($old:ident $name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {$(
+    ($($old:ident $name:ident($($argument:ident: $type:ty),*) -> $answer:ty => $lost:expr;)+) => {$(
         #[doc = concat!("See [`Larder::", stringify!($name), "`].\n\n# Errors\nThe same.")]
         pub fn $name(self, key: &[u8], $($argument: $type),*) -> $answer {
             match self.0.lead() {

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::num::NonZeroU64;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use bytes::BufMut;
@@ -108,7 +107,7 @@ route_by! {
 
 /// A method that waits for each call of the list.
 macro_rules! waiting {
-    ($($old:ident $name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {$(
+    ($($old:ident $name:ident($($argument:ident: $type:ty),*) -> $answer:ty => $lost:expr;)+) => {$(
         #[doc = concat!("See [`Larder::", stringify!($name), "`].\n\n# Errors\nThe same.")]
         pub async fn $name(&self, key: &[u8], $($argument: $type),*) -> $answer {
             let shards = match self.0.lead() {
@@ -116,13 +115,9 @@ macro_rules! waiting {
                 Lead::Shards(shards) => shards,
             };
             let mut change = shards.view().change(key, Old::$old)?;
-            loop {
-                let Some(at) = change.begin().await? else { return Ok(Default::default()) };
-                let ended = at.done(at.cache().$name(at.name(), $($argument),*)).await;
-                if let ControlFlow::Break(answer) = change.judge(at, ended).await {
-                    return answer;
-                }
-            }
+            let Some(at) = change.begin().await? else { return Ok(Default::default()) };
+            let ended = at.done(at.cache().$name(at.name(), $($argument),*)).await;
+            Ok(change.judge(at, ended).await?.unwrap_or($lost))
         }
     )+};
 }
@@ -141,14 +136,11 @@ impl<R: Route> Routed<R> {
             Lead::Shards(shards) => shards,
         };
         let mut change = shards.view().change(key, Old::Replaced)?;
-        loop {
-            let Some(at) = change.begin().await? else { return Ok(false) };
-            let was_elsewhere = at.was_elsewhere();
-            let ended = at.done(at.cache().delete(at.name())).await;
-            if let ControlFlow::Break(answer) = change.judge(at, ended).await {
-                return answer.map(|was_there| was_there || was_elsewhere);
-            }
-        }
+        let Some(at) = change.begin().await? else { return Ok(false) };
+        let was_elsewhere = at.was_elsewhere();
+        let ended = at.done(at.cache().delete(at.name())).await;
+        let was_there = change.judge(at, ended).await?;
+        Ok(was_there.unwrap_or(false) || was_elsewhere)
     }
 
     /// See [`Larder::update`].
@@ -158,20 +150,16 @@ impl<R: Route> Routed<R> {
     pub async fn update<'c>(
         &self,
         key: &[u8],
-        mut change: impl FnMut(Option<&Value>) -> Change<'c>,
+        change: impl FnMut(Option<&Value>) -> Change<'c>,
     ) -> Result<Option<Value>, Error> {
         let shards = match self.0.lead() {
             Lead::One(cache) => return cache.update(key, change).await,
             Lead::Shards(shards) => shards,
         };
         let mut trying = shards.view().change(key, Old::Needed)?;
-        loop {
-            let Some(at) = trying.begin().await? else { return Ok(None) };
-            let ended = at.done(at.cache().update(at.name(), &mut change)).await;
-            if let ControlFlow::Break(answer) = trying.judge(at, ended).await {
-                return answer;
-            }
-        }
+        let Some(at) = trying.begin().await? else { return Ok(None) };
+        let ended = at.done(at.cache().update(at.name(), change)).await;
+        Ok(trying.judge(at, ended).await?.flatten())
     }
 
     /// See [`Larder::contains`].

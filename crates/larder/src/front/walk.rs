@@ -1,10 +1,11 @@
 //! Walking over everything behind a route.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::route::Lead;
 use crate::cache::pages::CURSOR_END;
-use crate::cache::{Scan, ScanPage, Scanned};
+use crate::cache::{Larder, Scan, ScanPage, Scanned};
 use crate::error::{Error, ErrorKind};
 use crate::partition::ShardNumber;
 use crate::shards::ShardMap;
@@ -14,7 +15,7 @@ use crate::shards::calls::View;
 pub struct Walk<'a> {
     scan: Scan<'a>,
     /// If it is a shard's.
-    of: Option<(View<'a>, ShardNumber)>,
+    of: Option<(View<'a>, ShardNumber, &'a Arc<Larder>)>,
 }
 
 impl fmt::Debug for Walk<'_> {
@@ -31,20 +32,20 @@ impl<'a> Walk<'a> {
         };
         let of_shard = |shards: &'a ShardMap| {
             let view = shards.view();
-            shards
-                .live()
-                .map(move |(number, cache)| Self { scan: cache.scan(), of: Some((view, number)) })
+            shards.live().map(move |(number, cache)| Self {
+                scan: cache.scan(),
+                of: Some((view, number, cache)),
+            })
         };
         one.into_iter().chain(shards.into_iter().flat_map(of_shard))
     }
 
-    /// See [`Scan::next`]; there may be nothing in it though the walk is not at its end.
+    /// See [`Scan::next`]; there may be nothing in it though the walk is not at its end. That of a shard ends when it
+    /// is taken out.
     pub async fn next(&mut self) -> Option<Vec<Scanned>> {
-        let items = self.scan.next().await?;
-        Some(match self.of {
-            Some((view, shard)) => view.shown(shard, items).await,
-            None => items,
-        })
+        let Some((view, shard, cache)) = self.of else { return self.scan.next().await };
+        let items = view.while_at(shard, cache, self.scan.next()).await.flatten()?;
+        Some(view.shown(shard, items).await)
     }
 
     /// See [`Scan::is_whole`].

@@ -67,18 +67,21 @@ pub(crate) async fn read(
     let table = match label::find(front) {
         Found::Blank => return Ok(None),
         Found::Label(label) if label.kind == label::Kind::Parts => {
-            PartitionTable::parse(&label.content, label.uuid, label.generation)
+            match PartitionTable::parse(&label.content, label.uuid, label.generation) {
+                Some(table) => table,
+                // Its checks hold: somebody has written it so.
+                None => {
+                    return unusable("a partition table as another version of this program has it");
+                }
+            }
         }
         Found::Label(_) | Found::Old(OldFormat::Cache) => {
             return foreign("a cache that has it for itself");
         }
         Found::Later(version) => return another_version(&version.to_string()),
         Found::Old(OldFormat::Parts) => return another_version("2 or earlier"),
-        Found::Damaged => None,
+        Found::Damaged => return unusable("a label that fails its checks in both copies"),
         _ => return foreign("data of another program"),
-    };
-    let Some(table) = table else {
-        return unusable("a label that fails its checks in both copies");
     };
     let end = table.parts.iter().map(|part| part.range().end).max().unwrap_or(0);
     if end > info.capacity_bytes {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use larder_device::label::Uuid;
 use larder_device::{Claim, Device};
 
+use super::generations::Generations;
 use super::pulse::Pulse;
 use crate::error::{Error, ErrorKind};
 use crate::key::KeyHasher;
@@ -29,8 +30,7 @@ pub(super) struct Book {
     pub(super) hasher: KeyHasher,
     pub(super) seats: Vec<Seat>,
     pub(super) epoch: u32,
-    /// The highest that was written to any of them.
-    pub(super) generation: u64,
+    pub(super) generations: Generations,
     /// The devices of the shards that are live.
     pub(super) members: Vec<Option<Member>>,
     pub(super) spares: Vec<Member>,
@@ -64,11 +64,11 @@ impl Book {
         (epoch, seats): (u32, Vec<Seat>),
         member: &Member,
     ) -> PartitionTable {
-        self.generation += 1;
+        let generation = self.generations.next();
         let (set, hasher, uuid) = (self.id, self.hasher, member.uuid);
         let membership = Some(Membership { set, role, epoch, hasher, seats });
         let parts = member.parts.clone();
-        PartitionTable { uuid, generation: self.generation, membership, parts }
+        PartitionTable { uuid, generation, membership, parts }
     }
 
     /// The same set one epoch later with one shard changed.

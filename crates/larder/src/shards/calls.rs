@@ -5,12 +5,13 @@
 //! change removes the key at the later places first. Both are inside the gate of the set; only a look-up at a single
 //! place needs not be.
 //!
-//! Where a shard is taken out while a call waits for it, the call begins anew at the places that the key has then:
-//! whatever it has done there is never seen again. So no caller sees an error because one shard fails.
+//! Where a shard is taken out while a look-up waits for it, that begins anew at the places that the key has then. A
+//! change is over: whatever it has done there is never seen again, so it counts as made, and as evicted then. Made once
+//! more it could bring back what somebody has seen of it and replaced since. For the same reason a change that a device
+//! could not keep is not tried again: the key is removed. So no caller sees an error because one shard fails.
 
 use std::borrow::Cow;
 use std::num::NonZeroU64;
-use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,13 +28,13 @@ use crate::value::{Pinned, Value, ValueMeta};
 
 type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A change that can be made again is tried so many times at a shard whose device fails.
+/// A key is tried to be removed so many times at a shard whose device fails.
 const TRIES: u32 = 3;
 
 /// What a change is to the value that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Old {
-    /// Nothing: made once more it has the same end.
+    /// Nothing: removing the key is as good where it cannot be made.
     Replaced,
     /// It goes by it.
     Needed,
@@ -55,7 +56,7 @@ pub(crate) struct At<'a> {
     was_elsewhere: bool,
 }
 
-/// A change of a key, which may have to be made more than once.
+/// A change of a key.
 pub(crate) struct Change<'a> {
     view: View<'a>,
     key: &'a [u8],
@@ -85,6 +86,15 @@ impl At<'_> {
     }
 }
 
+/// How a change has ended at its place.
+enum Judged<T> {
+    Answer(T),
+    /// Whatever it has done is never seen again.
+    Lost,
+    /// It may have been made in DRAM alone.
+    Failed(Error),
+}
+
 /// Why a change cannot be made yet.
 enum Setback {
     /// A shard was taken out meanwhile.
@@ -110,7 +120,7 @@ enum Looked {
 }
 
 impl<'a> Change<'a> {
-    /// Prepares the next try. `None` if the key cannot be where it would have to be: it is too long for that. Then
+    /// Prepares the change. `None` if the key cannot be where it would have to be: it is too long for that. Then
     /// there is none.
     ///
     /// # Errors
@@ -169,41 +179,64 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Says what the caller is told, or that the change is to be made again.
+    /// What the caller is told; `None` if the change was made and what it stored is lost.
+    ///
+    /// # Errors
+    /// Those of the change, but for those of a device, unless the shard is the last one that is live.
     pub(crate) async fn judge<T>(
         &mut self,
         at: At<'a>,
         ended: Option<Result<T, Error>>,
-    ) -> ControlFlow<Result<T, Error>> {
-        let error = match ended {
-            None => return ControlFlow::Continue(()),
-            Some(Ok(answer)) => return ControlFlow::Break(Ok(answer)),
-            Some(Err(error)) => error,
+    ) -> Result<Option<T>, Error> {
+        let mut failed = match self.answer_of(&at, ended)? {
+            Judged::Answer(answer) => return Ok(Some(answer)),
+            Judged::Lost => None,
+            Judged::Failed(error) => Some((at.first.shard, error)),
         };
-        if !self.view.is_there(&at.first) {
-            return ControlFlow::Continue(());
-        }
-        if error.kind() != ErrorKind::Device {
-            return ControlFlow::Break(Err(error));
-        }
-        let At { first, inside, .. } = at;
         // Who takes the shard out may have to wait for somebody who waits until nobody is inside.
-        drop(inside);
-        match self.failed(first.shard, error, self.old).await {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(Err(error)),
+        drop(at);
+        while let Some((shard, error)) = failed.take() {
+            if self.failed(shard, error, self.old).await? {
+                break;
+            }
+            // It may be somebody's who came later: a cache may evict that.
+            let Some(at) = self.begin().await? else { break };
+            let removed = at.done(at.cache().delete(at.name())).await;
+            if let Judged::Failed(error) = self.answer_of(&at, removed)? {
+                failed = Some((at.first.shard, error));
+            }
         }
+        self.view.set.counts.lost_changes.fetch_add(1, Ordering::Relaxed);
+        Ok(None)
     }
 
-    /// A device could not keep what it must: if it goes on so, what is there might come back after a crash, and
-    /// whatever was done by half would be done twice. The shard is taken out then.
-    async fn failed(&mut self, shard: ShardNumber, error: Error, old: Old) -> Result<(), Error> {
+    fn answer_of<T>(
+        &self,
+        at: &At<'a>,
+        ended: Option<Result<T, Error>>,
+    ) -> Result<Judged<T>, Error> {
+        Ok(match ended {
+            Some(Ok(answer)) => Judged::Answer(answer),
+            None => Judged::Lost,
+            Some(Err(_)) if !self.view.is_there(&at.first) => Judged::Lost,
+            Some(Err(error)) if error.kind() == ErrorKind::Device => Judged::Failed(error),
+            Some(Err(error)) => return Err(error),
+        })
+    }
+
+    /// A device could not keep what it must: if it goes on so, what is there might come back after a crash. The shard
+    /// is taken out then.
+    ///
+    /// Says whether it was. Not yet if nothing is needed of the value, and it can be tried once more to remove it.
+    async fn failed(&mut self, shard: ShardNumber, error: Error, old: Old) -> Result<bool, Error> {
         self.failures += 1;
         if old == Old::Replaced && self.failures < TRIES {
-            return Ok(());
+            return Ok(false);
         }
         // The last one that is live stays, and says itself what it cannot do.
-        self.view.set.fail(shard, &error.to_string()).await.map_err(|_| error)
+        let out = self.view.set.fail(shard, &error.to_string()).await;
+        out.map_err(|why| error.of(&format!("{shard} cannot be taken out: {why}; before that")))?;
+        Ok(true)
     }
 }
 
@@ -272,7 +305,11 @@ impl<'a> View<'a> {
         now.is_some_and(|now| Arc::ptr_eq(now, there.cache))
     }
 
-    async fn while_there<T>(self, there: &There<'_>, future: impl Future<Output = T>) -> Option<T> {
+    pub(super) async fn while_there<T>(
+        self,
+        there: &There<'_>,
+        future: impl Future<Output = T>,
+    ) -> Option<T> {
         self.set.while_there((there.shard, self.tenant), there.cache, future).await
     }
 
@@ -300,14 +337,16 @@ impl<'a> View<'a> {
                 return Ok(Looked::Missed);
             };
             let found = if chain.later.is_empty() {
-                self.set.in_time(first.cache.look_up(&first.name, look)).await
+                let found = first.cache.look_up(&first.name, look);
+                self.set.in_time(self.while_there(&first, found)).await
             } else {
-                self.set.in_time(self.look_along_now(key)).await
+                self.set.in_time(async { Some(self.look_along_now(key).await) }).await
             };
             match found {
                 None => return Ok(Looked::Late),
-                Some(Err(_)) if !self.is_there(&first) => {}
-                Some(found) => return Ok(found?.map_or(Looked::Missed, Looked::Found)),
+                Some(None) => {}
+                Some(Some(Err(_))) if !self.is_there(&first) => {}
+                Some(Some(found)) => return Ok(found?.map_or(Looked::Missed, Looked::Found)),
             }
         }
     }
@@ -362,7 +401,8 @@ impl<'a> View<'a> {
         let Some(first) = chain.first.and_then(|place| self.there(state, place, key)) else {
             return false;
         };
-        if first.cache.contains(&first.name).await.unwrap_or(true) {
+        let there = self.while_there(&first, first.cache.contains(&first.name)).await;
+        if !matches!(there, Some(Ok(false))) {
             return false;
         }
         let find = || async {
@@ -404,9 +444,9 @@ impl<'a> View<'a> {
             let seen = there
                 .cache
                 .peek_with(&there.name, |value, meta| look.take().map(|look| look(value, meta)));
-            match self.set.in_time(seen).await {
-                Some(Err(error)) if self.is_there(&there) => return Err(error),
-                Some(Ok(Some(seen))) => return Ok(seen),
+            match self.set.in_time(self.while_there(&there, seen)).await {
+                Some(Some(Err(error))) if self.is_there(&there) => return Err(error),
+                Some(Some(Ok(Some(seen)))) => return Ok(seen),
                 _ => {}
             }
         }

@@ -166,8 +166,8 @@ impl LiveSet {
     /// Adds a shard. It has its part of the keys when this returns, and gets their values from the others.
     pub(crate) async fn add(&self, device: Arc<dyn Device>) -> Result<ShardNumber, Error> {
         let _bringing = self.bringing.lock().await;
-        let book = self.book.lock().await;
-        let device = self.claimed(device, &book).await?;
+        let mut book = self.book.lock().await;
+        let device = self.claimed(device, &mut book).await?;
         let weight = weight_of(&*device.device);
         // One that was retired and had as many keys comes back: so numbers last, and the same keys move again.
         let is_free = |seat: &Seat| {
@@ -191,14 +191,14 @@ impl LiveSet {
         device: Arc<dyn Device>,
     ) -> Result<(), Error> {
         let _bringing = self.bringing.lock().await;
-        let book = self.book.lock().await;
+        let mut book = self.book.lock().await;
         let Some(seat) = book.seat(shard).filter(|it| it.standing.state != ShardState::Retired)
         else {
             let message = format!("there is no {shard} any more, or there never was");
             return Err(Error::new(ErrorKind::InvalidInput, message));
         };
         let weight = seat.standing.weight;
-        let device = self.claimed(device, &book).await?;
+        let device = self.claimed(device, &mut book).await?;
         drop(book);
         self.step_in(shard, weight, device).await
     }
@@ -214,7 +214,9 @@ impl LiveSet {
         let _bringing = self.bringing.lock().await;
         let mut book = self.book.lock().await;
         book.check_open()?;
-        let member = self.claimed(device, &book).await?;
+        let mut member = self.claimed(device, &mut book).await?;
+        // It may have been a shard: what it held is nobody's any more.
+        member.parts.clear();
         let now = (book.epoch, book.seats.clone());
         let table = book.table(Role::Spare, now, &member);
         write(&member, &table).await?;
@@ -236,7 +238,7 @@ impl LiveSet {
     }
 
     /// A device that belongs to nobody, or to this set as a spare or as a shard that is away.
-    async fn claimed(&self, device: Arc<dyn Device>, book: &Book) -> Result<Member, Error> {
+    async fn claimed(&self, device: Arc<dyn Device>, book: &mut Book) -> Result<Member, Error> {
         let claim = Arc::new(Claim::take(&device)?);
         let name = device.info().name.clone();
         let pulse = Arc::new(Pulse::new(&self.alarm));
@@ -260,6 +262,7 @@ impl LiveSet {
             );
             return Err(Error::new(ErrorKind::Foreign, message));
         }
+        book.generations.note(found.as_ref().map_or(0, |table| table.generation));
         let uuid = found.as_ref().map_or_else(Uuid::draw, |table| table.uuid);
         let parts = found.map_or(Vec::new(), |table| table.parts);
         Ok(Member { device, claim, pulse, uuid, parts })

@@ -88,6 +88,8 @@ pub(super) struct Counts {
     pub(super) late_gets: AtomicU64,
     /// Bytes of keys and values that were copied to shards being refilled.
     pub(super) refilled_bytes: AtomicU64,
+    /// Changes that were made and lost at once.
+    pub(super) lost_changes: AtomicU64,
     pub(super) suspected: AtomicU64,
     pub(super) failed: AtomicU64,
 }

@@ -2,18 +2,21 @@
 //! by side, and answers come in the order of the keys.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::calls::View;
 use crate::cache::Larder;
 use crate::cache::many::Missed;
 use crate::error::Error;
 use crate::key::check_key;
+use crate::partition::ShardNumber;
 use crate::side_by_side::together;
 use crate::value::{Pinned, Value};
 
 /// The keys of one cache, as they are called there, and where they are among all.
 struct Group<'a> {
-    cache: &'a Larder,
+    cache: &'a Arc<Larder>,
+    shard: ShardNumber,
     names: Vec<Cow<'a, [u8]>>,
     places: Vec<usize>,
 }
@@ -59,11 +62,12 @@ impl<'a> View<'a> {
             let group = &mut groups[number];
             match group {
                 // The set has changed since the first one was put there.
-                Some(group) if !std::ptr::eq(group.cache, &raw const **first.cache) => {
+                Some(group) if !Arc::ptr_eq(group.cache, first.cache) => {
                     others.push((place, key));
                 }
                 group => {
-                    let new = || Group { cache: first.cache, names: vec![], places: vec![] };
+                    let (cache, shard) = (first.cache, first.shard);
+                    let new = || Group { cache, shard, names: vec![], places: vec![] };
                     let group = group.get_or_insert_with(new);
                     group.names.push(first.name);
                     group.places.push(place);
@@ -91,11 +95,12 @@ impl Asked<'_> {
     pub(crate) async fn answers(&self) -> Result<Vec<(usize, Option<Value>)>, Error> {
         let together_asked = self.unanswered.iter().map(async |asked| {
             let Unanswered { group, missed } = asked;
-            let found = self.view.set.in_time(group.cache.get_missed(&group.names, missed)).await;
-            let found = match found {
-                None => Vec::new(),
-                Some(Err(_)) if !self.is_there(group.cache) => Vec::new(),
-                Some(found) => found?,
+            let found = group.cache.get_missed(&group.names, missed);
+            let found = self.view.while_at(group.shard, group.cache, found);
+            let found = match self.view.set.in_time(found).await {
+                None | Some(None) => Vec::new(),
+                Some(Some(Err(_))) if !self.is_there(group.cache) => Vec::new(),
+                Some(Some(found)) => found?,
             };
             Ok(found.into_iter().map(|(at, value)| (group.places[at], value)).collect())
         });

@@ -14,6 +14,7 @@ mod book;
 pub(crate) mod calls;
 mod change;
 mod detect;
+mod generations;
 mod live;
 mod log2;
 mod many;
@@ -122,11 +123,11 @@ impl ShardMap {
     }
 
     /// The same with their numbers.
-    pub(crate) fn live(&self) -> impl Iterator<Item = (ShardNumber, &Larder)> + Send {
+    pub(crate) fn live(&self) -> impl Iterator<Item = (ShardNumber, &Arc<Larder>)> + Send {
         let (state, tenant) = (self.set.state(), self.tenant);
         state
             .numbers()
-            .filter_map(move |number| state.cache(number, tenant).map(|cache| (number, &**cache)))
+            .filter_map(move |number| state.cache(number, tenant).map(|cache| (number, cache)))
     }
 
     /// The numbers of the caches, in their order.

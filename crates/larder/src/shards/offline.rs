@@ -5,6 +5,7 @@ use std::sync::Arc;
 use larder_device::{Clock, Device};
 
 use super::book::out;
+use super::generations::Generations;
 use super::pulse::Pulse;
 use super::set::{Candidate, NOBODY, latest};
 use super::status::{SetStatus, ShardDeviceStatus, ShardStatus};
@@ -50,7 +51,7 @@ pub struct ClosedSet {
     candidates: Vec<Candidate>,
     /// As the newest table says.
     newest: Membership,
-    generation: u64,
+    generations: Generations,
     epoch: u32,
 }
 
@@ -70,7 +71,8 @@ impl ClosedSet {
             let message = "none of these devices is a shard of a set";
             return Err(Error::new(ErrorKind::Foreign, message));
         };
-        Ok(Self { candidates, newest, generation, epoch })
+        let generations = Generations::behind(generation, &clock);
+        Ok(Self { candidates, newest, generations, epoch })
     }
 
     /// What the newest of their tables says.
@@ -131,15 +133,15 @@ impl ClosedSet {
             let (Some(device), Some(table)) = (candidate.serving(), candidate.table()) else {
                 continue;
             };
+            let device = Arc::clone(device);
             let (set, hasher, seats) = (self.newest.set, self.newest.hasher, seats.clone());
             let membership = Membership { set, role: Role::Shard(number), epoch, hasher, seats };
             let (uuid, parts) = (table.uuid, table.parts.clone());
-            let generation = self.generation + 1;
+            let generation = self.generations.next();
             let table = PartitionTable { uuid, generation, membership: Some(membership), parts };
-            partition::write(device, &table)
+            partition::write(&device, &table)
                 .await
                 .map_err(|error| error.of(&number.to_string()))?;
-            self.generation = generation;
         }
         (self.newest.seats, self.epoch) = (seats, epoch);
         Ok(())

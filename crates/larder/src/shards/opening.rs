@@ -84,7 +84,7 @@ pub(crate) async fn open(
         candidates.push(Candidate::examine(device, start_empty, &clock, pulse).await?);
     }
     // Steps 1 and 2. Whatever is refused so far is as it was.
-    let mut set = Set::assemble(candidates, &*clock, start_empty, hash_seed)?;
+    let mut set = Set::assemble(candidates, &clock, start_empty, hash_seed)?;
     for shard in set.numbers() {
         let Some(device) = set.serving(shard) else { continue };
         let division = tenancy.divide(device.info(), set.believed(shard));

@@ -5,6 +5,7 @@
 //! So whoever changes the key meanwhile wins.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -61,7 +62,7 @@ impl LiveSet {
         let mut walks = Vec::new();
         for shard in state.numbers() {
             let caches = state.shard(shard).caches.iter().flat_map(|caches| caches.iter());
-            walks.extend(caches.enumerate().map(|(tenant, cache)| (shard, tenant, &**cache)));
+            walks.extend(caches.enumerate().map(|(tenant, cache)| (shard, tenant, cache)));
         }
         let count = walks.len().max(1);
         for (number, (shard, tenant, cache)) in walks.into_iter().enumerate() {
@@ -74,11 +75,12 @@ impl LiveSet {
     async fn copy_from(
         &self,
         (shard, tenant): (ShardNumber, usize),
-        cache: &Larder,
+        cache: &Arc<Larder>,
         pace: &mut Pace,
     ) {
         let mut scan = cache.scan();
-        while let Some(items) = scan.next().await {
+        // Of a shard that is taken out nothing more is to be had.
+        while let Some(Some(items)) = self.while_there((shard, tenant), cache, scan.next()).await {
             for item in items {
                 let (key, since) = key_of(item.name());
                 if self.copy((shard, tenant), (key, since)).await {

@@ -1,11 +1,23 @@
 //! Walking over what all shards hold: each key once, as it is called, where it counts.
 
+use std::sync::Arc;
+
 use super::calls::View;
 use super::name::key_of;
-use crate::cache::Scanned;
+use crate::cache::{Larder, Scanned};
 use crate::partition::ShardNumber;
 
 impl View<'_> {
+    /// What a walk brings, as long as its shard is there.
+    pub(crate) async fn while_at<T>(
+        self,
+        shard: ShardNumber,
+        cache: &Arc<Larder>,
+        walk: impl Future<Output = T>,
+    ) -> Option<T> {
+        self.set.while_there((shard, self.tenant), cache, walk).await
+    }
+
     /// What of a walk over the cache of one shard is to be seen: keys that are there now, and at no earlier place.
     pub(crate) async fn shown(self, shard: ShardNumber, items: Vec<Scanned>) -> Vec<Scanned> {
         let mut shown = Vec::with_capacity(items.len());

@@ -13,6 +13,7 @@ use larder_device::{Claim, Clock, Device, ObservedDevice};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::book::{Book, Member};
+use super::generations::Generations;
 use super::pulse::Pulse;
 use crate::error::{Error, ErrorKind};
 use crate::key::{KeyHasher, mixed};
@@ -132,8 +133,7 @@ pub(super) struct Set {
     seats: Vec<Seat>,
     /// The highest that any of them knows.
     epoch: u32,
-    /// The highest that any of them has written.
-    generation: u64,
+    generations: Generations,
     /// The content of all shards goes, or there is none.
     begins: bool,
     /// Whose content is to be believed.
@@ -148,7 +148,7 @@ impl Set {
     /// a device that the latest table does not know as this shard.
     pub(super) fn assemble(
         candidates: Vec<Candidate>,
-        clock: &dyn Clock,
+        clock: &Arc<dyn Clock>,
         start_empty: bool,
         hash_seed: Option<u64>,
     ) -> Result<Self, Error> {
@@ -165,7 +165,7 @@ impl Set {
             spares: Vec::new(),
             seats: latest.seats,
             epoch,
-            generation,
+            generations: Generations::behind(generation, clock),
             begins: start_empty,
             believed: Vec::new(),
         };
@@ -177,7 +177,7 @@ impl Set {
     /// A set that nobody has written down yet.
     fn new(
         mut candidates: Vec<Candidate>,
-        clock: &dyn Clock,
+        clock: &Arc<dyn Clock>,
         hasher: KeyHasher,
     ) -> Result<Self, Error> {
         // Those that serve first: of the others it is not known how large they are.
@@ -190,9 +190,9 @@ impl Set {
         };
         let believed = vec![false; candidates.len()];
         let seats = candidates.iter().map(seat).collect();
-        let id = new_id(clock, candidates.len());
+        let id = new_id(&**clock, candidates.len());
         let candidates = candidates.into_iter().map(Some).collect();
-        let (spares, epoch, generation) = (Vec::new(), 0, 0);
+        let (spares, epoch) = (Vec::new(), 0);
         Ok(Self {
             id,
             hasher,
@@ -200,7 +200,7 @@ impl Set {
             spares,
             seats,
             epoch,
-            generation,
+            generations: Generations::behind(0, clock),
             begins: true,
             believed,
         })
@@ -403,9 +403,7 @@ impl Set {
         let (set, hasher, epoch) = (self.id, self.hasher, self.epoch + 1);
         let role = Role::Shard(shard);
         let membership = Some(Membership { set, role, epoch, hasher, seats });
-        // A number for each table: of two that were written one after the other the later one counts.
-        self.generation = self.generation.max(candidate.generation()) + 1;
-        let (uuid, generation) = (candidate.uuid, self.generation);
+        let (uuid, generation) = (candidate.uuid, self.generations.next());
         let parts = candidate.division.parts.clone();
         let table = PartitionTable { uuid, generation, membership, parts };
         partition::write(device, &table).await?;
@@ -415,14 +413,14 @@ impl Set {
 
     /// What is known of the set while it is open.
     pub(super) fn into_book(self) -> Book {
-        let Self { id, hasher, seats, epoch, generation, .. } = self;
+        let Self { id, hasher, seats, epoch, generations, .. } = self;
         let member = |candidate: Option<Candidate>| {
             candidate.filter(|it| it.down.is_none()).and_then(Candidate::into_member)
         };
         let members = self.candidates.into_iter().map(member).collect();
         let spares = self.spares.into_iter().filter_map(|spare| member(Some(spare))).collect();
         let is_closed = false;
-        Book { id, hasher, seats, epoch, generation, members, spares, is_closed }
+        Book { id, hasher, seats, epoch, generations, members, spares, is_closed }
     }
 }
 

@@ -34,6 +34,9 @@ pub struct SetStatus {
     pub refilled_bytes: u64,
     /// Look-ups that were misses because a device took longer than [`ShardOptions::get_wait`](crate::ShardOptions).
     pub late_gets: u64,
+    /// Changes that counted as made and whose values are lost: their shard was taken out meanwhile, or its device could
+    /// not keep them.
+    pub lost_changes: u64,
     /// How often a shard was suspected.
     pub suspected: u64,
     /// How often one was taken out because it had failed.
@@ -111,6 +114,7 @@ impl LiveSet {
             refilled_permille: count(&self.refilled_permille),
             refilled_bytes: count(&self.counts.refilled_bytes),
             late_gets: count(&self.counts.late_gets),
+            lost_changes: count(&self.counts.lost_changes),
             suspected: count(&self.counts.suspected),
             failed: count(&self.counts.failed),
         }

@@ -26,10 +26,19 @@ impl LiveSet {
                 self.look_again().await;
             }
         });
+        // Beside the refill: that may take hours, or wait for a device that answers nothing.
         let bring = self.until_closed(async {
             loop {
-                // A spare that cannot step in is gone; a shard that cannot be refilled now may be later.
-                if !matches!(self.use_spares().await, Ok(true)) && !self.refill().await {
+                // A spare that cannot step in is gone.
+                if !matches!(self.use_spares().await, Ok(true)) {
+                    self.look_again().await;
+                }
+            }
+        });
+        let refill = self.until_closed(async {
+            loop {
+                // A shard that cannot be refilled now may be later.
+                if !self.refill().await {
                     self.look_again().await;
                 }
             }
@@ -41,8 +50,8 @@ impl LiveSet {
             }
         });
         // Behind pointers: together they are deep.
-        let parts: [Pin<Box<dyn Future<Output = ()> + '_>>; 3] =
-            [Box::pin(watch), Box::pin(bring), Box::pin(end)];
+        let parts: [Pin<Box<dyn Future<Output = ()> + '_>>; 4] =
+            [Box::pin(watch), Box::pin(bring), Box::pin(refill), Box::pin(end)];
         join_all(parts).await;
     }
 

@@ -41,6 +41,7 @@ mod placement;
 mod power;
 mod reads;
 mod removals;
+mod resident;
 mod restart;
 mod rig;
 mod shard_changes;

@@ -144,6 +144,26 @@ fn who_was_away_starts_empty() {
     assert!(found(&cache, 3).iter().all(|&keys| keys > 400), "all is forgiven");
 }
 
+/// The tables of the others have been written later than its own was, the last time that it knew.
+#[test]
+fn one_that_went_on_alone_knows_better_than_those_that_were_away() {
+    for alone in 0..3 {
+        let drives = drives(3);
+        let cache = open_at(given(&drives), 1000).unwrap();
+        fill(&cache, 1);
+        block_on(cache.close()).unwrap();
+        let mut devices = vec![None; 3];
+        devices[alone] = given(&drives)[alone].clone();
+        let cache = open_at(devices, 2000).unwrap();
+        fill(&cache, 2);
+        block_on(cache.close()).unwrap();
+        let cache = open_at(given(&drives), 3000).unwrap();
+        let now = found(&cache, 2);
+        assert!(now.iter().all(|&keys| keys > 0), "{now:?}: what was stood in for comes home");
+        block_on(cache.close()).unwrap();
+    }
+}
+
 #[test]
 fn who_was_replaced_starts_empty_when_it_is_back() {
     let drives = drives(4);

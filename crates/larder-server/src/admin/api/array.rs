@@ -1,9 +1,16 @@
 //! `/api/array`: the shards of the set that the server has open, and what operators have them do.
 
-use larder::{Error, SetStatus, ShardStatus, Shards, block_on};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use larder::device::FileOptions;
+use larder::{Device, FileDevice, SetStatus, ShardStatus, Shards, block_on};
 use serde::Serialize;
 
+use crate::admin::http::Request;
 use crate::shared::Shared;
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Serialize)]
 pub(super) struct Array {
@@ -12,6 +19,7 @@ pub(super) struct Array {
     refilled_permille: u64,
     refilled_bytes: u64,
     late_gets: u64,
+    lost_changes: u64,
     suspected: u64,
     failed: u64,
     shards: Vec<Shard>,
@@ -39,12 +47,22 @@ pub(super) fn of(shared: &Shared) -> Option<Array> {
         refilled_permille,
         refilled_bytes,
         late_gets,
+        lost_changes,
         suspected,
         failed,
         ..
     } = set(shared)?.status();
     let shards = shards.into_iter().map(shard).collect();
-    Some(Array { epoch, refilled_permille, refilled_bytes, late_gets, suspected, failed, shards })
+    Some(Array {
+        epoch,
+        refilled_permille,
+        refilled_bytes,
+        late_gets,
+        lost_changes,
+        suspected,
+        failed,
+        shards,
+    })
 }
 
 /// The set: that of any tenant is that of all.
@@ -68,29 +86,55 @@ fn shard(shard: ShardStatus) -> Shard {
     }
 }
 
-/// What an operator has a shard do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What an operator has the set do. A path is that of a file or block device, which must be there.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::admin) enum Order {
-    Retire,
-    Fail,
+    Retire(usize),
+    Fail(usize),
+    Replace(usize, PathBuf),
+    Add(PathBuf),
+    Spare(PathBuf),
 }
 
 impl Order {
-    /// That of a path.
-    pub(in crate::admin) fn of(path: &str) -> Option<Self> {
-        match path {
-            "/api/array/retire" => Some(Self::Retire),
-            "/api/array/fail" => Some(Self::Fail),
-            _ => None,
-        }
+    /// That of a request, or what it lacks; `None` if its path is that of no order.
+    pub(in crate::admin) fn of(request: &Request) -> Option<Result<Self, &'static str>> {
+        let number = || {
+            let number = request.value("shard").and_then(|number| number.parse().ok());
+            number.ok_or("which shard? Name one as ?shard=NUMBER\n")
+        };
+        let path = || {
+            let path = request.value("path").filter(|path| !path.is_empty()).map(PathBuf::from);
+            path.ok_or("which device? Name a file or block device of this machine as ?path=PATH\n")
+        };
+        Some(match &*request.path {
+            "/api/array/retire" => number().map(Self::Retire),
+            "/api/array/fail" => number().map(Self::Fail),
+            "/api/array/replace" => number().and_then(|number| Ok(Self::Replace(number, path()?))),
+            "/api/array/add" => path().map(Self::Add),
+            "/api/array/spare" => path().map(Self::Spare),
+            _ => return None,
+        })
     }
 
-    /// Has it done.
-    pub(in crate::admin) fn carry_out(self, shards: &Shards, number: usize) -> Result<(), Error> {
-        tracing::warn!(number, order = ?self, "a shard goes: an operator said so");
+    /// Has it done. Says what has come of it.
+    pub(in crate::admin) fn carry_out(self, shards: &Shards) -> Result<String, Error> {
+        tracing::warn!(order = ?self, "shards change: an operator said so");
         match self {
-            Self::Retire => block_on(shards.retire_shard(number)),
-            Self::Fail => block_on(shards.fail_shard(number)),
+            Self::Retire(number) => block_on(shards.retire_shard(number))?,
+            Self::Fail(number) => block_on(shards.fail_shard(number))?,
+            Self::Replace(number, path) => block_on(shards.replace_shard(number, device(&path)?))?,
+            Self::Add(path) => {
+                let number = block_on(shards.add_shard(device(&path)?))?;
+                return Ok(format!("done: it is shard {number}\n"));
+            }
+            Self::Spare(path) => block_on(shards.add_spare(device(&path)?))?,
         }
+        Ok("done\n".to_owned())
     }
+}
+
+fn device(path: &Path) -> Result<Arc<dyn Device>, larder::device::Error> {
+    let opened = FileDevice::open(path, &FileOptions::default())?;
+    Ok(Arc::new(opened))
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use larder::config::Demotions;
 use larder::{
-    Clock, Config, Device, LocConfig, ShardOptions, ShardState, Shards, SocConfig, Upkeep,
-    VirtualClock,
+    ArrayConfig, Clock, Config, Device, LocConfig, ShardOptions, ShardState, Shards, SocConfig,
+    Upkeep, VirtualClock,
 };
 use larder_device::model::virtual_time::{ShapedStorage, VirtualTimeDevice, shapes};
 use larder_device::{
@@ -94,8 +94,14 @@ impl Load {
 
     async fn step(&self, cache: &Shards, key: u32) -> Result<(), String> {
         let name = format!("key-{key:06}").into_bytes();
-        let is_set = self.rng.borrow_mut().u32(..10) == 0;
-        if !is_set {
+        let draw = self.rng.borrow_mut().u32(..40);
+        if draw == 0 {
+            let version = self.oracle.writes(key);
+            cache.delete(&name).await.map_err(|error| error.to_string())?;
+            self.oracle.wrote(key, version, true);
+            return Ok(());
+        }
+        if draw > 4 {
             let (begun, at) = (self.oracle.tick(), self.clock.monotonic());
             let found = cache.get(&name).await.map_err(|error| error.to_string())?;
             let took = self.clock.monotonic() - at;
@@ -130,7 +136,16 @@ impl Load {
     }
 }
 
-async fn open(clock: &Arc<VirtualClock>, devices: Vec<Option<Arc<dyn Device>>>) -> Shards {
+/// Where the values of the load are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Engine {
+    /// In the large-object engine, whose index is in DRAM.
+    Loc,
+    /// Under an index on flash.
+    Array,
+}
+
+fn config(engine: Engine) -> Config {
     let config = Config {
         dram_bytes: 160 << 10,
         soc: SocConfig { percent: Some(50.0), ..SocConfig::default() },
@@ -139,6 +154,28 @@ async fn open(clock: &Arc<VirtualClock>, devices: Vec<Option<Arc<dyn Device>>>) 
         hash_seed: Some(1),
         ..Config::default()
     };
+    if engine == Engine::Loc {
+        return config;
+    }
+    let soc = SocConfig { percent: Some(50.0), log_percent: 0.0, ..SocConfig::default() };
+    let array = ArrayConfig {
+        percent: 50.0,
+        region_bytes: Some(64 << 10),
+        write_bytes: 16 << 10,
+        mean_object_bytes: 1024,
+        index_bytes: Some(2 << 10),
+        ttl_groups: false,
+        ..ArrayConfig::default()
+    };
+    Config { soc, array, ..config }
+}
+
+async fn open(
+    clock: &Arc<VirtualClock>,
+    engine: Engine,
+    devices: Vec<Option<Arc<dyn Device>>>,
+) -> Shards {
+    let config = config(engine);
     let options = ShardOptions { upkeep: Upkeep::Callers, ..ShardOptions::default() };
     Shards::open_with(config, options, devices, Arc::clone(clock) as _).await.unwrap()
 }
@@ -146,12 +183,13 @@ async fn open(clock: &Arc<VirtualClock>, devices: Vec<Option<Arc<dyn Device>>>) 
 /// Opens a set, and has `plan` go on beside its clients.
 fn run(
     clock: &Arc<VirtualClock>,
+    engine: Engine,
     devices: Vec<Option<Arc<dyn Device>>>,
     plan: impl AsyncFnOnce(&Load, &Shards),
 ) {
     let cache = RefCell::new(None);
     let mut opening = Executor::new(Arc::clone(clock));
-    opening.spawn(async { *cache.borrow_mut() = Some(open(clock, devices).await) });
+    opening.spawn(async { *cache.borrow_mut() = Some(open(clock, engine, devices).await) });
     opening.run().unwrap();
     drop(opening);
     let cache = cache.into_inner().unwrap();
@@ -179,9 +217,18 @@ async fn until(load: &Load, cache: &Shards, state: ShardState) {
     }
 }
 
-/// Eight shards, one of which dies, returns and dies again under load.
 #[test]
 fn a_shard_that_dies_twice_is_nobodys_error() {
+    dies_twice(Engine::Loc);
+}
+
+#[test]
+fn nor_is_one_whose_index_is_on_flash() {
+    dies_twice(Engine::Array);
+}
+
+/// Eight shards, one of which dies, returns and dies again under load.
+fn dies_twice(engine: Engine) {
     let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
     let drive = |_| {
         let storage = ShapedStorage::new(shapes::NVME_TLC, 8 << 20).unwrap();
@@ -190,7 +237,7 @@ fn a_shard_that_dies_twice_is_nobodys_error() {
     };
     let drives: Vec<_> = (0..SHARDS).map(drive).collect();
     let given = drives.iter().map(|it| Some(Arc::clone(it) as _)).collect();
-    run(&clock, given, async |load, cache| {
+    run(&clock, engine, given, async |load, cache| {
         load.sleep(ms(0..1500)).await;
         let usual = load.watch(ms(0..400)).await;
         for _ in 0..2 {
@@ -198,7 +245,7 @@ fn a_shard_that_dies_twice_is_nobodys_error() {
             let without = load.watch(ms(0..400)).await;
             assert_eq!(cache.status().shards[VICTIM].state, ShardState::Failed);
             println!(
-                "usual {} done, p99 {} us, hits {:.3}; without one of eight {} done, p99 {} us, hits {:.3}",
+                "{engine:?}: usual {} done, p99 {} us, hits {:.3}; without one of eight {} done, p99 {} us, hits {:.3}",
                 usual.done,
                 usual.p99_us(),
                 usual.hit_ratio(),
@@ -224,6 +271,8 @@ fn a_shard_that_dies_twice_is_nobodys_error() {
         }
         assert_eq!(cache.status().failed, 2);
         assert!(cache.status().refilled_bytes > 0);
+        let stats = cache.stats();
+        assert_eq!(stats.array_hits > 1000, engine == Engine::Array, "{stats:?}");
     });
 }
 
@@ -268,7 +317,7 @@ fn a_slow_shard_is_out_within_five_seconds() {
     let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
     let drives = Slow::drives(&clock);
     let given = drives.iter().map(|it| Some(Arc::clone(it) as _)).collect();
-    run(&clock, given, async |load, cache| {
+    run(&clock, Engine::Loc, given, async |load, cache| {
         load.sleep(ms(0..1500)).await;
         drives[VICTIM].latency_us.store(8_000, Ordering::Relaxed);
         let begun = clock.monotonic();
@@ -287,7 +336,7 @@ fn a_look_up_waits_no_longer_than_it_may() {
     let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
     let drives = Slow::drives(&clock);
     let given = drives.iter().map(|it| Some(Arc::clone(it) as _)).collect();
-    run(&clock, given, async |load, cache| {
+    run(&clock, Engine::Loc, given, async |load, cache| {
         load.sleep(ms(0..1500)).await;
         drives[VICTIM].latency_us.store(3_600_000_000, Ordering::Relaxed);
         let longest = Cell::new(Duration::ZERO);

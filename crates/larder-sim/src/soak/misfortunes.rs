@@ -1,0 +1,295 @@
+//! What happens to a set of shards while its clients go on: drives fail and recover, and somebody adds, replaces and
+//! retires shards, and now and then gives that up halfway.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use larder::{ErrorKind, SetStatus, ShardState, Shards};
+use larder_device::{Device, Fault, FaultPlan, FaultRule};
+
+use super::on_shards::{Condition, DRIVES_MAX, OnShards, SHARDS_MAX, SetPlan, is_live};
+use super::request::Answer;
+use super::scheduler::Scheduler;
+use super::subject::Subject;
+use crate::any_cache::shards_of;
+
+/// So long a drive is well before it is relied on, in nanoseconds.
+const WELL_FOR_NS: u64 = 10_000_000_000;
+/// Of drives that take so long for a request some take seconds.
+const SLOW_NS: u64 = 1_000_000;
+
+/// Who changes a set.
+#[derive(Default)]
+pub(super) struct Operator {
+    /// Drives that were made spares; they may have stepped in since.
+    pub(super) spares: Vec<usize>,
+    /// How the change under way has ended.
+    ended: Rc<Cell<Option<Ended>>>,
+}
+
+/// A change, and how it has ended.
+type Ended = (Order, Result<(), ErrorKind>);
+
+/// A change of the set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Fail(usize),
+    Retire(usize),
+    /// A shard, and the drive that takes its place.
+    Replace(usize, usize),
+    Add(usize),
+    Spare(usize),
+}
+
+impl Scheduler {
+    /// The task that looks after the set.
+    pub(super) fn upkeeper(&self) -> usize {
+        self.plan.clients + 2
+    }
+
+    /// The task that changes it.
+    pub(super) fn operator(&self) -> usize {
+        self.plan.clients + 3
+    }
+
+    /// Now and then something happens to the set.
+    pub(super) fn befall(&mut self, subject: &Rc<Subject>) {
+        let Some(SetPlan { event_one_in, .. }) = self.plan.shards else { return };
+        let (upkeeper, operator) = (self.upkeeper(), self.operator());
+        if !self.executor.is_running(upkeeper) {
+            let subject = Rc::clone(subject);
+            let upkeep = async move {
+                if let Some(shards) = shards_of(&subject.cache) {
+                    shards.upkeep().await;
+                }
+                Answer::Done
+            };
+            self.executor.spawn(upkeeper, Box::pin(upkeep));
+        }
+        self.note_order();
+        let now_ns = self.now_ns;
+        for drive in self.set.iter_mut().flat_map(|set| &mut set.drives) {
+            drive.well_since_ns = match drive.condition {
+                Condition::Well => drive.well_since_ns.min(now_ns),
+                _ => u64::MAX,
+            };
+        }
+        if self.rng.u32(..event_one_in) > 0 {
+            return;
+        }
+        let Some(shards) = shards_of(&subject.cache) else { return };
+        let status = shards.status();
+        match self.rng.u32(..12) {
+            0..4 => self.harm(&status),
+            4 | 5 => self.mend(),
+            6 if self.executor.is_running(operator) && self.rng.u32(..4) == 0 => {
+                self.totals.given_up_orders += 1;
+                self.executor.drop_task(operator);
+            }
+            7 if self.rng.u32(..4) == 0 => _ = self.executor.drop_task(upkeeper),
+            _ if self.executor.is_running(operator) => {}
+            _ => self.order(subject, &status),
+        }
+    }
+
+    /// A drive fails, while another one that serves does not.
+    fn harm(&mut self, status: &SetStatus) {
+        let Some(set) = &self.set else { return };
+        let well = set.well(status);
+        // Whoever changes the set may be about to take one of them out.
+        let left = 2 + usize::from(self.executor.is_running(self.operator()));
+        if well.len() < left {
+            return;
+        }
+        let (_, at) = well[self.rng.usize(..well.len())];
+        let condition = [Condition::Gone, Condition::Silent, Condition::Slow, Condition::Failing]
+            [self.rng.usize(..4)];
+        let mut faults = FaultPlan::new(self.rng.u64(..));
+        if condition == Condition::Failing {
+            let torn = Fault::TornWrite { blocks: None, reported_done: false };
+            let fault = [Fault::Error, Fault::FailedButDone, torn][self.rng.usize(..3)];
+            let chance = [0.05, 0.3, 1.0][self.rng.usize(..3)];
+            let rule = FaultRule::new(fault).with_probability(chance);
+            let on_writes = fault != Fault::Error || self.rng.bool();
+            faults = faults.with(if on_writes { rule.on_writes() } else { rule });
+        }
+        self.note(format_args!("drive {at} {condition:?}"));
+        self.totals.drives_harmed += 1;
+        if let Some(set) = &mut self.set {
+            set.apply(at, condition, &self.plan, &faults);
+        }
+    }
+
+    /// A drive that failed is well again, whatever the set makes of that.
+    fn mend(&mut self) {
+        let Some(set) = &mut self.set else { return };
+        let is_ill =
+            |at: &usize| !matches!(set.drives[*at].condition, Condition::Well | Condition::Absent);
+        let ill: Vec<usize> = (0..set.drives.len()).filter(is_ill).collect();
+        if ill.is_empty() {
+            return;
+        }
+        let at = ill[self.rng.usize(..ill.len())];
+        set.apply(at, Condition::Well, &self.plan, &FaultPlan::new(0));
+        self.note(format_args!("drive {at} is well"));
+    }
+
+    /// Whoever has waited for long enough is told that a drive that does not answer is gone.
+    pub(super) fn end_silence(&mut self) {
+        let Some(set) = &mut self.set else { return };
+        for at in 0..set.drives.len() {
+            if set.drives[at].condition == Condition::Silent {
+                set.apply(at, Condition::Gone, &self.plan, &FaultPlan::new(0));
+            }
+        }
+    }
+
+    /// Somebody begins to change the set.
+    fn order(&mut self, subject: &Rc<Subject>, status: &SetStatus) {
+        let Some(order) = self.choose_order(status) else { return };
+        self.note(format_args!("{order:?}"));
+        self.totals.orders += 1;
+        let Some(set) = &self.set else { return };
+        let device = match order {
+            Order::Replace(_, at) | Order::Add(at) | Order::Spare(at) => {
+                Some(Arc::clone(&set.drives[at].device) as Arc<dyn Device>)
+            }
+            Order::Fail(_) | Order::Retire(_) => None,
+        };
+        let (subject, ended) = (Rc::clone(subject), Rc::clone(&set.operator.ended));
+        let change = async move {
+            if let Some(shards) = shards_of(&subject.cache) {
+                let done = carry_out(shards, order, device).await;
+                ended.set(Some((order, done.map_err(|error| error.kind()))));
+            }
+            Answer::Done
+        };
+        let operator = self.operator();
+        self.executor.spawn(operator, Box::pin(change));
+    }
+
+    fn choose_order(&mut self, status: &SetStatus) -> Option<Order> {
+        let set = self.set.as_mut()?;
+        let well = set.well(status);
+        let serving = set.serving(status);
+        let kept = status.shards.iter().filter(|it| it.state != ShardState::Retired).count();
+        let failed = status.shards.iter().filter(|it| it.state == ShardState::Failed);
+        let failed: Vec<usize> = failed.map(|it| it.number).collect();
+        // Whoever is left must be well.
+        let may_go: Vec<usize> = serving
+            .iter()
+            .filter(|(_, at)| well.len() > usize::from(well.iter().any(|it| it.1 == *at)))
+            .map(|(number, _)| *number)
+            .collect();
+        let rng = &mut self.rng;
+        let any = |rng: &mut fastrand::Rng, of: &[usize]| {
+            (!of.is_empty()).then(|| of[rng.usize(..of.len())])
+        };
+        match rng.u32(..12) {
+            0 => any(rng, &may_go).map(Order::Fail),
+            1 if kept > 3 => any(rng, &may_go).map(Order::Retire),
+            2 => {
+                let number = any(rng, &may_go)?;
+                Some(Order::Replace(number, set.free_drive(&self.plan, rng)?))
+            }
+            3 if kept < SHARDS_MAX => Some(Order::Add(set.free_drive(&self.plan, rng)?)),
+            4 if set.operator.spares.is_empty() => {
+                Some(Order::Spare(set.free_drive(&self.plan, rng)?))
+            }
+            5.. => {
+                let number = any(rng, &failed)?;
+                Some(Order::Replace(number, set.free_drive(&self.plan, rng)?))
+            }
+            _ => None,
+        }
+    }
+
+    /// What came of a change, if one has ended.
+    fn note_order(&mut self) {
+        let Some(set) = &mut self.set else { return };
+        let Some((order, done)) = set.operator.ended.take() else { return };
+        self.note(format_args!("{order:?} {done:?}"));
+        self.totals.orders_done += u64::from(done.is_ok());
+        let Some(set) = &mut self.set else { return };
+        match (order, done) {
+            (Order::Spare(at), Ok(())) => set.operator.spares.push(at),
+            (_, Ok(())) => {}
+            // The last one that serves stays; a drive may still owe answers, or does not answer; or it is of a set
+            // whose first opening a crash has cut off.
+            (
+                _,
+                Err(
+                    ErrorKind::InvalidInput
+                    | ErrorKind::InUse
+                    | ErrorKind::Device
+                    | ErrorKind::Foreign,
+                ),
+            ) => {}
+            (order, Err(kind)) => self.complain(&format!("{order:?} was refused: {kind:?}")),
+        }
+    }
+
+    /// Whether the call that has just ended is a change that was lost with a shard.
+    pub(super) fn was_lost(&mut self, subject: &Subject) -> bool {
+        let Some(shards) = shards_of(&subject.cache) else { return false };
+        let before = std::mem::replace(&mut self.lost_changes, shards.status().lost_changes);
+        self.totals.lost_changes += self.lost_changes.saturating_sub(before);
+        self.lost_changes > before
+    }
+
+    /// No caller may be refused because of a drive while a shard serves whose drive has been well for long: unless all
+    /// drives are so slow that nobody can tell.
+    pub(super) fn judge_refusal(&mut self, subject: &Subject) {
+        let Some((refusal, begun_ns)) = self.refusal.take() else { return };
+        let (Some(set), Some(shards)) = (&self.set, shards_of(&subject.cache)) else { return };
+        let status = shards.status();
+        let is_well = |&(number, at): &(usize, usize)| {
+            let since_ns = set.drives[at].well_since_ns.saturating_add(WELL_FOR_NS);
+            status.shards[number].state == ShardState::Healthy && since_ns < begun_ns
+        };
+        if set.well(&status).iter().any(is_well) && self.plan.delays.usual_ns < SLOW_NS {
+            self.complain(&format!("refused: {refusal} {status:?}"));
+        }
+    }
+
+    /// Whether a write to a drive may have been reported as failed.
+    pub(super) fn some_drive_fails(&self) -> bool {
+        let is_ill = |condition| !matches!(condition, Condition::Well | Condition::Absent);
+        self.set.iter().flat_map(|set| &set.drives).any(|drive| is_ill(drive.condition))
+    }
+}
+
+async fn carry_out(
+    shards: &Shards,
+    order: Order,
+    device: Option<Arc<dyn Device>>,
+) -> Result<(), larder::Error> {
+    match (order, device) {
+        (Order::Fail(number), _) => shards.fail_shard(number).await,
+        (Order::Retire(number), _) => shards.retire_shard(number).await,
+        (Order::Replace(number, _), Some(device)) => shards.replace_shard(number, device).await,
+        (Order::Add(_), Some(device)) => shards.add_shard(device).await.map(drop),
+        (Order::Spare(_), Some(device)) => shards.add_spare(device).await,
+        (_, None) => unreachable!("such an order comes with a drive"),
+    }
+}
+
+impl OnShards {
+    /// The shards that serve whose drives are well, with these.
+    fn well(&self, status: &SetStatus) -> Vec<(usize, usize)> {
+        debug_assert!(status.shards.iter().all(|it| is_live(it.state) == it.device.is_some()));
+        let mut serving = self.serving(status);
+        serving.retain(|(_, at)| self.drives[*at].condition == Condition::Well);
+        serving
+    }
+
+    /// A drive for a shard: one that there was earlier, whatever it does, or a new one. It may be one that serves.
+    fn free_drive(&mut self, plan: &super::plan::Plan, rng: &mut fastrand::Rng) -> Option<usize> {
+        if self.drives.len() < DRIVES_MAX && rng.u32(..3) == 0 {
+            return Some(self.add_drive(plan, rng));
+        }
+        let at = rng.usize(..self.drives.len());
+        (self.drives[at].condition != Condition::Absent).then_some(at)
+    }
+}

@@ -1,0 +1,321 @@
+//! A cache of several shards, each on a drive of its own: which drives there are, and which of them an opening gets.
+//!
+//! Whoever opens a set does what an operator would: looks at what the drives that are there say of it
+//! ([`ClosedSet`]), gives those that serve, and for each that is missing nothing, a blank one, or one that was there
+//! earlier. Of those that knew all when it was open the last time, one is there at least: what only others know nobody
+//! could tell.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder::{
+    AnyRoute, ClosedSet, ErrorKind, Routed, SetStatus, ShardOptions, ShardState, Shards, Upkeep,
+};
+use larder_device::{Device, FaultPlan};
+
+use super::device::{Outage, StagedDevice};
+use super::incarnation::{Opened, fresh_device};
+use super::misfortunes::Operator;
+use super::plan::{Plan, Trouble};
+use super::scheduler::Scheduler;
+use super::theme::Theme;
+use crate::any_cache::{Cache, shards_of};
+use crate::executor::Running;
+
+/// Keeps this draw apart from those of the plan.
+const APART: u64 = 0x5a4d_5eed;
+/// Drives that a seed may have.
+pub(super) const DRIVES_MAX: usize = 12;
+/// Shards that are not retired.
+pub(super) const SHARDS_MAX: usize = 6;
+
+/// What a seed decides of a set.
+#[derive(Debug, Clone)]
+pub(super) struct SetPlan {
+    /// That it begins with.
+    pub(super) shards: usize,
+    pub(super) options: ShardOptions,
+    /// One step in so many something happens to a drive, or somebody changes the set.
+    pub(super) event_one_in: u32,
+}
+
+/// What a drive does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Condition {
+    Well,
+    /// Every request fails.
+    Gone,
+    /// No request ends.
+    Silent,
+    Slow,
+    /// Some requests fail, and may have happened.
+    Failing,
+    /// No opening gets it.
+    Absent,
+}
+
+/// A drive, wherever it is.
+pub(super) struct Drive {
+    pub(super) device: Arc<StagedDevice>,
+    pub(super) condition: Condition,
+    /// The shard that it was the last time that anybody looked.
+    number: Option<usize>,
+    /// It was live when the set was, the last time: it knows of all changes.
+    is_current: bool,
+    /// Since when nothing has happened to it.
+    pub(super) well_since_ns: u64,
+}
+
+/// The drives of a set, and who changes it.
+pub(super) struct OnShards {
+    pub(super) drives: Vec<Drive>,
+    pub(super) operator: Operator,
+}
+
+impl Plan {
+    /// Divides its keys among shards.
+    pub(super) fn put_on_shards(&mut self, seed: u64) -> OnShards {
+        let mut rng = fastrand::Rng::with_seed(seed ^ APART);
+        if rng.bool() {
+            self.put_in_array(seed);
+        }
+        self.trouble = Trouble::None;
+        self.theme = Theme::None;
+        (self.on_flash, self.changing, self.clock_steps) = (true, false, false);
+        self.config.flash_wait = None;
+        self.clients = self.clients.min(64);
+        self.keys = self.keys.min(192);
+        self.operations = self.operations.min(800);
+        self.incarnations = rng.u32(3..=6);
+        self.delays.usual_ns = [20_000, 200_000, 200_000, 5_000_000][rng.usize(..4)];
+        let shards = rng.usize(3..=5);
+        // Each device has a part of it, spares too.
+        let most = SHARDS_MAX as u64 + 2;
+        self.config.dram_bytes *= most;
+        let part = |bytes| bytes * most;
+        self.config.demoting_bytes_max = self.config.demoting_bytes_max.map(part);
+        let get_wait_ms = [None, Some(2), Some(100)][rng.usize(..3)];
+        let options = ShardOptions {
+            get_wait: get_wait_ms.map(Duration::from_millis),
+            refill_bytes_per_s: [20 << 10, 1 << 20, 64 << 20][rng.usize(..3)],
+            refill_time_max: Duration::from_secs([1, 60, 24 * 3600][rng.usize(..3)]),
+            look_every: Duration::from_millis([5, 250][rng.usize(..2)]),
+            upkeep: Upkeep::Callers,
+        };
+        let event_one_in = [60, 200, 600][rng.usize(..3)];
+        self.shards = Some(SetPlan { shards, options, event_one_in });
+        let mut set = OnShards { drives: Vec::new(), operator: Operator::default() };
+        (0..shards).for_each(|_| _ = set.add_drive(self, &mut rng));
+        set
+    }
+}
+
+impl OnShards {
+    /// A drive on which nothing was ever written. Returns its number among all.
+    pub(super) fn add_drive(&mut self, plan: &Plan, rng: &mut fastrand::Rng) -> usize {
+        let at = self.drives.len();
+        let device = fresh_device(name_of(at), plan, rng);
+        let (condition, number, is_current) = (Condition::Well, None, false);
+        self.drives.push(Drive { device, condition, number, is_current, well_since_ns: u64::MAX });
+        at
+    }
+
+    /// The drives that serve as shards now, with the numbers of these.
+    pub(super) fn serving(&self, status: &SetStatus) -> Vec<(usize, usize)> {
+        let serving = status.shards.iter().filter_map(|shard| {
+            let name = &shard.device.as_ref()?.name;
+            let at = (0..self.drives.len()).find(|at| name_of(*at) == *name)?;
+            is_live(shard.state).then_some((shard.number, at))
+        });
+        serving.collect()
+    }
+
+    /// What the set was when it was open the last time.
+    pub(super) fn note(&mut self, status: &SetStatus) {
+        let serving = self.serving(status);
+        self.drives.iter_mut().for_each(|drive| drive.is_current = false);
+        for (number, at) in serving {
+            (self.drives[at].number, self.drives[at].is_current) = (Some(number), true);
+        }
+    }
+
+    /// What happens to a drive from now on.
+    pub(super) fn apply(
+        &mut self,
+        at: usize,
+        condition: Condition,
+        plan: &Plan,
+        faults: &FaultPlan,
+    ) {
+        let drive = &mut self.drives[at];
+        drive.condition = condition;
+        drive.device.set_outage(match condition {
+            Condition::Gone => Some(Outage::Gone),
+            Condition::Silent => Some(Outage::Silent),
+            _ => None,
+        });
+        let mut delays = plan.delays;
+        if condition == Condition::Slow {
+            delays.usual_ns *= 300;
+        }
+        drive.device.set_delays(delays);
+        drive.device.faults().set_plan(faults);
+    }
+}
+
+pub(super) fn is_live(state: ShardState) -> bool {
+    matches!(state, ShardState::Healthy | ShardState::Refilling)
+}
+
+fn name_of(at: usize) -> String {
+    format!("drive {at}")
+}
+
+impl Scheduler {
+    /// The set as it is on drives of which some come back and some go. `None` if that hangs.
+    pub(super) fn opening_of_set(&mut self) -> Option<Running<'static, Opened>> {
+        let SetPlan { options, .. } = self.plan.shards.clone()?;
+        let devices = self.devices_of_set()?;
+        let (config, clock) = (self.plan.config.clone(), Arc::clone(&self.clock) as _);
+        Some(Box::pin(async move {
+            let set = Shards::open_with(config, options, devices, clock).await?;
+            Ok(Routed::new(AnyRoute::Shards(Arc::new(set))))
+        }))
+    }
+
+    /// The set is open, or was until now.
+    pub(super) fn note_set(&mut self, cache: &Cache) {
+        if let (Some(set), Some(shards)) = (&mut self.set, shards_of(cache)) {
+            let status = shards.status();
+            self.totals.shards_failed += status.failed;
+            self.totals.refilled_bytes += status.refilled_bytes;
+            self.lost_changes = status.lost_changes;
+            set.note(&status);
+        }
+    }
+
+    /// What an opening gets.
+    fn devices_of_set(&mut self) -> Option<Vec<Option<Arc<dyn Device>>>> {
+        self.bring_back();
+        let set = self.set.as_ref()?;
+        let present: Vec<Arc<dyn Device>> = set
+            .drives
+            .iter()
+            .filter(|it| it.condition != Condition::Absent)
+            .map(device_of)
+            .collect();
+        let clock = Arc::clone(&self.clock) as _;
+        let look =
+            async move { Ok::<_, larder::Error>(ClosedSet::look(present, clock).await?.status()) };
+        let looked = self.drive(Box::pin(look), None)?;
+        let set = self.set.as_mut()?;
+        let status = match looked {
+            Ok(status) => status,
+            // Nobody has ever opened it up to the end.
+            Err(error) if error.kind() == ErrorKind::Foreign => {
+                let first = self.plan.shards.as_ref()?.shards;
+                return Some(set.drives[..first].iter().map(|it| Some(device_of(it))).collect());
+            }
+            Err(error) => {
+                self.complain(&format!("nobody can look at the set: {error}"));
+                return None;
+            }
+        };
+        Some(self.chosen(&status))
+    }
+
+    /// Drives that were away come back, or not.
+    fn bring_back(&mut self) {
+        let Some(set) = &mut self.set else { return };
+        let well = FaultPlan::new(0);
+        for at in 0..set.drives.len() {
+            let comes = match set.drives[at].condition {
+                Condition::Absent => self.rng.bool(),
+                _ => true,
+            };
+            if comes {
+                set.apply(at, Condition::Well, &self.plan, &well);
+            }
+        }
+        let is_there = |it: &Drive| it.is_current && it.condition != Condition::Absent;
+        if !set.drives.iter().any(is_there) {
+            (0..set.drives.len()).for_each(|at| set.apply(at, Condition::Well, &self.plan, &well));
+        }
+    }
+
+    /// For each shard that the set has its drive, something else or nothing; and all spares.
+    fn chosen(&mut self, status: &SetStatus) -> Vec<Option<Arc<dyn Device>>> {
+        let Some(set) = &mut self.set else { return Vec::new() };
+        let kept = status.shards.iter().filter(|it| it.state != ShardState::Retired);
+        let named = |shard: &larder::ShardStatus| {
+            let name = &shard.device.as_ref()?.name;
+            (0..set.drives.len()).find(|at| name_of(*at) == *name)
+        };
+        let all: Vec<(usize, Option<usize>)> = kept.map(|it| (it.number, named(it))).collect();
+        let mut current: usize =
+            all.iter().filter(|(_, at)| at.is_some_and(|at| set.drives[at].is_current)).count();
+        let mut given = Vec::new();
+        let in_use: Vec<usize> = all.iter().filter_map(|(_, at)| *at).collect();
+        for (number, at) in all {
+            given.push(match at {
+                Some(at) => {
+                    let drive = &mut set.drives[at];
+                    drive.number = Some(number);
+                    let last = drive.is_current && current == 1;
+                    let goes = !last && self.rng.u32(..12) == 0;
+                    if goes {
+                        current -= usize::from(drive.is_current);
+                        drive.condition = Condition::Absent;
+                    }
+                    (!goes).then_some(at)
+                }
+                None => set.filler(number, &in_use, &self.plan, &mut self.rng),
+            });
+        }
+        // Whoever was given knows the set from now on, and nobody else for certain.
+        for (at, drive) in set.drives.iter_mut().enumerate() {
+            drive.is_current &= given.contains(&Some(at));
+        }
+        let mut devices: Vec<_> =
+            given.iter().map(|at| at.map(|at| device_of(&set.drives[at]))).collect();
+        // One that has stepped in is none any more.
+        let is_spare =
+            |at: &&usize| !given.contains(&Some(**at)) && set.drives[**at].number.is_none();
+        let spares = set.operator.spares.iter().filter(is_spare);
+        devices.extend(spares.map(|at| Some(device_of(&set.drives[*at]))));
+        devices
+    }
+
+    /// An opening has refused drives: those of which nobody knows what they are leave.
+    pub(super) fn leave_strangers_out(&mut self) {
+        let Some(set) = &mut self.set else { return };
+        set.operator.spares.clear();
+        set.drives.iter_mut().for_each(|drive| drive.number = None);
+    }
+}
+
+impl OnShards {
+    /// What is given for a shard that has no drive.
+    fn filler(
+        &mut self,
+        number: usize,
+        in_use: &[usize],
+        plan: &Plan,
+        rng: &mut fastrand::Rng,
+    ) -> Option<usize> {
+        let is_old = |(at, drive): &(usize, &Drive)| {
+            let free = !in_use.contains(at) && !self.operator.spares.contains(at);
+            free && drive.number == Some(number) && drive.condition != Condition::Absent
+        };
+        let old = self.drives.iter().enumerate().find(is_old).map(|(at, _)| at);
+        match rng.u32(..4) {
+            0 => None,
+            1 if self.drives.len() < DRIVES_MAX => Some(self.add_drive(plan, rng)),
+            _ => old,
+        }
+    }
+}
+
+fn device_of(drive: &Drive) -> Arc<dyn Device> {
+    Arc::clone(&drive.device) as _
+}

@@ -1,0 +1,71 @@
+//! Numbers of the tables of a set: of two, the one that was written later has the greater one.
+//!
+//! Whoever writes a table may not know all of them: devices that are away have others, and some of those may be the
+//! last that a crash let be written. If numbers only went up by one, a device that comes back could have a greater one
+//! than those who went on without it, and what it says would count: its old values would be believed. So numbers
+//! follow the wall clock, and an opening is ahead of all that it finds even if the clock was set back.
+
+use std::fmt;
+use std::sync::Arc;
+
+use larder_device::Clock;
+
+/// Of a number, for tables that are written within a millisecond.
+const COUNT_BITS: u32 = 12;
+
+/// Draws the numbers.
+pub(super) struct Generations {
+    last: u64,
+    clock: Arc<dyn Clock>,
+}
+
+impl fmt::Debug for Generations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Generations").field("last", &self.last).finish_non_exhaustive()
+    }
+}
+
+impl Generations {
+    /// Those behind `last`, the greatest one that any device has that is there.
+    pub(super) fn behind(last: u64, clock: &Arc<dyn Clock>) -> Self {
+        let next_millisecond = (last >> COUNT_BITS).saturating_add(1);
+        // One less than it begins with.
+        let last = next_millisecond.saturating_mul(1 << COUNT_BITS).saturating_sub(1);
+        Self { last, clock: Arc::clone(clock) }
+    }
+
+    /// A device has this one.
+    pub(super) fn note(&mut self, seen: u64) {
+        self.last = self.last.max(seen);
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        let milliseconds = u64::try_from(self.clock.now().as_millis()).unwrap_or(u64::MAX);
+        let now = milliseconds.saturating_mul(1 << COUNT_BITS);
+        self.last = self.last.saturating_add(1).max(now);
+        self.last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_device::VirtualClock;
+    use std::time::Duration;
+
+    #[test]
+    fn what_is_written_later_is_greater_whoever_knew_of_it() {
+        let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
+        let shared: Arc<dyn Clock> = Arc::clone(&clock) as _;
+        let mut first = Generations::behind(0, &shared);
+        let known = first.next();
+        let unknown = (0..100).map(|_| first.next()).last().unwrap();
+        clock.advance_to(Duration::from_millis(1_000_001));
+        assert!(Generations::behind(known, &shared).next() > unknown);
+        // Also if the clock was set back.
+        clock.set(Duration::from_secs(1));
+        assert!(Generations::behind(known, &shared).next() > unknown);
+        first.note(u64::MAX);
+        assert_eq!(first.next(), u64::MAX);
+    }
+}
