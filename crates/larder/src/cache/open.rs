@@ -1,6 +1,7 @@
 //! How a cache begins.
 
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -165,6 +166,7 @@ impl Larder {
                 .noting_access(config.access_times),
             flash,
             stripes: (0..STRIPES).map(|_| async_lock::Mutex::new(())).collect(),
+            changing: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
             memory: MemoryBudget::new(config.memory_bytes),
             clock,
             counters,
