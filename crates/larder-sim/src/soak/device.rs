@@ -85,6 +85,12 @@ impl StagedDevice {
         self.lock().refused
     }
 
+    /// Requests that have failed, for whatever reason.
+    pub(super) fn failed(&self) -> u64 {
+        let counts = self.inner.counts();
+        self.refused() + counts.errors + counts.torn_writes
+    }
+
     pub(super) fn set_outage(&self, outage: Option<Outage>) {
         self.lock().outage = outage;
     }
