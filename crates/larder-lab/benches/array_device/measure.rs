@@ -1,6 +1,8 @@
 //! Rounds of `fio` and of the engine.
 
 use std::error::Error;
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,6 +18,8 @@ use super::fio;
 
 /// What an object has beside its value: the key.
 const KEY_BYTES: usize = 8;
+/// The label of a device is here.
+const ERASED_BYTES: usize = 128 << 10;
 const MEAN_OBJECT_BYTES: u32 = 32 << 10;
 
 #[derive(Debug, Parser)]
@@ -88,6 +92,8 @@ fn round(
     let block = u64::from(ArrayConfig::default().write_bytes);
     let one = fio::run(file, "write", (block, 1), (bytes, 0))?;
     let four = fio::run(file, "write", (block, 4), (bytes, 0))?;
+    // What fio wrote is another program's data, as far as the cache knows.
+    OpenOptions::new().write(true).open(file)?.write_all(&[0; ERASED_BYTES])?;
     let whole_index = bytes / u64::from(MEAN_OBJECT_BYTES) * 2 * 16;
     for (at, index_bytes) in [Some(whole_index), None].into_iter().enumerate() {
         let cache = open(file, bytes, index_bytes)?;
