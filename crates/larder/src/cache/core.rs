@@ -18,7 +18,7 @@ pub(super) const STRIPES: usize = 1024;
 pub(super) struct Core {
     pub(super) gate: Gate,
     pub(super) dram: DramTier,
-    pub(super) flash: Option<Flash>,
+    pub(super) flash: Option<Arc<Flash>>,
     pub(super) stripes: Vec<async_lock::Mutex<()>>,
     /// Hash of the key for which each of them is held, if it is being changed; else 0.
     pub(super) changing: Vec<AtomicU64>,

@@ -270,7 +270,7 @@ impl Larder {
             }
             Lookup::Absent => {}
         }
-        let flash = self.core.flash.as_ref()?;
+        let flash = self.core.flash.as_deref()?;
         self.fetch_from(flash, hash, key, &|there| there.is_none()).await
     }
 
