@@ -55,6 +55,7 @@ mod key;
 mod latency;
 mod layout;
 mod loc;
+mod long;
 mod metrics;
 mod open_metrics;
 mod partition;

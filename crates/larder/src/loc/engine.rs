@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U64;
 
-use super::long::{has_room_for_head, long_object_bytes_max};
+use super::long::long_object_bytes_max;
 use super::{Loc, object_bytes_max};
 use crate::engine::{
     Append, Cursor, DeadRecords, Engine, FoundAgain, Invalidated, Judge, Kept, Memory, Stop,
@@ -20,6 +20,7 @@ use crate::flash_region::FlashRegion;
 use crate::item::{Fetched, ItemRef};
 use crate::key::KeyHash;
 use crate::layout;
+use crate::long::has_room_for_head;
 use crate::side_by_side::together;
 use crate::stats::Stats;
 use crate::tier::Tier;
@@ -47,7 +48,7 @@ impl Engine for Loc {
         let (object_bytes, region_bytes) = (item.object_bytes(), self.region_bytes());
         object_bytes <= object_bytes_max(region_bytes)
             || object_bytes <= self.object_bytes_max()
-                && has_room_for_head(item.key.len(), region_bytes)
+                && has_room_for_head(item.key.len(), object_bytes_max(region_bytes))
     }
 
     /// Of values in parts too. A key that leaves a region no room for 24 bytes more makes it shorter.

@@ -20,7 +20,7 @@ mod expiry;
 mod host;
 mod index;
 mod iterate;
-pub(crate) mod long;
+mod long;
 mod recover;
 mod reinsertion;
 mod rescue;
@@ -42,6 +42,7 @@ use crate::config::Reinsertion;
 use crate::error::Error;
 use crate::item::{Fetched, ItemRef, Kind};
 use crate::key::{KeyHash, KeyHasher};
+use crate::long::Stamps;
 use crate::region_tombstones::RegionTombstones;
 use crate::removal::RemovalReason;
 use crate::stats::Counters;
@@ -92,8 +93,8 @@ pub(crate) struct Loc {
     left: Option<u64>,
     /// Without tombstones: hashes of which Unknown regions hold nothing that counts.
     forgotten: Lost,
-    /// Of a value in parts. Begins anew with each epoch, above all that were used.
-    next_stamp: AtomicU64,
+    /// Of values in parts.
+    stamps: Stamps,
 }
 
 type State = LogState<Index>;
@@ -131,7 +132,7 @@ impl Loc {
         let index = Index::new(place.log.regions, place.log.region_bytes);
         let regions = RegionTombstones { tombstones, breaker, first: 0 };
         let host = LogHost { regions, counters };
-        let next_stamp = AtomicU64::new(place.log.first_sequence);
+        let stamps = Stamps::from(place.log.first_sequence);
         Self {
             log: RegionLog::new(device, place.log.clone(), index, host),
             place,
@@ -142,7 +143,7 @@ impl Loc {
             found: AtomicU64::new(0),
             left: None,
             forgotten: Lost::default(),
-            next_stamp,
+            stamps,
         }
     }
 
