@@ -15,8 +15,8 @@ use crate::error::{Error, ErrorKind};
 /// Longest key, in bytes: lengths are stored in 16 bits.
 pub(crate) const KEY_BYTES_MAX: usize = 65_535;
 
-/// Longest value, in bytes.
-pub(crate) const VALUE_BYTES_MAX: usize = 16 << 20;
+/// Longest value, in bytes: as a power of two, what a record on flash can tell the length of (28 bits).
+pub const VALUE_BYTES_MAX: usize = 128 << 20;
 
 /// Between the seeds of the two hashes of a key: any odd number would do.
 const MARK_SEED: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -81,6 +81,7 @@ mod typed;
 mod value;
 
 pub use admission::AdmissionPolicy;
+pub use array::memory::ArrayMemory;
 pub use cache::{
     Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, ScanPage, Scanned, SetOptions,
     Tiers,
@@ -93,6 +94,7 @@ pub use endurance::{DriveLife, Endurance};
 pub use error::{Error, ErrorKind};
 pub use flash_region::{FlashRegion, RegionState};
 pub use front::{AnyRoute, Blocking, Lead, Route, Routed, Shards, Walk};
+pub use key::VALUE_BYTES_MAX;
 /// The devices, with everything that can be said about them.
 pub use larder_device as device;
 pub use larder_device::{

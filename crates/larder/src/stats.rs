@@ -332,6 +332,11 @@ numbers! {
         array_overtaken_reads,
         /// Records, tables and footers of the array that failed their checks.
         array_bad_records,
+        /// Values of the array in parts that were forgotten because a part of them was missing or bad.
+        array_incomplete_objects,
+        /// Times that groups of times to live of the array were divided anew among placement handles, by the bytes that
+        /// were written of each.
+        array_group_divisions,
         /// Objects that an opening after a crash found in regions, and that no table knew.
         array_found_objects,
         /// Objects lost because too many of one set of the index came at a time.

@@ -11,6 +11,7 @@ use crate::flash_region::FlashRegion;
 use crate::item::{Fetched, ItemRef};
 use crate::key::KeyHash;
 use crate::layout;
+use crate::long::has_room_for_head;
 use crate::stats::Stats;
 use crate::tier::Tier;
 use crate::tombstones::{Inheritance, KeysIn};
@@ -25,10 +26,14 @@ impl Engine for Array {
     }
 
     fn takes(&self, item: &ItemRef<'_>) -> bool {
-        let least = self.place.object_bytes_min as usize;
-        (least..=self.place.object_bytes_max()).contains(&item.object_bytes())
+        let (bytes, in_record) = (item.object_bytes(), self.place.record_object_bytes_max());
+        bytes >= self.place.object_bytes_min as usize
+            && (bytes <= in_record
+                || bytes <= self.place.object_bytes_max()
+                    && has_room_for_head(item.key.len(), in_record))
     }
 
+    /// Of values in parts too. A key that leaves a record no room for 24 bytes more makes it shorter.
     fn object_bytes_max(&self) -> usize {
         self.place.object_bytes_max()
     }
@@ -111,6 +116,7 @@ impl Engine for Array {
             };
         }
         self.restart_sweep();
+        self.divide_groups();
         self.void_what_is_free().await
     }
 

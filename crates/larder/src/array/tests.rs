@@ -1,5 +1,8 @@
 //! The engine alone, on memory: what it promises of reads, tables and crashes.
 
+mod division;
+mod long;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +13,7 @@ use larder_device::{
 use larder_log::{CacheId, LogPlace, RecordForm, RegionEviction, Stream};
 
 use super::groups::bounds_s;
+use super::memory::ArrayMemory;
 use super::place::ArrayPlace;
 use super::*;
 use crate::engine::{DeadRecords, Engine, Kept};
@@ -52,6 +56,7 @@ fn place(regions: u32, (tables, sets_per_table): (u32, u32), groups: u32) -> Arr
         groups: bounds_s(groups).unwrap(),
         object_bytes_min: 0,
         reinsertion: true,
+        memory: ArrayMemory::default(),
         hasher: KeyHasher::UNSEEDED,
         oldest_sequence: 1 << 32,
         first_region_number: 0,

@@ -4,6 +4,7 @@
 
 mod admission;
 mod array;
+mod array_long;
 mod budgets;
 mod clearing;
 mod closing;
@@ -21,6 +22,7 @@ mod flush;
 mod hashing;
 mod history;
 mod history_threads;
+mod huge;
 mod in_order;
 mod items;
 mod iterate;
