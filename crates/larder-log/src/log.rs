@@ -108,8 +108,8 @@ impl<E> LogState<E> {
         self.handles[stream]
     }
 
-    /// Regions of this stream that are begun from now on are written with this placement handle, and no longer with that
-    /// of [`LogPlace::streams`], until the log is cleared.
+    /// Regions of this stream that are begun from now on are written with this placement handle, and no longer with
+    /// that of [`LogPlace::streams`], until the log is cleared.
     pub fn set_handle(&mut self, stream: usize, handle: PlacementHandle) {
         self.handles[stream] = handle;
     }

@@ -119,7 +119,8 @@ impl Region {
         self.stream.map(usize::from)
     }
 
-    /// The placement handle that it is written with, or was; `None` if that was before the opening, or nothing is in it.
+    /// The placement handle that it is written with, or was; `None` if that was before the opening, or nothing is in
+    /// it.
     pub fn handle(&self) -> Option<PlacementHandle> {
         self.handle
     }

@@ -110,8 +110,12 @@ pub(crate) fn check_key(key: &[u8]) -> Result<(), Error> {
 }
 
 pub(crate) fn check_value(value: &[u8]) -> Result<(), Error> {
-    if value.len() > VALUE_BYTES_MAX {
-        let message = format!("value of {} bytes: must be at most {VALUE_BYTES_MAX}", value.len());
+    check_length(value.len())
+}
+
+pub(crate) fn check_length(value_bytes: usize) -> Result<(), Error> {
+    if value_bytes > VALUE_BYTES_MAX {
+        let message = format!("value of {value_bytes} bytes: must be at most {VALUE_BYTES_MAX}");
         return Err(Error::new(ErrorKind::InvalidInput, message));
     }
     Ok(())

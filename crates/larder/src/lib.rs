@@ -82,6 +82,7 @@ mod value;
 
 pub use admission::AdmissionPolicy;
 pub use array::memory::ArrayMemory;
+pub use cache::stream::{Chunk, ValueStream};
 pub use cache::{
     Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, ScanPage, Scanned, SetOptions,
     Tiers,

@@ -15,6 +15,7 @@ use crate::latency::Latency;
 use crate::metrics::{MetricKind, Named};
 use crate::removal::{RemovalListener, Removals};
 use crate::sync::{STRIPES, stripe};
+use crate::tier::Tier;
 
 /// A number that only grows, shared between threads. Each thread adds to a stripe of its own, as
 /// far as there are enough: threads that count the same thing do not wait for each other's caches.
@@ -441,6 +442,16 @@ numbers! {
 }
 
 impl Counters {
+    /// A `get` was answered by this tier.
+    pub(crate) fn hit(&self, tier: Tier) {
+        match tier {
+            Tier::Dram => self.dram_hits.add(1),
+            Tier::SmallObjects => self.soc_hits.add(1),
+            Tier::LargeObjects => self.loc_hits.add(1),
+            Tier::ArrayObjects => self.array_hits.add(1),
+        }
+    }
+
     pub(crate) fn device_failed(&self, error: &larder_device::Error) {
         self.device_errors.add(1);
         if error.kind() == larder_device::ErrorKind::TimedOut {

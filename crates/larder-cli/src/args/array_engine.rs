@@ -27,8 +27,8 @@ pub(crate) struct ArrayEngineArgs {
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "array")]
     pub(crate) array_index: Option<u64>,
 
-    /// All memory of the array: index, tombstones, write buffers and what it knows of tables and regions; refused if that
-    /// is too little [default: what they take]
+    /// All memory of the array: index, tombstones, write buffers and what it knows of tables and regions; refused if
+    /// that is too little [default: what they take]
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "array")]
     pub(crate) array_memory: Option<u64>,
 }

@@ -1,12 +1,11 @@
-//! Which groups of times to live share a placement handle: contiguous ones, so that each handle gets about as many bytes.
+//! Which groups of times to live share a placement handle: contiguous ones, so that each handle gets about as many
+//! bytes.
 //!
 //! The plan of a cache divides them by what can be assumed before anything was written. From then on bytes written are
 //! counted by group, and those of earlier openings with them, less and less. A region is written with the handle that
 //! its group has when it is begun: so nothing moves when the division changes, and a reclaim unit is of one division
 //! again when the log has gone round. A division takes the place of another only if it is much better, or handles of
 //! groups between two would change for ever.
-
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use larder_device::PlacementHandle;
 
@@ -18,41 +17,6 @@ pub(super) const LOOK_EVERY: u32 = 32;
 const MEASURED_REGIONS: u64 = 32;
 /// A division is better if its cost is at most this part of the other's, in percent.
 const BETTER_PERCENT: u128 = 90;
-
-/// Bytes written of each group.
-#[derive(Debug)]
-pub(super) struct GroupBytes(Box<[AtomicU64]>);
-
-impl GroupBytes {
-    pub(super) fn of(groups: usize) -> Self {
-        Self((0..groups).map(|_| AtomicU64::new(0)).collect())
-    }
-
-    /// Nothing, if there is no such group.
-    pub(super) fn add(&self, group: usize, bytes: u64) {
-        if let Some(written) = self.0.get(group) {
-            written.fetch_add(bytes, Ordering::Relaxed);
-        }
-    }
-
-    pub(super) fn get(&self) -> Vec<u64> {
-        self.0.iter().map(|written| written.load(Ordering::Relaxed)).collect()
-    }
-
-    /// What was counted before counts for nothing, or as this.
-    pub(super) fn begin_with(&self, bytes: &[u64]) {
-        for (group, written) in self.0.iter().enumerate() {
-            written.store(bytes.get(group).copied().unwrap_or(0), Ordering::Relaxed);
-        }
-    }
-
-    /// What was written so far counts half. What is added meanwhile may be lost.
-    fn fade(&self) {
-        for written in &self.0 {
-            written.store(written.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
-        }
-    }
-}
 
 impl Array {
     /// Looks whether the groups are better divided otherwise among the handles that the plan has given them.

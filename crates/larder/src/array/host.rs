@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use larder_log::{Event, FooterEntry, Host, RegionId, RegionIdentity};
 
 use super::dead::{Dead, Death};
-use super::division::GroupBytes;
+use super::group_bytes::GroupBytes;
 use crate::error::Error;
 use crate::events;
 use crate::region_tombstones::RegionTombstones;

@@ -70,8 +70,8 @@ impl Array {
         }
     }
 
-    /// The key of a head dies, unless something newer is there by now. That may take a read: its parts may have driven its
-    /// entry out of DRAM.
+    /// The key of a head dies, unless something newer is there by now. That may take a read: its parts may have driven
+    /// its entry out of DRAM.
     async fn forget_head(&self, head: &Fetched, entry: Entry) {
         if self.find(head.hash).await.is_none() {
             return;

@@ -44,7 +44,26 @@ impl TableRead {
 
 impl Array {
     /// Looks `key` up: at most two reads, and two for each part of a long value.
-    pub(super) async fn look_up(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
+    pub(super) async fn find_whole(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        now_s: u32,
+    ) -> Option<Fetched> {
+        let (fetched, entry) = self.head_or_whole(hash, key, now_s).await?;
+        match fetched.kind {
+            Kind::Head => self.complete(fetched, entry).await,
+            Kind::Whole | Kind::Part => Some(fetched),
+        }
+    }
+
+    /// The record of `key`, which is the head of a long value or has all of it, and its entry: at most two reads.
+    pub(super) async fn head_or_whole(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        now_s: u32,
+    ) -> Option<(Fetched, Entry)> {
         let entry = self.find(hash).await?;
         let fetched = self.fetch(hash, entry, now_s).await.ok()?;
         if fetched.item().key != key || fetched.kind == Kind::Part {
@@ -57,10 +76,7 @@ impl Array {
             self.counters().removals.key(RemovalReason::Expired, Tier::ArrayObjects, key, bytes);
             return None;
         }
-        match fetched.kind {
-            Kind::Head => self.complete(fetched, entry).await,
-            Kind::Whole | Kind::Part => Some(fetched),
-        }
+        Some((fetched, entry))
     }
 
     /// The entry of this hash: at most one read.

@@ -4,12 +4,12 @@ use std::fmt;
 
 use larder_log::{Region, buffer_bytes};
 
-use super::DEATHS_PER_TABLE;
 use super::config::ArrayConfig;
+use super::dead::DEATHS_PER_TABLE;
 use super::entry::ENTRY_BYTES;
 use super::index::Descriptor;
 use super::set::{Set, WAYS};
-use super::snapshot::{REGION_SNAPSHOT_BYTES, TABLE_SNAPSHOT_BYTES};
+use super::stored::{REGION_SNAPSHOT_BYTES, TABLE_SNAPSHOT_BYTES};
 use super::table::TABLE_ENTRIES;
 use crate::error::Error;
 

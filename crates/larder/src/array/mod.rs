@@ -8,7 +8,8 @@
 //!             └──────────► regions of objects, a stream for each group of times to live
 //! ```
 //!
-//! 1. *Two reads,* and two at most for each part of a value that is longer than a region (`long.rs`). An entry in DRAM leads to the record, in one read. Without one, a page of the key's table is read
+//! 1. *Two reads,* and two at most for each part of a value that is longer than a region (`long.rs`).
+//!    An entry in DRAM leads to the record, in one read. Without one, a page of the key's table is read
 //!    first; if the table was never written there is nothing, without a read. An entry that was read takes the place
 //!    of a clean one in its set; where all are dirty, the whole table is read at once, so that it can be written with
 //!    what they say. A set makes at most that one read. What moves between the two reads of a look-up makes it a miss,
@@ -31,6 +32,7 @@ mod dead;
 mod division;
 mod engine;
 mod entry;
+mod group_bytes;
 pub(crate) mod groups;
 mod host;
 mod index;
@@ -43,7 +45,8 @@ mod rescue;
 mod rotate;
 mod scan;
 mod set;
-pub(crate) mod snapshot;
+mod snapshot;
+pub(crate) mod stored;
 mod sweep;
 pub(crate) mod table;
 mod tables;
@@ -66,16 +69,13 @@ use crate::stats::Counters;
 use crate::stored::record_of;
 use crate::tier::Tier;
 use crate::tombstones::{Inheritance, Receipt, Tombstones};
-use dead::Dead;
-use division::GroupBytes;
+use dead::{DEATHS_PER_TABLE, Dead};
+use group_bytes::GroupBytes;
 use groups::group_of;
 use host::{LogHost, Why};
 use index::Index;
 use place::ArrayPlace;
 use sweep::Sweep;
-
-/// Without a log of deaths, so many for each table are kept until they are worked off.
-const DEATHS_PER_TABLE: usize = 16;
 
 /// See the [module](self).
 pub(crate) struct Array {

@@ -15,51 +15,13 @@
 #![deny(clippy::indexing_slicing)]
 
 use larder_log::{RegionId, RegionIdentity, RegionState};
-use zerocopy::little_endian::{U16, U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::little_endian::U64;
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::Array;
 use super::index::Kept;
+use super::stored::{Header, StoredRegion, StoredTable};
 use super::table::TABLE_BYTES;
-
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct Header {
-    clock: U64,
-    tables: U32,
-    regions: U32,
-}
-
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct StoredTable {
-    region: U32,
-    offset: U32,
-    stamp: U64,
-    entries: U16,
-    overflown: u8,
-    flags: u8,
-    reserved: U32,
-}
-
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct StoredRegion {
-    sequence: U64,
-    latest_expiry_s: U32,
-    stream: U16,
-    reserved: U16,
-}
-
-/// Bytes of a table in the snapshot, and of the header, for which the first table pays.
-pub(crate) const TABLE_SNAPSHOT_BYTES: u64 =
-    (size_of::<StoredTable>() + size_of::<Header>()) as u64;
-/// Bytes of a group there.
-pub(crate) const GROUP_SNAPSHOT_BYTES: u64 = size_of::<U64>() as u64;
-/// Bytes of a region there.
-pub(crate) const REGION_SNAPSHOT_BYTES: u64 = size_of::<StoredRegion>() as u64;
-const _: () = assert!(size_of::<Header>() == 16 && size_of::<StoredTable>() == 24);
-const _: () = assert!(TABLE_SNAPSHOT_BYTES == 40 && REGION_SNAPSHOT_BYTES == 16);
 
 const NO_REGION: u32 = u32::MAX;
 const TOUCHED: u8 = 1;

@@ -104,7 +104,7 @@ impl Bench {
     fn get(&self, key: u64) -> Option<Vec<u8>> {
         let (key, now_s) = (key.to_le_bytes(), self.now_s());
         let before = self.reads();
-        let found = block_on(self.array.look_up(KeyHash::of(&key), &key, now_s));
+        let found = block_on(self.array.find_whole(KeyHash::of(&key), &key, now_s));
         let after = self.reads();
         assert!(after.0 - before.0 <= 1 && after.1 - before.1 <= 1, "{before:?} to {after:?}");
         found.as_ref().map(|fetched: &Fetched| fetched.item().value.to_vec())
@@ -298,7 +298,7 @@ fn keys_of_one_hash_lose_each_other_and_are_never_confused() {
     }
     let mut lost = 0;
     for key in 0..KEYS {
-        match block_on(bench.array.look_up(cut(key), &key.to_le_bytes(), now_s)) {
+        match block_on(bench.array.find_whole(cut(key), &key.to_le_bytes(), now_s)) {
             Some(found) => assert_eq!(found.item().value, value(key, key, 500)),
             None => lost += 1,
         }

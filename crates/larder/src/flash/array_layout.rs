@@ -2,7 +2,7 @@
 
 use crate::array::memory::{ArrayMemory, Sizes};
 use crate::array::place::tables_for;
-use crate::array::snapshot::{GROUP_SNAPSHOT_BYTES, REGION_SNAPSHOT_BYTES, TABLE_SNAPSHOT_BYTES};
+use crate::array::stored::{GROUP_SNAPSHOT_BYTES, REGION_SNAPSHOT_BYTES, TABLE_SNAPSHOT_BYTES};
 use crate::config::ArrayConfig;
 use crate::error::Error;
 

@@ -21,6 +21,7 @@ mod recovery;
 mod scan;
 mod shutdown;
 mod snapshot;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod unit;
@@ -52,6 +53,7 @@ use crate::tier::Tier;
 use crate::time::CacheClock;
 use crate::tombstones::Tombstones;
 pub(crate) use demote::Admitted;
+pub(crate) use engines::EngineId;
 use engines::{Engines, call};
 pub(crate) use persist::Sent;
 use places::Places;

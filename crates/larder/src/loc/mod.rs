@@ -198,6 +198,20 @@ impl Loc {
     /// Looks `key` up: no read if the index does not know it or the object is still in memory, one
     /// otherwise, and one for each part of a long value.
     pub(crate) async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
+        let (fetched, location, identity) = self.head_or_whole(hash, key, now_s).await?;
+        match fetched.kind {
+            Kind::Head => self.complete(fetched, location, identity).await,
+            Kind::Whole | Kind::Part => Some(fetched),
+        }
+    }
+
+    /// The record of `key`, which is the head of a long value or has all of it, and where it is: one read at most.
+    async fn head_or_whole(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        now_s: u32,
+    ) -> Option<(Fetched, Location, RegionIdentity)> {
         let (location, identity, look_up) = self.find(hash)?;
         let fetched = self.fetch(hash, location, identity, look_up).await?;
         // A user's key may be the same as a part's.
@@ -212,10 +226,7 @@ impl Loc {
             self.forget_expired(hash, location, (identity, expiry_s)).await;
             return None;
         }
-        match fetched.kind {
-            Kind::Head => self.complete(fetched, location, identity).await,
-            Kind::Whole | Kind::Part => Some(fetched),
-        }
+        Some((fetched, location, identity))
     }
 
     async fn fetch(

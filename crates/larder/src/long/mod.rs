@@ -18,6 +18,7 @@
 //! hit on the value is one on each part.
 
 mod head;
+mod parts;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,6 +29,7 @@ use crate::item::{Fetched, ItemRef, Kind};
 use crate::key::KeyHasher;
 use crate::side_by_side::together;
 use head::{HEAD_BYTES, Head, PART_KEY_BYTES};
+pub(crate) use parts::{Found, NewParts, Parts, add_head, add_part, next_part};
 
 /// So many parts fill a region. What does not fit its end stays unused: with an eighth, that is a
 /// sixteenth of a region on average. Smaller parts would cost more memory of the index and reads.
@@ -113,22 +115,13 @@ pub(crate) trait Records {
 
 /// Stores an item in parts. Says whether it is stored; if not, its head is not.
 pub(crate) async fn set_in_parts(records: &impl Records, item: &ItemRef<'_>, now_s: u32) -> bool {
-    let chunks = item.value.chunks(records.part_bytes());
-    let head = Head {
-        value_bytes: item.value.len(),
-        parts: u32::try_from(chunks.len()).expect("values are shorter than 4 GiB"),
-        stamp: records.stamps().next(),
-    };
-    debug_assert!(head.parts > 0, "what is stored in parts has some");
-    for (number, chunk) in (0..).zip(chunks) {
-        let key = head.part_key(item.hash, number);
-        let part = ItemRef::new(records.hasher().hash(&key), &key, chunk, item.expiry_s);
-        if !records.set_record(&ItemRef { kind: Kind::Part, ..part }, now_s).await {
+    let mut parts = NewParts::begin(records, item, item.value.len());
+    for chunk in item.value.chunks(records.part_bytes()) {
+        if !add_part(records, &mut parts, chunk, now_s).await {
             return false;
         }
     }
-    let value = head.encode();
-    records.set_record(&ItemRef { kind: Kind::Head, value: &value, ..*item }, now_s).await
+    add_head(records, &parts, item, now_s).await
 }
 
 /// The whole item of a head, if all of it is there.

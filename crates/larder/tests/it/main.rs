@@ -6,6 +6,7 @@ mod admission;
 mod array;
 mod array_long;
 mod budgets;
+mod chunks;
 mod clearing;
 mod closing;
 mod costs;

@@ -91,6 +91,8 @@ fn threads_that_block_have_every_call_that_waits() {
         "estimated_len",
         "flash_regions",
         "get_at_once_with",
+        // Chunks are waited for one by one.
+        "get_stream",
         "layout",
         "may_read_flash",
         "now",
@@ -99,6 +101,7 @@ fn threads_that_block_have_every_call_that_waits() {
         "recovery",
         "set_dram_bytes",
         "set_memory_bytes",
+        "set_stream",
         "stats",
         "unused_bytes",
     ];
@@ -109,7 +112,16 @@ fn threads_that_block_have_every_call_that_waits() {
 #[test]
 fn a_route_has_every_call_of_one_cache() {
     // Each cache has its own, and `Route::caches` or `Shards::shards` lead there; what is routed is open.
-    let of_each = ["array_memory", "flash_regions", "layout", "open", "placement", "recovery"];
+    let of_each = [
+        "array_memory",
+        "flash_regions",
+        "get_stream",
+        "layout",
+        "open",
+        "placement",
+        "recovery",
+        "set_stream",
+    ];
     let own = methods("Routed").union(&listed()).cloned().collect();
     assert_eq!(missing(&own, &of_each), [""; 0]);
 }
@@ -122,11 +134,13 @@ fn tenants_have_every_call_of_everything() {
         "blocking",
         "estimated_len",
         "flash_regions",
+        "get_stream",
         "layout",
         "now",
         "recovery",
         "scan",
         "scan_from",
+        "set_stream",
     ];
     let of_a_key =
         ["contains", "delete", "draw_version", "may_read_flash", "peek_with", "update", "win"];

@@ -26,7 +26,7 @@ impl Bench {
     fn get_long(&self, key: u64) -> Option<Vec<u8>> {
         let (key, now_s) = (key.to_le_bytes(), self.now_s());
         let before = self.reads();
-        let found = block_on(self.array.look_up(KeyHash::of(&key), &key, now_s))?;
+        let found = block_on(self.array.find_whole(KeyHash::of(&key), &key, now_s))?;
         let after = self.reads();
         let value = found.item().value.to_vec();
         let records = 1 + value.len().div_ceil(self.array.place.part_bytes()) as u64;
