@@ -44,6 +44,12 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     let tenants = open(&data, &settings)?;
     say(format_args!("memory     {}", BinaryBytes(settings.memory.0)));
     say(format_args!("flash      {}", data.describe()));
+    for (tenant, cache) in tenants.iter() {
+        if let Some(memory) = cache.array_memory() {
+            let of = if tenant.is_empty() { String::new() } else { format!(" of {tenant}") };
+            say(format_args!("{:<10} {}", format!("array{of}"), array::memory(&memory)));
+        }
+    }
     let server = Server::start(config, tenants).map_err(|error| Error::run(error.to_string()))?;
     say(format_args!("{}", threads(&server, &settings)));
     for listener in server.listeners() {

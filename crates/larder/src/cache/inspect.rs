@@ -6,6 +6,7 @@ use larder_device::PlacementHandle;
 use larder_device::nvme::DriveReport;
 
 use super::Larder;
+use crate::array::memory::ArrayMemory;
 use crate::flash::Flash;
 use crate::flash_region::FlashRegion;
 use crate::layout::Layout;
@@ -137,6 +138,18 @@ impl Larder {
     /// ```
     pub fn layout(&self) -> Option<&Layout> {
         self.core.flash.as_deref().map(Flash::layout)
+    }
+
+    /// What the array engine takes of memory, line by line. `None` without one.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// assert_eq!(cache.array_memory(), None);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn array_memory(&self) -> Option<ArrayMemory> {
+        self.core.flash.as_ref().and_then(Flash::array_memory)
     }
 
     /// The regions of the large-object engine, by their numbers: what fills each, under which placement handle, and

@@ -44,6 +44,7 @@ mod read;
 mod reentry;
 mod single_flight;
 mod stale;
+pub(crate) mod stream;
 mod update;
 
 use std::num::NonZeroU64;

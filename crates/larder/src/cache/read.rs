@@ -160,12 +160,7 @@ impl Larder {
         };
         let from_dram = tier == Tier::Dram;
         self.stopwatch.end(begun, if from_dram { Timed::GetDram } else { Timed::GetFlash });
-        match tier {
-            Tier::Dram => self.core.counters.dram_hits.add(1),
-            Tier::SmallObjects => self.core.counters.soc_hits.add(1),
-            Tier::LargeObjects => self.core.counters.loc_hits.add(1),
-            Tier::ArrayObjects => self.core.counters.array_hits.add(1),
-        }
+        self.core.counters.hit(tier);
         Ok(Some(value))
     }
 
