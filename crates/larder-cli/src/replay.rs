@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use indicatif::BinaryBytes;
+use larder::ArrayMemory;
 use larder_device::{Isolation, PlacementMode};
 use larder_lab::replay::{
     Monitor, Outcome, PlacementRuns, ReplayOptions, Storage, VssdPlace, Workload,
@@ -185,9 +187,17 @@ pub(crate) fn stop_on_interrupt(monitor: &Arc<Monitor>) -> Result<(), Error> {
 /// The placement plan of each run.
 fn handles(outcome: &Outcome) -> String {
     let plan = |run: &larder_lab::replay::Run| {
-        format!("\nplacement {}\n{}", run.placement, run.placement_table)
+        let memory = run.array_memory.as_ref().map_or(String::new(), memory_of);
+        format!("\nplacement {}\n{}{memory}", run.placement, run.placement_table)
     };
     outcome.runs.iter().map(plan).collect()
+}
+
+/// What an array takes, line by line.
+fn memory_of(memory: &ArrayMemory) -> String {
+    let line = |(what, bytes)| format!("  {what:<24}{}\n", BinaryBytes(bytes));
+    let total = BinaryBytes(memory.total_bytes());
+    format!("memory of the array, {total} at most\n{}", memory.lines().map(line).concat())
 }
 
 /// What a careful reader should know about the numbers above.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use larder_device::{BufferPool, Device, Durability, PlacementHandle};
 
 use crate::active::ActiveRegions;
+use crate::chunks::CHUNK_BYTES_MAX;
 use crate::eviction::RegionEviction;
 use crate::expired::Sweep;
 use crate::form::RecordForm;
@@ -85,6 +86,8 @@ pub struct LogState<E> {
     /// again goes on with it.
     pub(crate) emptying: Option<(Vec<RegionId>, u64)>,
     pub(crate) sweep: Sweep,
+    /// Of each stream.
+    handles: Vec<PlacementHandle>,
 }
 
 impl<E> LogState<E> {
@@ -96,7 +99,19 @@ impl<E> LogState<E> {
             active: ActiveRegions::new(place.form, piece_bytes, budget_bytes),
             emptying: None,
             sweep: Sweep::default(),
+            handles: place.streams.iter().map(|stream| stream.handle).collect(),
         }
+    }
+
+    /// With which placement handle a region of this stream is written that is begun now.
+    pub fn handle(&self, stream: usize) -> PlacementHandle {
+        self.handles[stream]
+    }
+
+    /// Regions of this stream that are begun from now on are written with this placement handle, and no longer with
+    /// that of [`LogPlace::streams`], until the log is cleared.
+    pub fn set_handle(&mut self, stream: usize, handle: PlacementHandle) {
+        self.handles[stream] = handle;
     }
 
     /// Which filling is in a region.
@@ -205,23 +220,18 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
 
     /// As much as that becomes when a region of each stream is filled, and the device takes its time.
     pub fn buffer_bytes_expected(&self) -> u64 {
+        let LogPlace { region_bytes, piece_bytes, budget_bytes, .. } = self.place;
+        let closed_max = self.closed_max() as u64;
         let streams = self.place.streams.len() as u64;
-        let piece_bytes = u64::from(self.place.piece_bytes);
-        let chunk_bytes = self.lock().active.chunk_bytes() as u64;
-        let waiting = (streams * piece_bytes).min(self.place.budget_bytes as u64 + piece_bytes);
-        // The first chunk of a region may begin before what is needed of it, or the last one end behind.
-        let around = (streams + 1) * chunk_bytes;
-        // What is on its way is here and in the device's hands.
-        let in_flight = PIECES_IN_FLIGHT as u64 * piece_bytes;
-        let regions = (streams + self.closed_max() as u64) * u64::from(self.place.region_bytes);
-        (waiting + around + in_flight).min(regions) + in_flight.min(regions)
+        buffer_bytes((streams, closed_max), (region_bytes, piece_bytes), budget_bytes as u64)
     }
 
     /// A region is Active now, and open for its stream.
     pub(crate) fn begin(&self, state: &mut LogState<E>, filling: RegionIdentity, stream: usize) {
         state.regions.activate(filling.region, filling.sequence);
         let stays = self.place.streams[stream].stays;
-        state.regions.note_filling(filling.region, (stream, stays), self.host.now_s());
+        let handle = state.handle(stream);
+        state.regions.note_filling(filling.region, (stream, stays, handle), self.host.now_s());
         state.active.begin(self.place.cache, filling, (stream, self.region_bytes()));
     }
 
@@ -235,4 +245,22 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         fresh.regions.clear(first_sequence);
         *state = fresh;
     }
+}
+
+/// Memory that a log needs when a region of each of so many streams is filled, and the device takes its time, beside so
+/// many closed regions.
+#[must_use]
+pub fn buffer_bytes(
+    (streams, closed_max): (u64, u64),
+    (region_bytes, piece_bytes): (u32, u32),
+    budget_bytes: u64,
+) -> u64 {
+    let (region_bytes, piece_bytes) = (u64::from(region_bytes), u64::from(piece_bytes));
+    let waiting = (streams * piece_bytes).min(budget_bytes + piece_bytes);
+    // The first chunk of a region may begin before what is needed of it, or the last one end behind.
+    let around = (streams + 1) * piece_bytes.min(CHUNK_BYTES_MAX as u64);
+    // What is on its way is here and in the device's hands.
+    let in_flight = PIECES_IN_FLIGHT as u64 * piece_bytes;
+    let regions = (streams + closed_max) * region_bytes;
+    (waiting + around + in_flight).min(regions) + in_flight.min(regions)
 }

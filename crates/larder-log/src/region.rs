@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use larder_device::PlacementHandle;
+
 use crate::backoff::Backoff;
 
 /// The number of a region: its place in the log, from 0 on.
@@ -72,6 +74,8 @@ pub struct Region {
     pub(crate) entered: u64,
     /// Which stream fills it, or has filled it; `None` if that was before the opening, or nothing is in it.
     pub(crate) stream: Option<u16>,
+    /// The placement handle that this is written with; `None` if that was before the opening, or nothing is in it.
+    pub(crate) handle: Option<PlacementHandle>,
     /// Whether it gives way only by name.
     pub(crate) stays: bool,
     /// When its filling began, a second of the host's clock; 0 if that was before the opening, or nothing is in it.
@@ -92,6 +96,7 @@ impl Region {
             segment: 0,
             entered: 0,
             stream: None,
+            handle: None,
             stays: false,
             begun_s: 0,
             latest_expiry_s: 0,
@@ -112,6 +117,12 @@ impl Region {
     /// Which stream fills it, or has filled it; `None` if that was before the opening, or nothing is in it.
     pub fn stream(&self) -> Option<usize> {
         self.stream.map(usize::from)
+    }
+
+    /// The placement handle that it is written with, or was; `None` if that was before the opening, or nothing is in
+    /// it.
+    pub fn handle(&self) -> Option<PlacementHandle> {
+        self.handle
     }
 
     /// When the last of its records expires, a second of the host's clock; 0 is never.

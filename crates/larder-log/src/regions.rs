@@ -27,6 +27,8 @@
 //!    is Free only after every part of the index was searched for entries that point into it. So
 //!    there are none left when its next filling begins.
 
+use larder_device::PlacementHandle;
+
 use crate::backoff::Backoff;
 use crate::eviction::RegionEviction;
 use crate::expiry::is_expired;
@@ -120,7 +122,7 @@ impl Regions {
     pub(crate) fn note_filling(
         &mut self,
         region: RegionId,
-        (stream, stays): (usize, bool),
+        (stream, stays, handle): (usize, bool, PlacementHandle),
         now_s: u32,
     ) {
         let active = self.get_mut(region);
@@ -130,7 +132,7 @@ impl Regions {
             "only what is filled has somebody who fills it"
         );
         (active.stream, active.begun_s) = (u16::try_from(stream).ok(), now_s);
-        active.stays = stays;
+        (active.stays, active.handle) = (stays, Some(handle));
     }
 
     /// Notes of a Sealed region that an earlier opening has left who has filled it.

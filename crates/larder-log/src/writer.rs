@@ -110,7 +110,12 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     /// Sends off what is to be written, as much as may be under way.
     pub(crate) async fn send_pieces(&self, writer: &mut Writer) {
         while writer.pieces.len() < PIECES_IN_FLIGHT {
-            let next = self.lock().active.next_piece(&self.pool, self.host.now_s());
+            let (next, handle) = {
+                let mut state = self.lock();
+                let next = state.active.next_piece(&self.pool, self.host.now_s());
+                let region = next.as_ref().map(|piece| piece.identity.region);
+                (next, region.and_then(|region| state.regions.get(region).handle()))
+            };
             let Some(Piece { identity, stream, offset, buffer }) = next else { return };
             self.host.note(Event::Wrote { stream, bytes: buffer.len() as u64 });
             // The last piece has the footer, which takes the place of what was written down of earlier fillings.
@@ -121,7 +126,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
             let write = self.device.submit(Io::Write {
                 offset: self.offset_of(identity.region) + offset as u64,
                 buffer,
-                handle: self.place.streams[stream].handle,
+                handle: handle.unwrap_or(self.place.streams[stream].handle),
                 durability,
             });
             writer.pieces.push_back((identity, offset, write));

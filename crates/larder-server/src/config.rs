@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use larder::VALUE_BYTES_MAX;
+
 use crate::debug_clock::DebugClock;
 use crate::error::{Error, ErrorKind};
 use crate::otlp::Otlp;
@@ -137,7 +139,7 @@ pub struct ServerConfig {
     /// A request that only reads and waits for flash longer is answered with an error; `None` waits. What a request
     /// changes is never given up: nobody would know whether it was done.
     pub request_deadline: Option<Duration>,
-    /// Longest value in bytes, at most 16 MiB.
+    /// Longest value in bytes, from 1 KiB to 128 MiB ([`larder::VALUE_BYTES_MAX`]).
     pub value_bytes_max: usize,
     /// Bytes of requests and answers under way, of all connections of a worker together. Beyond them requests are
     /// answered as busy.
@@ -213,9 +215,9 @@ impl ServerConfig {
         if self.connections_max == 0 {
             return refuse("connections_max = 0: must be at least 1".to_owned());
         }
-        if !(1024..=16 << 20).contains(&self.value_bytes_max) {
+        if !(1024..=VALUE_BYTES_MAX).contains(&self.value_bytes_max) {
             return refuse(format!(
-                "value_bytes_max = {}: must be 1024 to 16777216",
+                "value_bytes_max = {}: must be 1024 to {VALUE_BYTES_MAX}",
                 self.value_bytes_max
             ));
         }

@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::flash_region::FlashRegion;
 use crate::item::{Fetched, ItemRef};
 use crate::key::KeyHash;
+use crate::long::{Found, Lack, NewParts, Parts};
 use crate::stats::Stats;
 use crate::tier::Tier;
 use crate::tombstones::{Inheritance, KeysIn, Receipt};
@@ -136,6 +137,35 @@ pub(crate) trait Engine {
 
     /// Looks `key` up.
     async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched>;
+
+    /// Looks `key` up, but reads of a value in parts only which they are.
+    async fn look_up(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Found> {
+        self.get(hash, key, now_s).await.map(Found::Whole)
+    }
+
+    /// The next part of a value that [`Engine::look_up`] has found; `None` behind the last one.
+    ///
+    /// # Errors
+    /// If it is not there.
+    async fn next_part(&self, _parts: &mut Parts) -> Result<Option<Fetched>, Lack> {
+        Ok(None)
+    }
+
+    /// Begins to store an object with a value of this length, if it would lie in parts. Nobody finds them before
+    /// [`Engine::add_head`].
+    fn new_parts(&self, _item: &ItemRef<'_>, _value_bytes: usize) -> Option<NewParts> {
+        None
+    }
+
+    /// Stores the next part. Says whether it is stored.
+    async fn add_part(&self, _parts: &mut NewParts, _bytes: &[u8], _now_s: u32) -> bool {
+        false
+    }
+
+    /// Stores what makes parts an object, whose key has no older version. Says whether it is stored.
+    async fn add_head(&self, _parts: &NewParts, _item: &ItemRef<'_>, _now_s: u32) -> bool {
+        false
+    }
 
     /// Stores items of one group, each in place of an older version. Returns those that are not stored: no version of
     /// their keys is, and it has said why.

@@ -26,6 +26,8 @@ pub enum ErrorKind {
     InUse,
     /// The device holds something else than a cache of this program and version.
     Foreign,
+    /// A value that is read in chunks has lost one that was still to come.
+    Incomplete,
     /// The cache was closed.
     Closed,
 }

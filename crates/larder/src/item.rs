@@ -6,7 +6,7 @@ use crate::cache::Tiers;
 use crate::dram::Marks;
 use crate::key::KeyHash;
 
-/// What an item is to the large-object engine. Everywhere else there are only whole ones.
+/// What an item is to engines of large objects. Everywhere else there are only whole ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A key with its value.

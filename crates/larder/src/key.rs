@@ -15,8 +15,8 @@ use crate::error::{Error, ErrorKind};
 /// Longest key, in bytes: lengths are stored in 16 bits.
 pub(crate) const KEY_BYTES_MAX: usize = 65_535;
 
-/// Longest value, in bytes.
-pub(crate) const VALUE_BYTES_MAX: usize = 16 << 20;
+/// Longest value, in bytes: as a power of two, what a record on flash can tell the length of (28 bits).
+pub const VALUE_BYTES_MAX: usize = 128 << 20;
 
 /// Between the seeds of the two hashes of a key: any odd number would do.
 const MARK_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -110,8 +110,12 @@ pub(crate) fn check_key(key: &[u8]) -> Result<(), Error> {
 }
 
 pub(crate) fn check_value(value: &[u8]) -> Result<(), Error> {
-    if value.len() > VALUE_BYTES_MAX {
-        let message = format!("value of {} bytes: must be at most {VALUE_BYTES_MAX}", value.len());
+    check_length(value.len())
+}
+
+pub(crate) fn check_length(value_bytes: usize) -> Result<(), Error> {
+    if value_bytes > VALUE_BYTES_MAX {
+        let message = format!("value of {value_bytes} bytes: must be at most {VALUE_BYTES_MAX}");
         return Err(Error::new(ErrorKind::InvalidInput, message));
     }
     Ok(())

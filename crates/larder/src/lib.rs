@@ -55,6 +55,7 @@ mod key;
 mod latency;
 mod layout;
 mod loc;
+mod long;
 mod metrics;
 mod open_metrics;
 mod partition;
@@ -80,6 +81,8 @@ mod typed;
 mod value;
 
 pub use admission::AdmissionPolicy;
+pub use array::memory::ArrayMemory;
+pub use cache::stream::{Chunk, ValueStream};
 pub use cache::{
     Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, ScanPage, Scanned, SetOptions,
     Tiers,
@@ -92,6 +95,7 @@ pub use endurance::{DriveLife, Endurance};
 pub use error::{Error, ErrorKind};
 pub use flash_region::{FlashRegion, RegionState};
 pub use front::{AnyRoute, Blocking, Lead, Route, Routed, Shards, Walk};
+pub use key::VALUE_BYTES_MAX;
 /// The devices, with everything that can be said about them.
 pub use larder_device as device;
 pub use larder_device::{

@@ -58,8 +58,8 @@ pub enum RemovalReason {
     /// `left_out_objects`).
     LeftOut,
     /// What flash gave back is not what was written, or a part of it is missing (among
-    /// `loc_bad_records`, `loc_incomplete_objects` and `array_bad_records`), or its table had no room
-    /// (`array_table_overflows`).
+    /// `loc_bad_records`, `loc_incomplete_objects`, `array_bad_records` and `array_incomplete_objects`), or its
+    /// table had no room (`array_table_overflows`).
     Damaged,
 }
 

@@ -15,6 +15,7 @@ use crate::latency::Latency;
 use crate::metrics::{MetricKind, Named};
 use crate::removal::{RemovalListener, Removals};
 use crate::sync::{STRIPES, stripe};
+use crate::tier::Tier;
 
 /// A number that only grows, shared between threads. Each thread adds to a stripe of its own, as
 /// far as there are enough: threads that count the same thing do not wait for each other's caches.
@@ -332,6 +333,11 @@ numbers! {
         array_overtaken_reads,
         /// Records, tables and footers of the array that failed their checks.
         array_bad_records,
+        /// Values of the array in parts that were forgotten because a part of them was missing or bad.
+        array_incomplete_objects,
+        /// Times that groups of times to live of the array were divided anew among placement handles, by the bytes that
+        /// were written of each.
+        array_group_divisions,
         /// Objects that an opening after a crash found in regions, and that no table knew.
         array_found_objects,
         /// Objects lost because too many of one set of the index came at a time.
@@ -436,6 +442,16 @@ numbers! {
 }
 
 impl Counters {
+    /// A `get` was answered by this tier.
+    pub(crate) fn hit(&self, tier: Tier) {
+        match tier {
+            Tier::Dram => self.dram_hits.add(1),
+            Tier::SmallObjects => self.soc_hits.add(1),
+            Tier::LargeObjects => self.loc_hits.add(1),
+            Tier::ArrayObjects => self.array_hits.add(1),
+        }
+    }
+
     pub(crate) fn device_failed(&self, error: &larder_device::Error) {
         self.device_errors.add(1);
         if error.kind() == larder_device::ErrorKind::TimedOut {

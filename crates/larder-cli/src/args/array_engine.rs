@@ -23,9 +23,14 @@ pub(crate) struct ArrayEngineArgs {
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "array")]
     pub(crate) array_mean_object: Option<u64>,
 
-    /// Memory for the array's index [default: 2 bytes an object]
+    /// Memory for the array's index [default: what --array-memory leaves, or 2 bytes an object]
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "array")]
     pub(crate) array_index: Option<u64>,
+
+    /// All memory of the array: index, tombstones, write buffers and what it knows of tables and regions; refused if
+    /// that is too little [default: what they take]
+    #[arg(long, value_name = "SIZE", value_parser = size, requires = "array")]
+    pub(crate) array_memory: Option<u64>,
 }
 
 impl ArrayEngineArgs {
@@ -54,6 +59,7 @@ impl ArrayEngineArgs {
                 default.mean_object_bytes,
             )?,
             index_bytes: self.array_index,
+            memory_bytes: self.array_memory,
             ..default
         }))
     }

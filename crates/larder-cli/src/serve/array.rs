@@ -1,7 +1,7 @@
 //! `[array]` of `larder.toml`, for all tenants or for one: large values under an index that lies on flash.
 
 use indicatif::BinaryBytes;
-use larder::ArrayConfig;
+use larder::{ArrayConfig, ArrayMemory};
 use serde::Deserialize;
 
 use super::size::Size;
@@ -15,6 +15,7 @@ pub(crate) struct ArrayEntry {
     min_object: Option<Size>,
     mean_object: Option<Size>,
     index: Option<Size>,
+    memory: Option<Size>,
 }
 
 impl ArrayEntry {
@@ -26,6 +27,7 @@ impl ArrayEntry {
             array_min_object: bytes(self.min_object),
             array_mean_object: bytes(self.mean_object),
             array_index: bytes(self.index),
+            array_memory: bytes(self.memory),
         };
         let config = told.config().map_err(|error| error.to_string())?;
         Ok(config.unwrap_or_default())
@@ -51,6 +53,12 @@ pub(super) fn explained(array: &ArrayConfig) -> String {
     )
 }
 
+/// What an engine takes of memory, line by line in one.
+pub(super) fn memory(memory: &ArrayMemory) -> String {
+    let lines = memory.lines().map(|(what, bytes)| format!("{what} {}", BinaryBytes(bytes)));
+    format!("{} at most: {}", BinaryBytes(memory.total_bytes()), lines.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,12 +67,13 @@ mod tests {
     fn a_section_says_what_options_say() {
         let read = |text| toml::from_str::<ArrayEntry>(text).unwrap().config();
         let config =
-            read("percent = 50\nmin_object = \"8K\"\nmean_object = 32768\nindex = \"1M\"").unwrap();
+            read("percent = 50\nmin_object = \"8K\"\nmean_object = 32768\nindex = \"1M\"\nmemory = \"8M\"").unwrap();
         let expected = ArrayConfig {
             percent: 50.0,
             min_object_bytes: 8192,
             mean_object_bytes: 32768,
             index_bytes: Some(1 << 20),
+            memory_bytes: Some(8 << 20),
             ..ArrayConfig::default()
         };
         assert_eq!(config, expected);

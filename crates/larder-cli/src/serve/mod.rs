@@ -86,6 +86,16 @@ fn config_that_fits(settings: &Settings) -> Result<ServerConfig, Error> {
     Ok(config)
 }
 
+/// What the array engine of each tenant may take, where there is one.
+fn tell_array_memory(tenants: &Tenants) {
+    for (tenant, cache) in tenants.iter() {
+        if let Some(memory) = cache.array_memory() {
+            let of = if tenant.is_empty() { String::new() } else { format!(" of {tenant}") };
+            say(format_args!("{:<10} {}", format!("array{of}"), array::memory(&memory)));
+        }
+    }
+}
+
 /// How many threads serve, and how they wait for sockets, with the reason where that is not as wanted.
 fn threads(server: &Server, settings: &Settings) -> String {
     let (sockets, wanted) = (server.sockets(), settings.sockets.0);
@@ -158,6 +168,7 @@ fn start(config: ServerConfig, data: &Data, settings: &Settings) -> Result<Serve
         None => {
             let tenants =
                 block_on(Tenants::open(tenants, data.device(), clock)).map_err(refused)?;
+            tell_array_memory(&tenants);
             Server::start(config, tenants)
         }
         Some(devices) => {

@@ -1,5 +1,5 @@
-//! The bytes of a simulated drive, by logical address, in memory that is taken when it is first
-//! written.
+//! The bytes of a simulated drive, by logical address, in memory that is taken when something else than zeros is
+//! first written there.
 
 use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
@@ -7,6 +7,9 @@ use crate::error::{Error, ErrorKind};
 /// Unit of allocation. The allocator hands memory of this size out zeroed and untouched, so that a
 /// chunk costs only the pages that were written.
 const CHUNK_BYTES: usize = 1 << 20;
+/// What an operating system gives memory in.
+const PAGE_BYTES: usize = 4096;
+const LINE_BYTES: usize = 64;
 
 /// What a simulated drive keeps of the bytes written to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -77,7 +80,7 @@ impl Contents {
             let count = bytes.len().min(CHUNK_BYTES - start);
             let (part, rest) = bytes.split_at(count);
             let chunk = self.chunks[chunk].get_or_insert_with(|| vec![0; CHUNK_BYTES].into());
-            chunk[start..start + count].copy_from_slice(part);
+            write_page_by_page(&mut chunk[start..start + count], part);
             offset += count;
             bytes = rest;
         }
@@ -124,6 +127,19 @@ impl Contents {
     }
 }
 
+/// Zeros where there are zeros are not written: so nobody has to have memory for them.
+fn write_page_by_page(to: &mut [u8], from: &[u8]) {
+    for (to, from) in to.chunks_mut(PAGE_BYTES).zip(from.chunks(PAGE_BYTES)) {
+        // By lines: byte by byte would take longer than to copy.
+        let is_zeros = |page: &[u8]| {
+            page.chunks(LINE_BYTES).all(|line| line == &[0; LINE_BYTES][..line.len()])
+        };
+        if !(is_zeros(from) && is_zeros(to)) {
+            to.copy_from_slice(from);
+        }
+    }
+}
+
 /// Addresses in memory fit the address space; a drive that does not is refused when it is made.
 fn index(n: u64) -> usize {
     usize::try_from(n).expect("a drive in memory fits the address space")
@@ -150,6 +166,18 @@ mod tests {
         contents.clear(chunk, 4096);
         contents.read(chunk, &mut bytes);
         assert!(bytes.iter().all(|&b| b == 0));
+    }
+
+    #[test]
+    fn zeros_replace_what_is_there() {
+        let mut contents = Contents::new(Payload::Memory, 1 << 20);
+        contents.write(0, &[7; 16_384]);
+        contents.write(4096, &[0; 8192]);
+        contents.write(10_000, &[0; 100]);
+        let mut bytes = [1; 16_384];
+        contents.read(0, &mut bytes);
+        let is_kept = |at: usize| !(4096..12_288).contains(&at);
+        assert!(bytes.iter().enumerate().all(|(at, &byte)| byte == 7 * u8::from(is_kept(at))));
     }
 
     #[test]

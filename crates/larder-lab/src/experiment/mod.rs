@@ -98,6 +98,11 @@ pub fn all() -> &'static [&'static Experiment] {
         &array::ARRAY_THROUGHPUT,
         &array::ARRAY_TTL,
         &array::ARRAY_COLLISIONS,
+        &array::ARRAY_PLACEMENT,
+        &array::ARRAY_REINSERTION,
+        &array::ARRAY_CRASH,
+        &array::ARRAY_MEMORY,
+        &array::ARRAY_FAILURE,
         &bare::FULL_SCALE,
         &real_drive::REAL_DRIVE,
     ];

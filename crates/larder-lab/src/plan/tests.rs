@@ -1,5 +1,7 @@
 //! A plan from end to end, on a model that is too small to mean much.
 
+use std::sync::{LazyLock, Mutex};
+
 use super::*;
 use crate::replay::Workload;
 
@@ -15,6 +17,14 @@ fn options() -> PlanOptions {
 fn made(options: &PlanOptions) -> Plan {
     plan(options, &Monitor::default(), &|_, _| {}).unwrap()
 }
+
+/// The plan of [`options`], for all tests, and what was heard of its progress.
+static MADE: LazyLock<(Plan, Vec<(usize, usize)>)> = LazyLock::new(|| {
+    let heard = Mutex::new(Vec::new());
+    let note = |done, all| heard.lock().unwrap().push((done, all));
+    let plan = plan(&options(), &Monitor::default(), &note).unwrap();
+    (plan, heard.into_inner().unwrap())
+});
 
 #[test]
 fn an_answer_with_placement_and_one_without() {
@@ -41,13 +51,12 @@ fn an_answer_with_placement_and_one_without() {
 
 #[test]
 fn the_same_question_has_the_same_answer() {
-    let form = || serde_json::to_string(&made(&options())).unwrap();
-    assert_eq!(form(), form());
+    let form = |plan| serde_json::to_string(plan).unwrap();
+    assert_eq!(form(&MADE.0), form(&made(&options())));
 }
 
 #[test]
 fn size_is_a_matter_of_scale() {
-    let answers = |options: &PlanOptions| made(options).answers.clone();
     let small = options();
     let large = PlanOptions {
         flash_bytes: small.flash_bytes * 10,
@@ -55,7 +64,7 @@ fn size_is_a_matter_of_scale() {
         rate: small.rate * 10.0,
         ..small.clone()
     };
-    for (a, b) in answers(&small).iter().zip(answers(&large)) {
+    for (a, b) in MADE.0.answers.iter().zip(made(&large).answers) {
         assert!((a.dlwa / b.dlwa - 1.0).abs() < 1e-9, "{} {}", a.dlwa, b.dlwa);
         assert!((a.bill.life_years / b.bill.life_years - 1.0).abs() < 1e-6);
     }
@@ -70,10 +79,7 @@ fn enough_requests_are_chosen_for_a_steady_drive() {
 
 #[test]
 fn runs_are_counted() {
-    let heard = std::sync::Mutex::new(Vec::new());
-    plan(&options(), &Monitor::default(), &|done, all| heard.lock().unwrap().push((done, all)))
-        .unwrap();
-    let heard = heard.into_inner().unwrap();
+    let heard = &MADE.1;
     assert_eq!(heard.first(), Some(&(0, 12)));
     assert_eq!(heard.last(), Some(&(12, 12)));
 }
@@ -96,24 +102,26 @@ fn what_cannot_be_planned_is_refused() {
     assert!(refusal(&quiet).contains("wrote nothing to flash"));
 }
 
+/// What a drive costs that is used so far, with placement and without.
+fn bills_at(utilization: f64, options: &PlanOptions) -> Vec<Bill> {
+    let model = model::Model::of(options, &Monitor::default()).unwrap();
+    let runs = sweep::run(&model, &[utilization], &Monitor::default(), &|_, _| {}).unwrap();
+    runs.iter().map(|run| point(options, run).unwrap().bill).collect()
+}
+
 /// A longer run has as many keys, so it sees the same workload; and where it finds another life, that one
 /// lay in the range of the shorter run.
 fn life_is_in_range_of(lengths: &[Option<u64>], longest: u64) {
-    let lives = |requests| {
-        let plan = made(&PlanOptions { requests, ..options() });
-        let life = |answer: &Answer| {
-            let bill = answer.bill;
-            (bill.life_years_low, bill.life_years, bill.life_years_high)
-        };
-        [life(&plan.answers[0]), life(&plan.answers[1])]
-    };
+    let lives = |requests| bills_at(100.0, &PlanOptions { requests, ..options() });
     let longest = lives(Some(longest));
     for requests in lengths {
-        for ((low, life, high), longest) in lives(*requests).into_iter().zip(longest) {
-            let found = format!("{requests:?}: {life}, {low} to {high}; {longest:?}");
+        for (bill, longest) in lives(*requests).into_iter().zip(&longest) {
+            let (low, life, high) = (bill.life_years_low, bill.life_years, bill.life_years_high);
+            let longest = longest.life_years;
+            let found = format!("{requests:?}: {life}, {low} to {high}; {longest}");
             // So far apart are one that copies hardly anything and theory, for a model as small as this.
             assert!(low <= life && life <= high && high < low * 6.0, "{found}");
-            assert!((low..=high).contains(&longest.1), "{found}");
+            assert!((low..=high).contains(&longest), "{found}");
         }
     }
 }
@@ -127,11 +135,8 @@ fn life_does_not_depend_on_the_number_of_requests() {
 /// larger ones find lies in the range of its life all the same.
 fn life_at_sizes_is_in_range(sizes_mib: &[u64], utilization: f64) {
     let lives = |mib: u64| {
-        let options = PlanOptions { simulated_bytes: mib << 20, requests: None, ..options() };
-        let model = model::Model::of(&options, &Monitor::default()).unwrap();
-        let runs = sweep::run(&model, &[utilization], &Monitor::default(), &|_, _| {}).unwrap();
-        let bills = runs.iter().map(|run| point(&options, run).unwrap().bill);
-        bills.collect::<Vec<_>>()
+        let model = PlanOptions { simulated_bytes: mib << 20, requests: None, ..options() };
+        bills_at(utilization, &model)
     };
     let found: Vec<_> = sizes_mib.iter().map(|mib| lives(*mib)).collect();
     let (largest, smaller) = found.split_last().unwrap();

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use larder::{Larder, Value, block_on};
+use larder::{Larder, VALUE_BYTES_MAX, Value, block_on};
 use larder_workload::{Op, Request};
 
 use crate::Error;
@@ -14,7 +14,6 @@ use crate::Error;
 /// Of the number of the key, and of that of the SET. Values too short for both have parts of both.
 const MARK_BYTES: usize = 8;
 const KEY_BYTES_MAX: u32 = 65_535;
-const VALUE_BYTES_MAX: u32 = 16 << 20;
 
 /// What the client saw.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -94,7 +93,7 @@ impl<'a> Client<'a> {
     }
 
     async fn set(&mut self, request: &Request) {
-        let bytes = request.value_bytes.min(VALUE_BYTES_MAX) as usize;
+        let bytes = VALUE_BYTES_MAX.min(request.value_bytes as usize);
         if self.value.len() < bytes {
             self.value.resize(bytes.next_power_of_two(), 0x6c);
         }

@@ -33,6 +33,12 @@ pub(super) fn no_such_drive(error: &dyn std::fmt::Display) -> Error {
     Error::usage(format!("--flash, --op, --ru describe no drive that could work: {error}"))
 }
 
+/// As the user has it; the array's regions are what the large-object engine's would be, where there is none of these.
+fn array_region_bytes(options: &ReplayOptions, engines: EngineOptions) -> Option<u32> {
+    let is_on = options.array.percent > 0.0;
+    options.array.region_bytes.or(engines.region_bytes.filter(|_| is_on))
+}
+
 /// The configuration of the cache.
 pub(super) fn config(options: &ReplayOptions, engines: EngineOptions, placement: bool) -> Config {
     Config {
@@ -55,7 +61,11 @@ pub(super) fn config(options: &ReplayOptions, engines: EngineOptions, placement:
             ru_aware_eviction: engines.ru_aware_eviction,
             eager_index_objects: LocConfig::default().eager_index_objects,
         },
-        array: ArrayConfig { write_bytes: options.region_write_bytes(), ..options.array.clone() },
+        array: ArrayConfig {
+            region_bytes: array_region_bytes(options, engines),
+            write_bytes: options.region_write_bytes(),
+            ..options.array.clone()
+        },
         admission: options.admission,
         placement,
         start_empty: true,

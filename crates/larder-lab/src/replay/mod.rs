@@ -84,6 +84,7 @@ fn run(options: &ReplayOptions, placement: bool, monitor: &Monitor) -> Result<Ru
         notice: stage.notice.clone(),
         streams: StreamPlan::of(stage.cache.placement()),
         placement_table: stage.cache.placement().to_string(),
+        array_memory: stage.cache.array_memory(),
         ..run
     })
 }

@@ -328,6 +328,7 @@ impl ReplayOptions {
             "array_min_object": self.array.min_object_bytes,
             "array_mean_object": self.array.mean_object_bytes,
             "array_index": self.array.index_bytes,
+            "array_memory": self.array.memory_bytes,
             "op": self.op_percent,
             "ru": self.resolved_unit_bytes(),
             "isolation": match self.isolation {

@@ -1,6 +1,6 @@
 //! What a replay found. Its JSON form is stable and documented in `docs/replay-json.md`.
 
-use larder::PlacementPlan;
+use larder::{ArrayMemory, PlacementPlan};
 use serde::Serialize;
 
 /// Everything that one `larder replay` found.
@@ -102,6 +102,9 @@ pub struct Run {
     /// The plan of the streams as a table; not part of the JSON.
     #[serde(skip)]
     pub placement_table: String,
+    /// What the array takes of memory, if there is one; not part of the JSON.
+    #[serde(skip)]
+    pub array_memory: Option<ArrayMemory>,
 }
 
 /// A stream of writes and its placement handle.

@@ -186,6 +186,7 @@ impl Run {
             units: Vec::new(),
             notice: None,
             placement_table: String::new(),
+            array_memory: None,
         }
     }
 }

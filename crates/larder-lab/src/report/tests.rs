@@ -49,6 +49,7 @@ pub(super) fn run(placement: &'static str) -> Run {
         placement_path: None,
         notice: None,
         placement_table: String::new(),
+        array_memory: None,
     }
 }
 

@@ -429,6 +429,10 @@ fn array_index() {
     let name = "array-index";
     expect(name, &[("get_reads_max.entries.hotspot.4", 3.0)], InShape);
     expect(name, &[("set_reads_max.entries.hotspot.4", 2.0)], InShape);
+    expect(name, &[("get_reads_max.engine.hotspot.4", 3.0)], InShape);
+    expect(name, &[("set_reads_max.engine.hotspot.4", 2.0)], InShape);
+    expect(name, &[("get_reads.engine.zipf.32", 1.39)], InShape);
+    expect(name, &[("set_kib.engine.hotspot.32", 1.61)], InShape);
     expect(name, &[("get_reads.entries.hotspot.32", 1.8)], InShape);
     expect(name, &[("get_reads.paged.zipf.8", 1.61)], InShape);
     expect(name, &[("set_kib.entries.uniform.8", 0.61)], InShape);
@@ -440,10 +444,14 @@ fn array_index() {
 #[test]
 fn array_throughput() {
     let name = "array-throughput";
-    expect(name, &[("of_whole.zipf.5", 0.89)], InShape);
-    expect(name, &[("of_whole.hotspot.5", 0.79)], InShape);
-    expect(name, &[("p99_cut.hotspot.5", -0.01)], InShape);
-    expect(name, &[("throughput_gain.zipf.5", 0.99)], Diverges);
+    expect(name, &[("of_whole.engine.zipf.5", 0.89)], InShape);
+    expect(name, &[("of_whole.engine.hotspot.5", 0.79)], InShape);
+    expect(name, &[("p99_cut.engine.hotspot.5", -0.01)], InShape);
+    expect(name, &[("throughput_gain.engine.zipf.5", 0.99)], Diverges);
+    expect(name, &[("of_whole.entries.zipf.5", 0.89)], InShape);
+    expect(name, &[("of_whole.entries.hotspot.5", 0.79)], InShape);
+    expect(name, &[("p99_cut.entries.hotspot.5", -0.01)], InShape);
+    expect(name, &[("throughput_gain.entries.zipf.5", 0.99)], Diverges);
     expect(name, &[("hit.cut.zipf.5", 1.0)], Diverges);
 }
 
@@ -452,9 +460,44 @@ fn array_ttl_and_collisions() {
     expect("array-ttl", &[("live_share.groups", 0.44)], InShape);
     expect("array-ttl", &[("expired_returned.groups", 1.0)], InShape);
     expect("array-ttl", &[("hit.groups", 0.7)], Diverges);
+    expect("array-ttl", &[("live_share.engine", 0.44)], InShape);
+    expect("array-ttl", &[("expired_returned.engine", 1.0)], InShape);
+    expect("array-ttl", &[("expiry_reads.engine", 1.0)], InShape);
+    expect("array-ttl", &[("hit.engine", 0.7)], Diverges);
     expect("array-collisions", &[("lost.24", 0.036)], InShape);
     expect("array-collisions", &[("lost.24", 0.023)], InShape);
     expect("array-collisions", &[("wrong.24", 1.0)], Diverges);
+}
+
+#[test]
+fn array_placement_and_reinsertion() {
+    expect("array-placement", &[("dlwa.fdp", 1.11)], InShape);
+    expect("array-placement", &[("dlwa.raw", 1.06)], InShape);
+    expect("array-placement", &[("dlwa.one", 1.04)], Diverges);
+    expect("array-reinsertion", &[("hit.on.zipf", 0.9)], Diverges);
+    expect("array-reinsertion", &[("data_alwa.on.hotspot", 0.9)], InShape);
+    expect(
+        "array-reinsertion",
+        &[("reinserted_alwa.on.hotspot", 0.8), ("data_alwa.on.hotspot", 0.69)],
+        InShape,
+    );
+}
+
+#[test]
+fn array_crash_memory_and_failure() {
+    expect("array-crash", &[("kept.clean.64", 0.998)], InShape);
+    expect("array-crash", &[("kept.crash.64", 0.89)], InShape);
+    expect("array-crash", &[("read_share.crash.64", 0.11)], InShape);
+    expect("array-crash", &[("stale.crash.64", 1.0)], Diverges);
+    expect("array-memory", &[("of_budget.32.1024", 1.11)], InShape);
+    expect("array-memory", &[("index_per_object.32.1024", 8.1)], Diverges);
+    let name = "array-failure";
+    expect(name, &[("kops.dead", 77.0)], InShape);
+    expect(name, &[("others_p99_us.dead_again", 331.0)], InShape);
+    expect(name, &[("hit.back_again", 0.94)], InShape);
+    expect(name, &[("capacity_share.array", 0.75)], InShape);
+    expect(name, &[("errors", 1.0)], Diverges);
+    expect(name, &[("stale", 1.0)], Diverges);
 }
 
 #[test]

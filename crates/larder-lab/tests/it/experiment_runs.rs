@@ -25,10 +25,15 @@ fn short(name: &str) -> &'static [&'static str] {
         "hardware-vs-software" | "isolation-latency" | "websearch-mapreduce" => &["seconds=0.5"],
         "migration" => &["planes=4", "rate_mb_s=40"],
         "placement-and-isolation" => &["flash_mib=64"],
-        "array-index" => &["objects=20000"],
+        "array-index" => &["objects=10000", "dram=4"],
         "array-throughput" => &["shards=2", "shard_mib=64", "ops=2000", "sets=5"],
         "array-ttl" => &["regions=128", "region_objects=16", "rate=1", "days=1"],
         "array-collisions" => &["objects=20000"],
+        "array-placement" => &["flash_mib=64", "requests=4000"],
+        "array-reinsertion" => &["flash_mib=64", "records=4000", "requests=3000"],
+        "array-crash" => &["flash_mib=48", "sets=1"],
+        "array-memory" => &["flash_gib=16", "object_kib=32"],
+        "array-failure" => &["shard_mib=48", "clients=8", "seconds=0.1"],
         "ycsb" => &["records=300", "ops=150"],
         "vssd-accounting" => {
             &["requests=40000", "flash_mib=8", "appends=2000", "map_gib=1", "scale=100"]

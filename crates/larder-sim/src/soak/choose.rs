@@ -95,6 +95,7 @@ impl Scheduler {
         let bytes = match kind {
             0..30 => self.rng.usize(16..600),
             30..45 => self.rng.usize(600..4_000),
+            45..57 if self.plan.leaning.long => self.rng.usize(60_000..260_000),
             45..57 => self.rng.usize(4_000..30_000),
             57 | 58 => self.rng.usize(30_000..70_000),
             _ => self.rng.usize(70_000..300_000),

@@ -99,6 +99,12 @@ impl StagedDevice {
         self.lock().refused
     }
 
+    /// Requests that have failed, for whatever reason.
+    pub(super) fn failed(&self) -> u64 {
+        let counts = self.inner.counts();
+        self.refused() + counts.errors + counts.torn_writes
+    }
+
     /// What was held back by an outage that ends goes on.
     pub(super) fn set_outage(&self, outage: Option<Outage>) {
         let mut stage = self.lock();

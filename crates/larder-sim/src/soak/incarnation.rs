@@ -198,6 +198,7 @@ impl Scheduler {
 
     /// Opens the cache, on what the last one left. `None` if it cannot be.
     fn open(&mut self, incarnation: u32, rebuilding: Rebuilding) -> Option<Cache> {
+        self.failed_before = self.device.failed();
         for attempt in 0..=OPENINGS_MAX {
             if attempt == OPENINGS_MAX {
                 self.device.faults().set_plan(&FaultPlan::new(0));

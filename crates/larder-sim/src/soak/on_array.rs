@@ -31,6 +31,7 @@ impl Plan {
             open_bytes: None,
             mean_object_bytes: [1024, 4096][rng.usize(..2)],
             index_bytes: Some(64 * tables * [1, 1, 3, 16][rng.usize(..4)]),
+            memory_bytes: None,
             reinsertion: rng.u32(..4) > 0,
             ttl_groups: left > 50.0 && rng.bool(),
         };
@@ -39,6 +40,7 @@ impl Plan {
         if has_three {
             config.loc.ttl_classes.clear();
         }
+        self.leaning.long = !self.leaning.small && rng.u32(..3) == 0;
         // Another division of the device is another subject.
         self.changing = false;
     }

@@ -72,6 +72,8 @@ pub(super) struct Scheduler {
     pub(super) pins: VecDeque<(u32, Found)>,
     pub(super) pieces: u32,
     pub(super) issued: Issued,
+    /// What the device had failed when the present cache was opened.
+    pub(super) failed_before: u64,
     /// Large objects that the cache had when it was cut off, where the next one should have them.
     pub(super) large_before: Option<u64>,
     pub(super) kept: Kept,
@@ -165,6 +167,7 @@ impl Scheduler {
             pins: VecDeque::new(),
             pieces: 0,
             issued: Issued::default(),
+            failed_before: 0,
             large_before: None,
             totals: Totals {
                 seeds: 1,
@@ -574,10 +577,16 @@ impl Scheduler {
         }
     }
 
+    /// Who fetches is not told if the device took no note of it: see `Larder::get_or_fetch`.
     fn end_fill(&mut self, key: u32, piece: u32, expiry_ns: u64) {
         let mut log = self.log.borrow_mut();
         if let Some(fill) = log.fills.get(&piece).copied() {
-            log.keys[key as usize].end(fill, |operation| operation.expiry_ns = expiry_ns);
+            let doubtful =
+                self.plan.trouble.fails_writes() && self.device.failed() > self.failed_before;
+            log.keys[key as usize].end(fill, |operation| {
+                operation.doubtful = doubtful;
+                operation.expiry_ns = expiry_ns;
+            });
         }
     }
 

@@ -40,6 +40,8 @@ pub(super) struct Leaning {
     pub(super) hot_keys: u32,
     /// Nothing is stored that is larger than 600 bytes.
     pub(super) small: bool,
+    /// A fifth of what is stored is longer than a region as small as they come.
+    pub(super) long: bool,
     /// Most of what is stored expires, this soon at the latest.
     pub(super) ttl_max: Option<Duration>,
 }

@@ -1,19 +1,13 @@
 //! What a user can choose of the array engine.
 
-use super::entry;
 use super::groups::GROUPS_MAX;
-use super::set::{Set, WAYS};
-use super::table::{TABLE_BYTES, TABLE_ENTRIES};
+use super::table::TABLE_BYTES;
 use crate::config::percent;
 use crate::error::Error;
 
 const REGION_BYTES: std::ops::RangeInclusive<u32> = 64 << 10..=1 << 30;
 const _: () = assert!(4 * TABLE_BYTES == 64 << 10, "a region has room for some tables");
 const MEAN_OBJECT_BYTES: std::ops::RangeInclusive<u32> = 1 << 10..=16 << 20;
-/// Without a budget, DRAM holds this part of an entry for each object.
-const INDEX_PART: u64 = 8;
-const ENTRY_BYTES: u64 = entry::ENTRY_BYTES as u64;
-const SET_BYTES: u64 = size_of::<Set>() as u64;
 const OPEN_BYTES: u64 = 64 << 20;
 const OPEN_PART: u64 = 16;
 
@@ -44,8 +38,13 @@ pub struct ArrayConfig {
     /// emptier. Default 16 KiB.
     pub mean_object_bytes: u32,
     /// Memory for entries of the index, in bytes: at least 64 for each table on flash, of which there is one for each
-    /// 753 objects. `None`: 2 bytes an object, an eighth of what all entries take.
+    /// 753 objects. `None`: what `memory_bytes` leaves, or without that 2 bytes an object, an eighth of what all
+    /// entries take.
     pub index_bytes: Option<u64>,
+    /// All memory of the engine, in bytes: entries of the index, what is known of tables and regions, tombstones, write
+    /// buffers, and what a close writes down ([`ArrayMemory`](crate::ArrayMemory)). If that is too little, the opening
+    /// is refused with the number that would do. `None`, the default: as much as all of them take.
+    pub memory_bytes: Option<u64>,
     /// Whether objects that were asked for lately are written again when their region gives way, half a region of
     /// them at most. Default true.
     pub reinsertion: bool,
@@ -64,6 +63,7 @@ impl Default for ArrayConfig {
             open_bytes: None,
             mean_object_bytes: 16 << 10,
             index_bytes: None,
+            memory_bytes: None,
             reinsertion: true,
             ttl_groups: true,
         }
@@ -85,31 +85,6 @@ impl ArrayConfig {
     pub(crate) fn open_bytes_of(&self, array_bytes: u64) -> usize {
         let chosen = self.open_bytes.unwrap_or(OPEN_BYTES.min(array_bytes / OPEN_PART));
         usize::try_from(chosen.max(2 * u64::from(self.write_bytes))).unwrap_or(usize::MAX)
-    }
-
-    /// Sets in DRAM for each of so many tables, beside an engine of so many bytes.
-    ///
-    /// # Errors
-    /// If the budget has less than one for each.
-    pub(crate) fn sets_per_table(&self, array_bytes: u64, tables: u32) -> Result<u32, Error> {
-        let tables = u64::from(tables.max(1));
-        let objects = array_bytes / u64::from(self.mean_object_bytes);
-        let sets = match self.index_bytes {
-            None => (objects * ENTRY_BYTES / INDEX_PART / SET_BYTES / tables).max(1),
-            Some(bytes) => bytes / SET_BYTES / tables,
-        };
-        if sets == 0 {
-            let least = tables * SET_BYTES;
-            return Err(Error::config(format!(
-                "array.index_bytes = {}: {array_bytes} bytes of objects of {} have {tables} tables, and each needs \
-                 {SET_BYTES} bytes; use at least {least}, or a larger array.mean_object_bytes",
-                self.index_bytes.unwrap_or(0),
-                self.mean_object_bytes
-            )));
-        }
-        // More than a table has entries is of no use.
-        let sets = sets.min((TABLE_ENTRIES / WAYS) as u64);
-        Ok(u32::try_from(sets).expect("a table has 251 sets at most"))
     }
 
     /// Refuses what cannot work on any device.
@@ -187,20 +162,6 @@ mod tests {
             let said = refused(&config);
             assert!(said.contains(field), "{said}");
         }
-    }
-
-    #[test]
-    fn a_budget_of_the_index_has_a_set_for_each_table() {
-        let with = |index_bytes| ArrayConfig { index_bytes, ..ArrayConfig::default() };
-        // 2 bytes for each of 753 objects a table.
-        assert_eq!(with(None).sets_per_table(753 * 16384 * 10, 10).unwrap(), 23);
-        assert_eq!(with(Some(64 * 10 * 5 + 63)).sets_per_table(1 << 30, 10).unwrap(), 5);
-        assert_eq!(with(Some(1 << 40)).sets_per_table(1 << 30, 10).unwrap(), 251);
-        let said = with(Some(639)).sets_per_table(1 << 27, 10).unwrap_err().to_string();
-        assert!(
-            said.contains("array.index_bytes = 639") && said.contains("use at least 640"),
-            "{said}"
-        );
     }
 
     #[test]

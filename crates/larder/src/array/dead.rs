@@ -10,6 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::tombstones::{KeysIn, Receipt, Tombstones};
 
+/// Without a log of deaths, so many for each table are kept until they are worked off.
+pub(super) const DEATHS_PER_TABLE: usize = 16;
+
 /// A hash, and the index that it died with.
 pub(super) type Death = (u64, u64);
 

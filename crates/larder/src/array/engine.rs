@@ -8,9 +8,10 @@ use super::host::Why;
 use crate::engine::{Cursor, DeadRecords, Engine, Invalidated, Judge, Kept, Memory};
 use crate::error::Error;
 use crate::flash_region::FlashRegion;
-use crate::item::{Fetched, ItemRef};
+use crate::item::{Fetched, ItemRef, Kind};
 use crate::key::KeyHash;
 use crate::layout;
+use crate::long::{Found, Lack, NewParts, Parts, add_head, add_part, has_room_for_head, next_part};
 use crate::stats::Stats;
 use crate::tier::Tier;
 use crate::tombstones::{Inheritance, KeysIn};
@@ -25,10 +26,12 @@ impl Engine for Array {
     }
 
     fn takes(&self, item: &ItemRef<'_>) -> bool {
-        let least = self.place.object_bytes_min as usize;
-        (least..=self.place.object_bytes_max()).contains(&item.object_bytes())
+        let (bytes, in_record) = (item.object_bytes(), self.place.record_object_bytes_max());
+        bytes >= self.place.object_bytes_min as usize
+            && (bytes <= in_record || self.takes_in_parts(item.key.len(), item.value.len()))
     }
 
+    /// Of values in parts too. A key that leaves a record no room for 24 bytes more makes it shorter.
     fn object_bytes_max(&self) -> usize {
         self.place.object_bytes_max()
     }
@@ -42,7 +45,32 @@ impl Engine for Array {
     }
 
     async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
-        self.look_up(hash, key, now_s).await
+        self.find_whole(hash, key, now_s).await
+    }
+
+    async fn look_up(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Found> {
+        let (fetched, ..) = self.head_or_whole(hash, key, now_s).await?;
+        match fetched.kind {
+            Kind::Head => Parts::of(&fetched).map(Found::InParts),
+            Kind::Whole | Kind::Part => Some(Found::Whole(fetched)),
+        }
+    }
+
+    async fn next_part(&self, parts: &mut Parts) -> Result<Option<Fetched>, Lack> {
+        next_part(self, parts).await
+    }
+
+    fn new_parts(&self, item: &ItemRef<'_>, value_bytes: usize) -> Option<NewParts> {
+        self.takes_in_parts(item.key.len(), value_bytes)
+            .then(|| NewParts::begin(self, item, value_bytes))
+    }
+
+    async fn add_part(&self, parts: &mut NewParts, bytes: &[u8], now_s: u32) -> bool {
+        add_part(self, parts, bytes, now_s).await
+    }
+
+    async fn add_head(&self, parts: &NewParts, item: &ItemRef<'_>, now_s: u32) -> bool {
+        add_head(self, parts, item, now_s).await
     }
 
     async fn set_together<'i, 'a>(
@@ -111,6 +139,7 @@ impl Engine for Array {
             };
         }
         self.restart_sweep();
+        self.divide_groups();
         self.void_what_is_free().await
     }
 
@@ -177,6 +206,16 @@ impl Engine for Array {
 }
 
 impl Array {
+    /// Whether an object is too long for a record, and not for parts.
+    fn takes_in_parts(&self, key_bytes: usize, value_bytes: usize) -> bool {
+        let in_record = self.place.record_object_bytes_max();
+        let least = in_record.max((self.place.object_bytes_min as usize).saturating_sub(1));
+        let bytes = key_bytes + value_bytes;
+        bytes > least
+            && bytes <= self.place.object_bytes_max()
+            && has_room_for_head(key_bytes, in_record)
+    }
+
     /// Bytes of what is known of objects, tables and regions.
     fn index_bytes(&self) -> u64 {
         let state = self.lock();

@@ -156,6 +156,11 @@ fn low(bits: u128) -> u64 {
 }
 
 impl Entry {
+    /// Whether it is one for the same key and record.
+    pub(crate) fn is_same(self, other: Self) -> bool {
+        self.to_bytes() == other.to_bytes()
+    }
+
     pub(crate) fn is_none(self) -> bool {
         self.grains() == 0
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use larder_log::{Event, FooterEntry, Host, RegionId, RegionIdentity};
 
 use super::dead::{Dead, Death};
+use super::group_bytes::GroupBytes;
 use crate::error::Error;
 use crate::events;
 use crate::region_tombstones::RegionTombstones;
@@ -29,6 +30,7 @@ pub(super) struct LogHost {
     pub(super) dead: Arc<Dead>,
     /// The stream of tables.
     pub(super) index_stream: usize,
+    pub(super) group_bytes: GroupBytes,
     /// What tables know that are not on flash yet, by the region that they lie in.
     pub(super) learnt: Mutex<HashMap<u32, Vec<Death>>>,
 }
@@ -90,7 +92,10 @@ impl Host for LogHost {
             Event::Wrote { stream, bytes } if stream == self.index_stream => {
                 counters.array_index_written_bytes.add(bytes);
             }
-            Event::Wrote { bytes, .. } => counters.array_data_written_bytes.add(bytes),
+            Event::Wrote { stream, bytes } => {
+                counters.array_data_written_bytes.add(bytes);
+                self.group_bytes.add(stream, bytes);
+            }
             Event::WriteEnded(ended) => {
                 self.regions.breaker.ended(ended.is_ok());
                 if let Err(error) = ended {

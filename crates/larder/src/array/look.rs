@@ -13,6 +13,7 @@ use super::table::{PAGE_BYTES, PAGES, Page, TableIdentity, home_of, pages_of, pa
 use super::{Array, State};
 use crate::item::{Fetched, Kind, is_expired};
 use crate::key::KeyHash;
+use crate::long::{Asked, Lack};
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
 
@@ -42,10 +43,29 @@ impl TableRead {
 }
 
 impl Array {
-    /// Looks `key` up: at most two reads.
-    pub(super) async fn look_up(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
+    /// Looks `key` up: at most two reads, and two for each part of a long value.
+    pub(super) async fn find_whole(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        now_s: u32,
+    ) -> Option<Fetched> {
+        let (fetched, entry) = self.head_or_whole(hash, key, now_s).await?;
+        match fetched.kind {
+            Kind::Head => self.complete(fetched, entry).await,
+            Kind::Whole | Kind::Part => Some(fetched),
+        }
+    }
+
+    /// The record of `key`, which is the head of a long value or has all of it, and its entry: at most two reads.
+    pub(super) async fn head_or_whole(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        now_s: u32,
+    ) -> Option<(Fetched, Entry)> {
         let entry = self.find(hash).await?;
-        let fetched = self.fetch(hash, entry, now_s).await?;
+        let fetched = self.fetch(hash, entry, now_s).await.ok()?;
         if fetched.item().key != key || fetched.kind == Kind::Part {
             self.counters().array_collisions.add(1);
             return None;
@@ -56,27 +76,44 @@ impl Array {
             self.counters().removals.key(RemovalReason::Expired, Tier::ArrayObjects, key, bytes);
             return None;
         }
-        Some(fetched)
+        Some((fetched, entry))
     }
 
     /// The entry of this hash: at most one read.
     pub(super) async fn find(&self, hash: KeyHash) -> Option<Entry> {
-        let look = self.look_at_set(&mut self.lock(), hash);
+        self.locate(hash, Asked::Counts).await.ok()
+    }
+
+    /// The same, or why there is none.
+    pub(super) async fn locate(&self, hash: KeyHash, asked: Asked) -> Result<Entry, Lack> {
+        let look = self.look_at_set(&mut self.lock(), hash, asked);
         let read = match look {
-            Look::Absent => return None,
-            Look::Found(entry) => return Some(entry),
+            Look::Absent => return Err(Lack::Gone),
+            Look::Found(entry) => return Ok(entry),
             Look::InTable(read) => read,
         };
-        let pages = self.read_pages(&read, Why::Request).await?;
-        let found = self.find_in(hash, &read, &pages);
+        let why = match asked {
+            Asked::Counts => Why::Request,
+            Asked::Walk => Why::Upkeep,
+        };
+        let pages = self.read_pages(&read, why).await.ok_or(Lack::Unreadable)?;
+        let found = self.find_in(hash, (&read, &pages), asked);
         self.log.write_what_is_due().await;
         found
     }
 
-    fn look_at_set(&self, state: &mut State, hash: KeyHash) -> Look {
-        let slot = state.entries.slot(hash.0);
+    /// The entry of this hash in its set.
+    fn in_set(state: &mut State, slot: Slot, asked: Asked) -> Option<Entry> {
         let shape = state.entries.shape();
-        if let Some(entry) = state.entries.set_mut(slot).hit(shape, slot.fingerprint) {
+        match asked {
+            Asked::Counts => state.entries.set_mut(slot).hit(shape, slot.fingerprint),
+            Asked::Walk => state.entries.set(slot).get(shape, slot.fingerprint),
+        }
+    }
+
+    fn look_at_set(&self, state: &mut State, hash: KeyHash, asked: Asked) -> Look {
+        let slot = state.entries.slot(hash.0);
+        if let Some(entry) = Self::in_set(state, slot, asked) {
             return Look::Found(entry);
         }
         let Some(at) = state.entries.place(slot.table) else { return Look::Absent };
@@ -85,7 +122,8 @@ impl Array {
         }
         let home = home_of(slot.fingerprint);
         // With nowhere to put what is found, the table has to be written, for which all of it is needed.
-        let pages = match state.entries.set(slot).is_all_dirty() {
+        let is_full = asked == Asked::Counts && state.entries.set(slot).is_all_dirty();
+        let pages = match is_full {
             true => 0..PAGES,
             false => pages_of(home, at.is_overflown(home)),
         };
@@ -134,28 +172,35 @@ impl Array {
     }
 
     /// The entry of this hash in pages that were read, which goes to its set.
-    fn find_in(&self, hash: KeyHash, read: &TableRead, pages: &[Page]) -> Option<Entry> {
+    fn find_in(
+        &self,
+        hash: KeyHash,
+        (read, pages): (&TableRead, &[Page]),
+        asked: Asked,
+    ) -> Result<Entry, Lack> {
         let state = &mut *self.lock();
         let slot = state.entries.slot(hash.0);
         let shape = state.entries.shape();
         // Others may have been faster.
-        if let Some(entry) = state.entries.set_mut(slot).hit(shape, slot.fingerprint) {
-            return Some(entry);
+        if let Some(entry) = Self::in_set(state, slot, asked) {
+            return Ok(entry);
         }
         if self.dead.has_died_since(hash.0, read.at.stamp) {
-            return None;
-        }
-        let mut entries = pages.iter().flat_map(|page| page.entries.iter().copied());
-        let found = entries.find(|&entry| shape.is_of(entry, slot.fingerprint))?;
-        if !self.is_current(state, found) {
-            self.counters().array_stale_entries.add(1);
-            return None;
+            return Err(Lack::Gone);
         }
         let is_newest = state.entries.place(read.table).is_some_and(|it| it.is_same(&read.at));
-        if is_newest {
+        // A newer writing may know more.
+        let lack = if is_newest { Lack::Gone } else { Lack::Unreadable };
+        let mut entries = pages.iter().flat_map(|page| page.entries.iter().copied());
+        let found = entries.find(|&entry| shape.is_of(entry, slot.fingerprint)).ok_or(lack)?;
+        if !self.is_current(state, found) {
+            self.counters().array_stale_entries.add(1);
+            return Err(lack);
+        }
+        if is_newest && asked == Asked::Counts {
             self.install(state, slot, found.with_hit(), (read, pages));
         }
-        Some(found)
+        Ok(found)
     }
 
     /// Puts an entry that a table has into its set, if there is a way to.
@@ -188,7 +233,12 @@ impl Array {
     }
 
     /// Reads the record of an entry: one read, or none if it is gone or in memory.
-    async fn fetch(&self, hash: KeyHash, entry: Entry, now_s: u32) -> Option<Fetched> {
+    pub(super) async fn fetch(
+        &self,
+        hash: KeyHash,
+        entry: Entry,
+        now_s: u32,
+    ) -> Result<Fetched, Lack> {
         let (at, filling, in_memory) = {
             let state = &mut *self.lock();
             let at = state.entries.shape().place_of(entry);
@@ -196,8 +246,7 @@ impl Array {
             let ends = is_current.then(|| state.regions.get(at.region).latest_expiry_s());
             if ends.is_none_or(|ends| is_expired(ends, now_s)) {
                 self.counters().array_stale_entries.add(1);
-                self.forget(state, hash, entry);
-                return None;
+                return Err(self.forget(state, hash, entry));
             }
             (at, state.filling(at.region), self.in_memory(state, at))
         };
@@ -209,40 +258,50 @@ impl Array {
         state.active.in_memory(at.region, (at.offset, at.span), self.log.pool())
     }
 
-    /// Reads the record at a place. `None` if it cannot be read or believed.
+    /// Reads the record at a place.
+    ///
+    /// # Errors
+    /// If it cannot be read or believed.
     pub(super) async fn read_record(
         &self,
         at: Place,
         filling: RegionIdentity,
         in_memory: Option<IoBuffer>,
-    ) -> Option<Fetched> {
+    ) -> Result<Fetched, Lack> {
         let (buffer, skip) = match in_memory {
             Some(buffer) => (buffer, 0),
             None => {
                 self.counters().array_record_reads.add(1);
-                self.log.read(at.region, at.offset, at.span).await?
+                let read = self.log.read(at.region, at.offset, at.span).await;
+                read.ok_or(Lack::Unreadable)?
             }
         };
         let ArrayPlace { log: LogPlace { cache, .. }, hasher, .. } = self.place;
         let identity = RecordIdentity { cache, sequence: filling.sequence, offset: at.offset };
-        let fetched = Fetched::parse(buffer, skip, identity, hasher);
-        if fetched.is_none() {
+        Fetched::parse(buffer, skip, identity, hasher).ok_or_else(|| {
             let counters = self.counters();
-            match self.log.is_filling(filling) {
-                true => counters.array_bad_records.add(1),
-                false => counters.array_overtaken_reads.add(1),
+            if self.log.is_filling(filling) {
+                counters.array_bad_records.add(1);
+                Lack::Gone
+            } else {
+                counters.array_overtaken_reads.add(1);
+                Lack::Unreadable
             }
-        }
-        fetched
+        })
     }
 
-    /// Takes an entry that leads nowhere out of its set, if it is still there.
-    fn forget(&self, state: &mut State, hash: KeyHash, entry: Entry) {
+    /// Takes an entry that leads nowhere out of its set, if it is still there. Says what that means.
+    fn forget(&self, state: &mut State, hash: KeyHash, entry: Entry) -> Lack {
         let slot = state.entries.slot(hash.0);
         let shape = state.entries.shape();
-        let there = state.entries.set(slot).get(shape, slot.fingerprint);
-        if there.is_some_and(|there| shape.place_of(there) == shape.place_of(entry)) {
-            state.entries.set_mut(slot).remove(shape, slot.fingerprint);
+        match state.entries.set(slot).get(shape, slot.fingerprint) {
+            Some(there) if shape.place_of(there) == shape.place_of(entry) => {
+                state.entries.set_mut(slot).remove(shape, slot.fingerprint);
+                Lack::Gone
+            }
+            // It has moved.
+            Some(_) => Lack::Unreadable,
+            None => Lack::Gone,
         }
     }
 }

@@ -8,7 +8,8 @@
 //!             └──────────► regions of objects, a stream for each group of times to live
 //! ```
 //!
-//! 1. *Two reads.* An entry in DRAM leads to the record, in one read. Without one, a page of the key's table is read
+//! 1. *Two reads,* and two at most for each part of a value that is longer than a region (`long.rs`).
+//!    An entry in DRAM leads to the record, in one read. Without one, a page of the key's table is read
 //!    first; if the table was never written there is nothing, without a read. An entry that was read takes the place
 //!    of a clean one in its set; where all are dirty, the whole table is read at once, so that it can be written with
 //!    what they say. A set makes at most that one read. What moves between the two reads of a look-up makes it a miss,
@@ -28,26 +29,31 @@
 
 pub(crate) mod config;
 mod dead;
+mod division;
 mod engine;
 mod entry;
+mod group_bytes;
 pub(crate) mod groups;
 mod host;
 mod index;
+mod long;
 mod look;
+pub(crate) mod memory;
 pub(crate) mod place;
 mod recover;
 mod rescue;
 mod rotate;
 mod scan;
 mod set;
-pub(crate) mod snapshot;
+mod snapshot;
+pub(crate) mod stored;
 mod sweep;
 pub(crate) mod table;
 mod tables;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use larder_device::Device;
@@ -56,21 +62,20 @@ use larder_log::{LogState, RegionIdentity, RegionLog, RegionState};
 use crate::breaker::CircuitBreaker;
 use crate::item::ItemRef;
 use crate::key::KeyHash;
+use crate::long::{Stamps, set_in_parts};
 use crate::region_tombstones::RegionTombstones;
 use crate::removal::RemovalReason;
 use crate::stats::Counters;
 use crate::stored::record_of;
 use crate::tier::Tier;
 use crate::tombstones::{Inheritance, Receipt, Tombstones};
-use dead::Dead;
+use dead::{DEATHS_PER_TABLE, Dead};
+use group_bytes::GroupBytes;
 use groups::group_of;
 use host::{LogHost, Why};
 use index::Index;
 use place::ArrayPlace;
 use sweep::Sweep;
-
-/// Without a log of deaths, so many for each table are kept until they are worked off.
-const DEATHS_PER_TABLE: usize = 16;
 
 /// See the [module](self).
 pub(crate) struct Array {
@@ -81,8 +86,12 @@ pub(crate) struct Array {
     cleaning: AtomicBool,
     /// Whether there may be too many regions of tables.
     is_crowded: AtomicBool,
+    /// Regions of objects that were begun.
+    begun: AtomicU32,
     /// The turn of all tables to be written.
     sweep: async_lock::Mutex<Sweep>,
+    /// Of values in parts.
+    stamps: Stamps,
     /// What a crash has left, until it was looked at.
     inheritance: Mutex<Option<Arc<Inheritance>>>,
 }
@@ -115,17 +124,21 @@ impl Array {
             counters,
             dead: Arc::clone(&dead),
             index_stream: place.index_stream,
+            group_bytes: GroupBytes::of(place.index_stream),
             learnt: Mutex::default(),
         };
         let log = RegionLog::new(device, place.log.clone(), empty_index(&place), host);
         let sweep = async_lock::Mutex::new(Sweep::beginning_at(dead.clock()));
+        let stamps = Stamps::from(place.log.first_sequence);
         Self {
             log,
             place,
             dead,
             cleaning: AtomicBool::new(false),
             is_crowded: AtomicBool::new(true),
+            begun: AtomicU32::new(0),
             sweep,
+            stamps,
             inheritance: Mutex::default(),
         }
     }
@@ -148,6 +161,14 @@ impl Array {
             // Nobody has seen to it before: where there is no log, DRAM hides what is on flash.
             self.dead.die(item.hash.0);
         }
+        match item.object_bytes() <= self.place.record_object_bytes_max() {
+            true => self.set_record(item, now_s).await,
+            false => set_in_parts(self, item, now_s).await,
+        }
+    }
+
+    /// The same, of what one record holds.
+    async fn set_record(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
         let mut may_merge = true;
         loop {
             match self.append(item, now_s, may_merge) {
@@ -221,7 +242,10 @@ impl Array {
 
     /// All that there is of this hash dies. Says whether there may have been something.
     fn die(&self, hash: KeyHash) -> (bool, Option<Receipt>) {
-        let state = &mut *self.lock();
+        self.die_in(&mut self.lock(), hash)
+    }
+
+    fn die_in(&self, state: &mut State, hash: KeyHash) -> (bool, Option<Receipt>) {
         let slot = state.entries.slot(hash.0);
         let shape = state.entries.shape();
         let was_here = state.entries.set_mut(slot).remove(shape, slot.fingerprint).is_some();
@@ -255,7 +279,9 @@ impl Array {
         assert!(first_sequence > first, "epoch {epoch}: fillings from {first} on are void");
         self.log.clear(first_sequence, empty_index(&self.place));
         self.dead.forget_all();
+        self.stamps.restart(first_sequence);
         self.restart_sweep();
+        self.divide_groups();
     }
 }
 

@@ -5,14 +5,18 @@ use std::time::Duration;
 use larder_log::{LogPlace, Region};
 
 use super::entry::OBJECT_BYTES_MAX;
+use super::memory::ArrayMemory;
 use super::table::{TABLE_BYTES, TABLE_ENTRIES};
 use crate::flash_region::FlashRegion;
 use crate::key::KeyHasher;
+use crate::long::{self, part_bytes};
 use crate::plan::Class;
 
 /// Part of the slots that are in use when the cache holds objects of the mean size that it was told, in percent. At
 /// this load a page overflows once in 200,000.
 const TABLE_LOAD_PERCENT: u64 = 75;
+/// Parts are as long as those of regions of this size where regions are longer.
+const PARTS_FROM_REGION_BYTES_MAX: u32 = 64 << 20;
 /// Tables are written anew while what is alive in their regions is moved together: with so many times the regions that
 /// they fill, about half of one is alive when its turn comes.
 const TABLE_REGIONS_FACTOR: usize = 2;
@@ -34,6 +38,8 @@ pub(crate) struct ArrayPlace {
     pub(crate) object_bytes_min: u32,
     /// Whether what is asked for is appended again when its region gives way.
     pub(crate) reinsertion: bool,
+    /// What all of this takes.
+    pub(crate) memory: ArrayMemory,
     /// Under which hash the index knows a key.
     pub(crate) hasher: KeyHasher,
     /// Smaller than any sequence number that may be believed.
@@ -43,10 +49,25 @@ pub(crate) struct ArrayPlace {
 }
 
 impl ArrayPlace {
-    /// Longest object (key and value): its record fits a region, and its length an entry of the index.
-    pub(super) fn object_bytes_max(&self) -> usize {
+    /// Longest object (key and value) in one record: it fits a region, and its length an entry of the index.
+    pub(super) fn record_object_bytes_max(&self) -> usize {
         let in_region = self.log.form.object_bytes_max(self.log.region_bytes as usize);
         in_region.min(OBJECT_BYTES_MAX)
+    }
+
+    /// Longest value of a part.
+    pub(super) fn part_bytes(&self) -> usize {
+        // Of an eighth of the largest region an entry could not tell the length.
+        let region_bytes = self.log.region_bytes.min(PARTS_FROM_REGION_BYTES_MAX);
+        part_bytes(self.log.form, region_bytes)
+    }
+
+    /// Longest object, in parts or whole. What streams fill and tables take does not hold parts of one value for long.
+    pub(super) fn object_bytes_max(&self) -> usize {
+        let others = self.log.streams.len() + self.table_regions_max();
+        let others = u32::try_from(others).unwrap_or(u32::MAX);
+        let regions = self.log.regions.saturating_sub(others);
+        long::object_bytes_max(regions, self.log.region_bytes).max(self.record_object_bytes_max())
     }
 
     /// From so many regions of tables on, one is emptied for each that is opened.
@@ -68,7 +89,7 @@ impl ArrayPlace {
             state: region.state(),
             sequence: region.sequence(),
             class: stream.map(class),
-            handle: stream.map(|stream| self.log.streams[stream].handle),
+            handle: region.handle().or(stream.map(|stream| self.log.streams[stream].handle)),
             begun: region.begun_s().map(|seconds| Duration::from_secs(seconds.into())),
         }
     }

@@ -74,6 +74,7 @@ impl Array {
             self.learn(news).await;
         }
         self.lock().active.set_horizon(horizon);
+        self.divide_groups();
         self.restart_sweep();
         *self.inheritance.lock().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(())
@@ -168,6 +169,9 @@ impl Array {
         state.regions.restore(filling, latest_expiry_s);
         state.regions.note_filled(filling.region, (stream, stays));
         drop(state);
+        // For want of what was written before.
+        let host = self.log.host();
+        host.group_bytes.add(usize::from(stream), self.place.log.region_bytes.into());
         if let Some(tombstones) = self.tombstones() {
             let number = self.log.host().regions.number(filling.region);
             tombstones.inherit_filling(number, filling.sequence, 0);

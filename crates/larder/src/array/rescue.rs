@@ -63,7 +63,7 @@ impl Rescue for Hot<'_> {
                 break;
             };
             match array.read_record(at, filling, None).await {
-                Some(fetched) if !fetched.item().is_expired(now_s) => {
+                Ok(fetched) if !fetched.item().is_expired(now_s) => {
                     room = left;
                     let stream = group_of(array.place.groups, fetched.expiry_s, now_s);
                     let (region, offset) = (at.region, at.offset);

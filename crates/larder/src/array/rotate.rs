@@ -1,6 +1,9 @@
 //! From a full region to the next one.
 
+use std::sync::atomic::Ordering;
+
 use super::Array;
+use super::division::LOOK_EVERY;
 use super::rescue::Hot;
 
 /// All tables are written once while so much of the regions is filled.
@@ -12,6 +15,9 @@ impl Array {
         debug_assert_ne!(stream, self.place.index_stream);
         let opened = self.open_next(stream, object_bytes, now_s).await;
         if opened == Some(true) {
+            if self.begun.fetch_add(1, Ordering::Relaxed) % LOOK_EVERY == LOOK_EVERY - 1 {
+                self.divide_groups();
+            }
             let tables = u64::from(self.place.tables) * SWEEPS_A_ROUND;
             let most = tables.div_ceil(self.place.log.regions.into());
             self.sweep_tables(u32::try_from(most).unwrap_or(u32::MAX)).await;

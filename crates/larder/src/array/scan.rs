@@ -8,8 +8,8 @@ use super::entry::Entry;
 use super::host::Why;
 use super::table::{PAGES, Page};
 use crate::engine::{Cursor, Judge};
-use crate::item::Kind;
 use crate::key::KeyHash;
+use crate::long::Asked;
 use crate::side_by_side::together;
 
 /// Objects that a scan reads side by side.
@@ -64,9 +64,10 @@ impl Array {
             let at = state.entries.shape().place_at(position);
             (at, state.filling(at.region), self.in_memory(&state, at))
         };
-        let fetched = self.read_record(at, filling, in_memory).await?;
-        let newest = self.find(fetched.hash).await?;
-        let is_newest = newest.position() == position;
-        (is_newest && fetched.kind == Kind::Whole).then(|| judge(&fetched.item()))?
+        let fetched = self.read_record(at, filling, in_memory).await.ok()?;
+        let hash = fetched.hash;
+        let whole = self.peek_whole(fetched).await?;
+        let newest = self.locate(hash, Asked::Walk).await.ok()?;
+        (newest.position() == position).then(|| judge(&whole.item()))?
     }
 }

@@ -9,54 +9,19 @@
 //!      16   24 n  tables: 4 region, 2^32 - 1 for none; 4 offset; 8 stamp; 2 entries; 1 pages that are overflown;
 //!                 1 flags: 1 touched, 2 hides; 4 reserved, 0
 //!       *   16 r  regions: 8 sequence number of the filling, 0 for none; 4 latest expiry; 2 stream; 2 reserved, 0
+//!       *    8 g  bytes written of each group of times to live, those of long ago less and less
 //! ```
 
 #![deny(clippy::indexing_slicing)]
 
 use larder_log::{RegionId, RegionIdentity, RegionState};
-use zerocopy::little_endian::{U16, U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::little_endian::U64;
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::Array;
 use super::index::Kept;
+use super::stored::{Header, StoredRegion, StoredTable};
 use super::table::TABLE_BYTES;
-
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct Header {
-    clock: U64,
-    tables: U32,
-    regions: U32,
-}
-
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct StoredTable {
-    region: U32,
-    offset: U32,
-    stamp: U64,
-    entries: U16,
-    overflown: u8,
-    flags: u8,
-    reserved: U32,
-}
-
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct StoredRegion {
-    sequence: U64,
-    latest_expiry_s: U32,
-    stream: U16,
-    reserved: U16,
-}
-
-/// Bytes of a table in the snapshot, and of the header, for which the first table pays.
-pub(crate) const TABLE_SNAPSHOT_BYTES: u64 =
-    (size_of::<StoredTable>() + size_of::<Header>()) as u64;
-/// Bytes of a region there.
-pub(crate) const REGION_SNAPSHOT_BYTES: u64 = size_of::<StoredRegion>() as u64;
-const _: () = assert!(size_of::<Header>() == 16 && size_of::<StoredTable>() == 24);
-const _: () = assert!(TABLE_SNAPSHOT_BYTES == 40 && REGION_SNAPSHOT_BYTES == 16);
 
 const NO_REGION: u32 = u32::MAX;
 const TOUCHED: u8 = 1;
@@ -106,6 +71,9 @@ impl Array {
             };
             bytes.extend_from_slice(stored.as_bytes());
         }
+        for written in self.log.host().group_bytes.get() {
+            bytes.extend_from_slice(&written.to_le_bytes());
+        }
         bytes
     }
 
@@ -115,7 +83,7 @@ impl Array {
         if !self.can_be(&snapshot) {
             return false;
         }
-        let Snapshot { header, tables, regions } = snapshot;
+        let Snapshot { header, tables, regions, groups } = snapshot;
         for (number, region) in (0..).zip(regions) {
             let sequence = region.sequence.get();
             if sequence > 0 {
@@ -128,15 +96,18 @@ impl Array {
             state.entries.take_over(number, kept_of(table));
         }
         drop(state);
+        let groups: Vec<u64> = groups.iter().map(|bytes| bytes.get()).collect();
+        self.log.host().group_bytes.begin_with(&groups);
         self.dead.go_on_from(header.clock.get());
         true
     }
 
     /// Whether it is of an index and a log like these.
     fn can_be(&self, snapshot: &Snapshot<'_>) -> bool {
-        let Snapshot { header, tables, regions, .. } = snapshot;
+        let Snapshot { header, tables, regions, groups } = snapshot;
         let is_alike = header.tables.get() == self.place.tables
-            && header.regions.get() == self.place.log.regions;
+            && header.regions.get() == self.place.log.regions
+            && groups.len() == self.place.index_stream;
         let counts = self.place.oldest_sequence..self.place.log.first_sequence;
         let is_region = |region: &StoredRegion| {
             let is_none = region.sequence.get() == 0;
@@ -178,6 +149,7 @@ struct Snapshot<'a> {
     header: &'a Header,
     tables: &'a [StoredTable],
     regions: &'a [StoredRegion],
+    groups: &'a [U64],
 }
 
 impl<'a> Snapshot<'a> {
@@ -186,7 +158,8 @@ impl<'a> Snapshot<'a> {
         let tables = usize::try_from(header.tables.get()).ok()?;
         let regions = usize::try_from(header.regions.get()).ok()?;
         let (tables, rest) = <[StoredTable]>::ref_from_prefix_with_elems(rest, tables).ok()?;
-        let regions = <[StoredRegion]>::ref_from_bytes_with_elems(rest, regions).ok()?;
-        Some(Self { header, tables, regions })
+        let (regions, rest) = <[StoredRegion]>::ref_from_prefix_with_elems(rest, regions).ok()?;
+        let groups = <[U64]>::ref_from_bytes(rest).ok()?;
+        Some(Self { header, tables, regions, groups })
     }
 }

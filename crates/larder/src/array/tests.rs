@@ -1,5 +1,8 @@
 //! The engine alone, on memory: what it promises of reads, tables and crashes.
 
+mod division;
+mod long;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +13,7 @@ use larder_device::{
 use larder_log::{CacheId, LogPlace, RecordForm, RegionEviction, Stream};
 
 use super::groups::bounds_s;
+use super::memory::ArrayMemory;
 use super::place::ArrayPlace;
 use super::*;
 use crate::engine::{DeadRecords, Engine, Kept};
@@ -52,6 +56,7 @@ fn place(regions: u32, (tables, sets_per_table): (u32, u32), groups: u32) -> Arr
         groups: bounds_s(groups).unwrap(),
         object_bytes_min: 0,
         reinsertion: true,
+        memory: ArrayMemory::default(),
         hasher: KeyHasher::UNSEEDED,
         oldest_sequence: 1 << 32,
         first_region_number: 0,
@@ -99,7 +104,7 @@ impl Bench {
     fn get(&self, key: u64) -> Option<Vec<u8>> {
         let (key, now_s) = (key.to_le_bytes(), self.now_s());
         let before = self.reads();
-        let found = block_on(self.array.look_up(KeyHash::of(&key), &key, now_s));
+        let found = block_on(self.array.find_whole(KeyHash::of(&key), &key, now_s));
         let after = self.reads();
         assert!(after.0 - before.0 <= 1 && after.1 - before.1 <= 1, "{before:?} to {after:?}");
         found.as_ref().map(|fetched: &Fetched| fetched.item().value.to_vec())
@@ -293,7 +298,7 @@ fn keys_of_one_hash_lose_each_other_and_are_never_confused() {
     }
     let mut lost = 0;
     for key in 0..KEYS {
-        match block_on(bench.array.look_up(cut(key), &key.to_le_bytes(), now_s)) {
+        match block_on(bench.array.find_whole(cut(key), &key.to_le_bytes(), now_s)) {
             Some(found) => assert_eq!(found.item().value, value(key, key, 500)),
             None => lost += 1,
         }

@@ -24,7 +24,7 @@ impl Core {
 
     /// Memory that flash needs, whatever its budget is.
     fn flash_bytes(&self) -> u64 {
-        self.flash.as_ref().map_or(0, Flash::memory_bytes_to_keep)
+        self.flash.as_deref().map_or(0, Flash::memory_bytes_to_keep)
     }
 
     fn divide_memory(&self, all: u64) {

@@ -1,6 +1,7 @@
 //! What the cache shares with whoever sends to flash what leaves DRAM: a thread of its own, or a task.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::gate::Gate;
 use super::memory::MemoryBudget;
@@ -17,20 +18,41 @@ pub(super) const STRIPES: usize = 1024;
 pub(super) struct Core {
     pub(super) gate: Gate,
     pub(super) dram: DramTier,
-    pub(super) flash: Option<Flash>,
+    pub(super) flash: Option<Arc<Flash>>,
     pub(super) stripes: Vec<async_lock::Mutex<()>>,
+    /// Hash of the key for which each of them is held, if it is being changed; else 0.
+    pub(super) changing: Vec<AtomicU64>,
     pub(super) memory: MemoryBudget,
     pub(super) clock: Arc<CacheClock>,
     pub(super) counters: Arc<Counters>,
 }
 
+/// The lock of a key, held.
+pub(super) struct KeyLock<'a> {
+    changing: &'a AtomicU64,
+    _guard: async_lock::MutexGuard<'a, ()>,
+}
+
+impl Drop for KeyLock<'_> {
+    fn drop(&mut self) {
+        self.changing.store(0, Ordering::SeqCst); // before others get the lock
+    }
+}
+
 impl Core {
     /// The lock of a key. Without flash there is nothing to keep in step.
-    pub(super) async fn lock_key(&self, hash: KeyHash) -> Option<async_lock::MutexGuard<'_, ()>> {
-        match &self.flash {
-            Some(_) => Some(self.stripes[self.stripe(hash)].lock().await),
-            None => None,
-        }
+    pub(super) async fn lock_key(&self, hash: KeyHash) -> Option<KeyLock<'_>> {
+        self.flash.as_ref()?;
+        let stripe = self.stripe(hash);
+        let guard = self.stripes[stripe].lock().await;
+        let changing = &self.changing[stripe];
+        changing.store(hash.0, Ordering::SeqCst);
+        Some(KeyLock { changing, _guard: guard })
+    }
+
+    /// Whether somebody who holds its lock changes a key just now, or one of its hash.
+    pub(super) fn is_changing(&self, hash: KeyHash) -> bool {
+        self.changing[self.stripe(hash)].load(Ordering::SeqCst) == hash.0
     }
 
     /// Whether somebody holds the lock of a key, as who changes it must (rule 1). Without flash nobody does.

@@ -138,7 +138,9 @@ impl Larder {
     /// A [`Larder::set`] or [`Larder::delete`] of the key in the meantime wins: the fetched value
     /// is returned, but not stored. A value that no tier can hold, or that DRAM has no room for because
     /// values in use pin it, is returned and counted, not stored. So is one that comes when the cache has
-    /// been closed.
+    /// been closed. If flash may hold an older value and takes no write that says that this is void, the fetched
+    /// one is stored all the same, and the error counted: a crash may bring the older one back, as after a
+    /// [`Larder::set`] that fails so.
     ///
     /// # Errors
     /// [`FetchError`]. A fetch that asks for the key that it fetches would wait for itself: that is

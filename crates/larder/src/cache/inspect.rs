@@ -6,6 +6,7 @@ use larder_device::PlacementHandle;
 use larder_device::nvme::DriveReport;
 
 use super::Larder;
+use crate::array::memory::ArrayMemory;
 use crate::flash::Flash;
 use crate::flash_region::FlashRegion;
 use crate::layout::Layout;
@@ -62,7 +63,7 @@ impl Larder {
     pub fn unused_bytes(&self) -> u64 {
         self.core
             .flash
-            .as_ref()
+            .as_deref()
             .map_or(0, |flash| flash.device().info().capacity_bytes - flash.layout().usable_bytes)
     }
 
@@ -124,7 +125,7 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn placement(&self) -> &PlacementPlan {
-        self.core.flash.as_ref().map_or(PlacementPlan::NONE, Flash::placement)
+        self.core.flash.as_deref().map_or(PlacementPlan::NONE, Flash::placement)
     }
 
     /// How the device is divided. `None` without flash.
@@ -136,7 +137,19 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn layout(&self) -> Option<&Layout> {
-        self.core.flash.as_ref().map(Flash::layout)
+        self.core.flash.as_deref().map(Flash::layout)
+    }
+
+    /// What the array engine takes of memory, line by line. `None` without one.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// assert_eq!(cache.array_memory(), None);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn array_memory(&self) -> Option<ArrayMemory> {
+        self.core.flash.as_ref().and_then(Flash::array_memory)
     }
 
     /// The regions of the large-object engine, by their numbers: what fills each, under which placement handle, and
@@ -150,7 +163,7 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn flash_regions(&self) -> Vec<FlashRegion> {
-        self.core.flash.as_ref().map_or_else(Vec::new, Flash::regions)
+        self.core.flash.as_deref().map_or_else(Vec::new, Flash::regions)
     }
 
     /// What the opening found; after a crash, as far as it is found again by now. `None` without flash.
@@ -162,6 +175,6 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn recovery(&self) -> Option<Recovery> {
-        self.core.flash.as_ref().map(Flash::recovery)
+        self.core.flash.as_deref().map(Flash::recovery)
     }
 }

@@ -116,7 +116,7 @@ impl Larder {
     /// ```
     pub fn scan(&self) -> Scan<'_> {
         let dram = self.core.dram.parts();
-        let flash = self.core.flash.as_ref().map_or(dram, Flash::scan_parts_max);
+        let flash = self.core.flash.as_deref().map_or(dram, Flash::scan_parts_max);
         let count = dram.min(flash);
         debug_assert!(count.is_power_of_two(), "slices are whole parts of either tier");
         Scan { cache: self, slices: 0..count, count, left: None, found: Batch::default() }
@@ -228,7 +228,7 @@ impl Left {
         let mut resident: Vec<KeyHash> = wanted.collect();
         resident.sort_unstable_by_key(|hash| hash.0);
         resident.dedup();
-        let flash = cache.core.flash.as_ref();
+        let flash = cache.core.flash.as_deref();
         Self {
             dram: resident,
             flash: flash.map(|flash| flash.scan(&hashes)),

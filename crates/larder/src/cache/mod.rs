@@ -44,6 +44,7 @@ mod read;
 mod reentry;
 mod single_flight;
 mod stale;
+pub(crate) mod stream;
 mod update;
 
 use std::num::NonZeroU64;
@@ -282,7 +283,7 @@ impl Larder {
         if let Some(there) = residents.find(|resident| resident.value.key() == key) {
             return Some((Tier::Dram, key.len() + there.value.len()));
         }
-        let tier = self.core.flash.as_ref().and_then(|flash| flash.tier_of(hash));
+        let tier = self.core.flash.as_deref().and_then(|flash| flash.tier_of(hash));
         Some((tier.unwrap_or(Tier::SmallObjects), 0))
     }
 
@@ -337,7 +338,7 @@ impl Larder {
         // Flash first: it answers without a lock.
         self.core
             .flash
-            .as_ref()
+            .as_deref()
             .is_some_and(|flash| item.tiers != Tiers::DramOnly && flash.takes(item))
             || self.stays_in_dram(item)
     }

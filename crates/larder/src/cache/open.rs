@@ -1,6 +1,7 @@
 //! How a cache begins.
 
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -141,21 +142,25 @@ impl Larder {
         let flash = match device.zip(start) {
             Some((device, start)) => {
                 let shared = (Arc::clone(&counters), Arc::clone(&clock));
-                Some(Flash::open(&config, device, start, placed, shared).await?)
+                Some(Arc::new(Flash::open(&config, device, start, placed, shared).await?))
             }
             None => None,
         };
         let dram_bytes = match config.memory_bytes {
-            Some(all) => MemoryBudget::first_share(all, flash.as_ref())?,
+            Some(all) => MemoryBudget::first_share(all, flash.as_deref())?,
             None => config.dram_bytes,
         };
         let dram = DramTier::new(
             dram_bytes,
             config.dram_policy,
             flash.is_some(),
-            first_version(clock.now(), flash.as_ref()),
+            first_version(clock.now(), flash.as_deref()),
             hasher,
         );
+        let dram = match flash.clone() {
+            Some(flash) => dram.above(move |item| flash.keeps(item)),
+            None => dram,
+        };
         let ahead = config.demotions == Demotions::Thread;
         let core = Arc::new(Core {
             gate: Gate::default(),
@@ -165,6 +170,7 @@ impl Larder {
                 .noting_access(config.access_times),
             flash,
             stripes: (0..STRIPES).map(|_| async_lock::Mutex::new(())).collect(),
+            changing: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
             memory: MemoryBudget::new(config.memory_bytes),
             clock,
             counters,

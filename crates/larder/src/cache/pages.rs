@@ -121,7 +121,7 @@ impl Larder {
 
     /// At least this, so that slices are whole parts of every engine, and can be named by a cursor.
     fn slice_width_min(&self) -> u64 {
-        let parts = self.core.flash.as_ref().map_or(usize::MAX, Flash::scan_parts_max);
+        let parts = self.core.flash.as_deref().map_or(usize::MAX, Flash::scan_parts_max);
         let bits = parts.ilog2().min(64 - CURSOR_SHIFT);
         if bits == 0 { 1 << 63 } else { 1 << (64 - bits) }
     }

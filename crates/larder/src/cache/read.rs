@@ -9,7 +9,8 @@
 //! - A delete overtakes after flash has forgotten the key and before DRAM does. A read that began
 //!   before is overtaken; one that begins later finds nothing.
 //! - Whoever leads a call looks into DRAM once more before it reads: a set that came before it joined
-//!   is seen there, or has gone on to flash.
+//!   is seen there, or has gone on to flash. Who finds nothing looks there again behind a change that is under
+//!   way, so that a key that is overwritten always has a value.
 
 use larder_device::block_on;
 
@@ -159,12 +160,7 @@ impl Larder {
         };
         let from_dram = tier == Tier::Dram;
         self.stopwatch.end(begun, if from_dram { Timed::GetDram } else { Timed::GetFlash });
-        match tier {
-            Tier::Dram => self.core.counters.dram_hits.add(1),
-            Tier::SmallObjects => self.core.counters.soc_hits.add(1),
-            Tier::LargeObjects => self.core.counters.loc_hits.add(1),
-            Tier::ArrayObjects => self.core.counters.array_hits.add(1),
-        }
+        self.core.counters.hit(tier);
         Ok(Some(value))
     }
 
@@ -174,11 +170,14 @@ impl Larder {
         let found = match &self.core.flash {
             // Most misses end here, without a read.
             Some(flash) if flash.may_hold(hash) || self.core.dram.holds(hash) => {
-                self.read_together(flash, hash, key).await
+                match self.read_together(flash, hash, key).await {
+                    None => self.look_behind_change(hash, key).await,
+                    found => found,
+                }
             }
             Some(flash) => {
                 flash.index_a_little().await;
-                None
+                self.look_behind_change(hash, key).await
             }
             // No call to join, so nothing that the answer has to be later than.
             None => match self.core.dram.get_without_lock(hash, key, || self.core.now_ms()) {
@@ -198,6 +197,21 @@ impl Larder {
             self.help(0).await;
         }
         found
+    }
+
+    /// Looks into DRAM after a miss on flash. Who changes a key tells flash first that what it has is void, and DRAM
+    /// what is new then; in between the key is nowhere, though it had a value all the time.
+    async fn look_behind_change(&self, hash: KeyHash, key: &[u8]) -> Option<Hit> {
+        if self.core.is_changing(hash) {
+            drop(self.core.lock_key(hash).await);
+        }
+        if !self.core.dram.holds(hash) {
+            return None;
+        }
+        match self.core.dram.get(hash, key, || self.core.now_ms()) {
+            Lookup::Hit(value) => Some(Hit { value, tier: Tier::Dram }),
+            Lookup::Expired | Lookup::Absent => None,
+        }
     }
 
     /// Reads flash, or waits for somebody who does.
@@ -251,7 +265,7 @@ impl Larder {
             }
             Lookup::Absent => {}
         }
-        let flash = self.core.flash.as_ref()?;
+        let flash = self.core.flash.as_deref()?;
         self.fetch_from(flash, hash, key, &|there| there.is_none()).await
     }
 

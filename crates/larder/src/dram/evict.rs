@@ -115,7 +115,14 @@ impl DramTier {
         self.each_record(&frozen, &victim, |from, hash, record| {
             let expired = is_expired(record.expiry_s, now_s);
             let stays = |entry: Entry| !expired && bar.is_passed_by(entry.frequency());
-            let leaves = |entry| !self.above_flash && !stays(entry);
+            // What flash has as it is need not go there: it leaves without a sender, and its segment is free at once.
+            let is_below =
+                |entry: Entry| entry.is_clean() && self.kept_below.keeps(&record.item(hash, true));
+            let mut is_gone = false;
+            let leaves = |entry| {
+                is_gone = !stays(entry) && (!self.above_flash || is_below(entry));
+                is_gone
+            };
             let Some(entry) = self.index.remove_at_if(hash, from, leaves) else { return };
             let item = record.item(hash, entry.is_clean());
             let stays = stays(entry);
@@ -138,10 +145,12 @@ impl DramTier {
                     self.remember(&mut to_remember);
                 }
             }
-            if self.above_flash {
-                demote = true;
-            } else {
+            if !self.above_flash {
                 self.count_gone(&item, expired);
+            } else if is_gone {
+                self.counters.evicted_clean_objects.add(1);
+            } else {
+                demote = true;
             }
         });
         self.remember(&mut to_remember);

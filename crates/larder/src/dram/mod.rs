@@ -32,7 +32,7 @@
 //! | `iterate` | what is here, for scans and `flush` |
 //!
 //! Locks are taken in this order: an evictor's, demotions, index shard, lane, queues, pool, what is
-//! retired. No lock is held while flash is waited for, and nobody waits for a reader while it holds
+//! retired. An engine's, which tells without I/O whether it has an item, comes behind the index's. No lock is held while flash is waited for, and nobody waits for a reader while it holds
 //! one but an evictor's. Who has an evictor's takes another's only if it is free, or has none but the ones before.
 
 mod allowance;
@@ -66,6 +66,7 @@ mod table;
 mod together;
 mod versions;
 
+use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::{Arc, PoisonError};
 
@@ -118,12 +119,30 @@ pub(crate) struct DramTier {
     policy: DramPolicy,
     /// Whether what leaves goes to flash; otherwise it is gone.
     above_flash: bool,
+    /// Which items flash has as they are: they leave without going there.
+    kept_below: KeptBelow,
     /// Under which hash the index knows a key.
     hasher: KeyHasher,
     /// Where it is counted what is gone.
     counters: Arc<Counters>,
     /// Whether hits note when they were.
     notes_access: bool,
+}
+
+/// Whether flash has an item that is clean.
+#[derive(Default)]
+struct KeptBelow(Option<Box<dyn Fn(&ItemRef<'_>) -> bool + Send + Sync>>);
+
+impl KeptBelow {
+    fn keeps(&self, item: &ItemRef<'_>) -> bool {
+        self.0.as_ref().is_some_and(|keeps| keeps(item))
+    }
+}
+
+impl fmt::Debug for KeptBelow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("KeptBelow").field(&self.0.is_some()).finish()
+    }
 }
 
 /// What the tier knows about a key.
@@ -173,6 +192,7 @@ impl DramTier {
             demotions: Demotions::default(),
             policy,
             above_flash,
+            kept_below: KeptBelow::default(),
             hasher,
             counters: Arc::default(),
             notes_access: false,
@@ -184,6 +204,14 @@ impl DramTier {
     pub(crate) fn demoting_by(self, ahead: bool, above_bytes: u64) -> Self {
         let above_bytes = usize::try_from(above_bytes).unwrap_or(usize::MAX);
         Self { demotions: Demotions::new(ahead, above_bytes), ..self }
+    }
+
+    /// The same, above a flash that is asked without I/O whether it has an item as it is.
+    pub(crate) fn above(
+        self,
+        keeps: impl Fn(&ItemRef<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self { kept_below: KeptBelow(Some(Box::new(keeps))), ..self }
     }
 
     /// The same, whose hits note when they were, or not.

@@ -3,9 +3,11 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      4  lowest 8 bits of the key's length, marks (24 bits): changed while others read, see `segment`
-//!       4      4  value length (25 bits), what is optional (4 bits), tiers or stale (2 bits), version's bit 48
+//!       4      4  value length (25 bits; all of them set: see below), what is optional (4 bits), tiers or stale (2
+//!                 bits), version's bit 48
 //!       8      6  version, its lowest 48 bits
-//!      14      1  the key's length divided by 256, if that is not 0
+//!      14      4  value length, if it has no room above
+//!       *      1  the key's length divided by 256, if that is not 0
 //!       *      2  version, from its bit 49 on, if that is not 0
 //!       *      6  expiry, if it has one: second (4 bytes), and by how many milliseconds it is earlier
 //!       *      4  flags, if they are not 0
@@ -32,11 +34,17 @@ use crate::key::{KEY_BYTES_MAX, KeyHash, VALUE_BYTES_MAX};
 pub(crate) const UNIT_BYTES: usize = 4;
 /// The first word of a record, which alone changes while others read.
 pub(crate) const WORD_BYTES: usize = 4;
+const LENGTH_BYTES: usize = 4;
+const KEY_MORE_BYTES: usize = 1;
+/// What tells the length of a record with a long key or value, behind its first word.
+pub(crate) const LONG_BYTES: usize = FIXED_BYTES - WORD_BYTES + LENGTH_BYTES + KEY_MORE_BYTES;
 /// What each record begins with, from the first word on: two words, and the lower bits of the version.
 pub(crate) const FIXED_BYTES: usize = 14;
 
 const KEY_BITS: u32 = u32::BITS - Marks::BITS;
 const VALUE_BITS: u32 = 25;
+/// In place of a value's length: that needs bytes of its own, as it does from here on.
+const LONG_VALUE: u32 = (1 << VALUE_BITS) - 1;
 const LONG_KEY: u32 = 1 << VALUE_BITS;
 const WIDE_VERSION: u32 = 2 << VALUE_BITS;
 const HAS_EXPIRY: u32 = 4 << VALUE_BITS;
@@ -53,16 +61,13 @@ const LOW_VERSION_BITS: u32 = 48;
 const WIDE_BITS: u32 = LOW_VERSION_BITS + 1;
 
 const _: () = {
-    assert!(VALUE_BYTES_MAX < 1 << VALUE_BITS, "every value's length has its bits");
+    assert!(VALUE_BYTES_MAX <= u32::MAX as usize, "four bytes are enough for a value's length");
     assert!(
         KEY_BYTES_MAX >> KEY_BITS <= u8::MAX as usize,
         "one byte more is enough for a key's length"
     );
     assert!(FIXED_BYTES == 2 * WORD_BYTES + LOW_VERSION_BITS as usize / 8);
-    assert!(
-        (LONG_KEY - 1) | OPTIONAL | TIERS | VERSION_BIT == u32::MAX,
-        "no bit is without a meaning"
-    );
+    assert!(LONG_VALUE | OPTIONAL | TIERS | VERSION_BIT == u32::MAX, "no bit is without a meaning");
     assert!(OPTIONAL & TIERS == 0 && (OPTIONAL | TIERS) & VERSION_BIT == 0 && STALE == TIERS);
     assert!(UNIT_BYTES.is_multiple_of(WORD_BYTES), "the first word of each record is aligned");
     assert!(
@@ -158,7 +163,17 @@ impl Marks {
 
 /// Bytes that `item` takes in a segment.
 pub(crate) fn record_bytes(item: &ItemRef<'_>) -> usize {
-    bytes_of(item.key.len(), item.value.len(), optional_of(item))
+    bytes_of(item.key.len(), item.value.len(), length_of(item) | optional_of(item))
+}
+
+/// What the second word says of the value's length.
+fn length_of(item: &ItemRef<'_>) -> u32 {
+    u32::try_from(item.value.len()).map_or(LONG_VALUE, |bytes| bytes.min(LONG_VALUE))
+}
+
+#[inline]
+fn has_long_value(head: u32) -> bool {
+    head & LONG_VALUE == LONG_VALUE
 }
 
 /// What of `item` is optional and there.
@@ -172,11 +187,13 @@ fn optional_of(item: &ItemRef<'_>) -> u32 {
 
 #[inline]
 fn optional_bytes(head: u32) -> usize {
+    let length = if has_long_value(head) { LENGTH_BYTES } else { 0 };
     if head & OPTIONAL == 0 {
-        return 0; // of most
+        return length; // of most
     }
     let bytes = |bit: u32, bytes: usize| if head & bit == 0 { 0 } else { bytes };
-    bytes(LONG_KEY, 1) + bytes(WIDE_VERSION, 2) + bytes(HAS_EXPIRY, 6) + bytes(HAS_FLAGS, 4)
+    let others = bytes(WIDE_VERSION, 2) + bytes(HAS_EXPIRY, 6) + bytes(HAS_FLAGS, 4);
+    length + bytes(LONG_KEY, KEY_MORE_BYTES) + others
 }
 
 #[inline]
@@ -184,25 +201,28 @@ fn bytes_of(key_bytes: usize, value_bytes: usize, head: u32) -> usize {
     (FIXED_BYTES + optional_bytes(head) + key_bytes + value_bytes).next_multiple_of(UNIT_BYTES)
 }
 
-/// Bytes of the record that begins with this word and these. `None`: one byte more has to be seen, for its
-/// key is long.
+/// Bytes of the record that begins with this word and these. `None`: more has to be seen, for its key or value is
+/// long.
 #[inline]
 pub(crate) fn bytes_of_record(word: u32, fixed: &[u8; FIXED_BYTES - WORD_BYTES]) -> Option<usize> {
     let head = u32::from_le_bytes([fixed[0], fixed[1], fixed[2], fixed[3]]);
-    (head & LONG_KEY == 0).then(|| bytes_of_head(word, head, 0))
+    let is_long = head & LONG_KEY != 0 || has_long_value(head);
+    (!is_long).then(|| bytes_of(key_bytes_of(word, 0), (head & LONG_VALUE) as usize, head))
 }
 
-/// The same for a long key, whose length goes on with this byte.
+/// The same for a long key or value, whose length goes on with some of these bytes. Such a record has them all.
 #[cold]
-pub(crate) fn bytes_of_long(word: u32, bytes: &[u8; FIXED_BYTES - WORD_BYTES + 1]) -> usize {
+pub(crate) fn bytes_of_long(word: u32, bytes: &[u8; LONG_BYTES]) -> usize {
     let head = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    bytes_of_head(word, head, bytes[FIXED_BYTES - WORD_BYTES])
-}
-
-#[inline]
-fn bytes_of_head(word: u32, head: u32, long: u8) -> usize {
-    let value_bytes = (head & (LONG_KEY - 1)) as usize;
-    bytes_of(key_bytes_of(word, long), value_bytes, head)
+    let (mut rest, mut long, mut value_bytes) =
+        (&bytes[FIXED_BYTES - WORD_BYTES..], 0, head & LONG_VALUE);
+    if has_long_value(head) {
+        value_bytes = u32::from_le_bytes(*taken(&mut rest));
+    }
+    if head & LONG_KEY != 0 {
+        [long] = *taken(&mut rest);
+    }
+    bytes_of(key_bytes_of(word, long), value_bytes as usize, head)
 }
 
 #[inline]
@@ -224,10 +244,8 @@ pub(crate) fn with_marks(word: u32, marks: Marks) -> u32 {
 
 /// Writes `item` into `room`, which is [`record_bytes`] long.
 pub(crate) fn encode(room: &mut [u8], item: &ItemRef<'_>) {
-    let value_bytes =
-        u32::try_from(item.value.len()).expect("values are checked before they come here");
+    let length = u32::try_from(item.value.len()).expect("values are checked before they come here");
     let key_bytes = u16::try_from(item.key.len()).expect("keys are checked before they come here");
-    debug_assert!(value_bytes < LONG_KEY);
     debug_assert_eq!(room.len(), record_bytes(item), "the room is the record's");
     debug_assert!(item.dram.early_ms < 1000, "it expires in its second");
     let DramFields { version, early_ms, stale, marks } = item.dram;
@@ -239,11 +257,15 @@ pub(crate) fn encode(room: &mut [u8], item: &ItemRef<'_>) {
     };
     let optional = optional_of(item);
     let version_bit = if version >> LOW_VERSION_BITS & 1 == 0 { 0 } else { VERSION_BIT };
-    let head = value_bytes | optional | tiers | version_bit;
+    let head = length_of(item) | optional | tiers | version_bit;
     let [key_low, key_high] = key_bytes.to_le_bytes();
     let wide = (version >> WIDE_BITS).to_le_bytes();
     let expiry = item.expiry_s.to_le_bytes();
     let mut at = FIXED_BYTES;
+    if has_long_value(head) {
+        room[at..at + LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
+        at += LENGTH_BYTES;
+    }
     let mut put = |bit: u32, bytes: &[u8]| {
         if optional & bit != 0 {
             room[at..at + bytes.len()].copy_from_slice(bytes);
@@ -276,6 +298,10 @@ pub(crate) fn record_of(word: u32, bytes: &[u8]) -> ItemView<'_> {
     }
     let mut rest = &bytes[FIXED_BYTES - WORD_BYTES..];
     let (mut long, mut expiry_s, mut early_ms, mut flags) = (0, 0, 0, 0);
+    let mut value_bytes = head & LONG_VALUE;
+    if has_long_value(head) {
+        value_bytes = u32::from_le_bytes(*taken(&mut rest));
+    }
     if head & OPTIONAL != 0 {
         if head & LONG_KEY != 0 {
             [long] = *taken(&mut rest);
@@ -292,7 +318,7 @@ pub(crate) fn record_of(word: u32, bytes: &[u8]) -> ItemView<'_> {
         }
     }
     let (key, rest) = rest.split_at(key_bytes_of(word, long));
-    let value = &rest[..(head & (LONG_KEY - 1)) as usize];
+    let value = &rest[..value_bytes as usize];
     let tiers = match head & TIERS {
         DRAM_ONLY | STALE => Tiers::DramOnly,
         FLASH_ONLY => Tiers::FlashOnly,
@@ -374,6 +400,34 @@ mod tests {
         };
         assert_eq!([item(0, (1 << 49) - 1), item(0, 1 << 49)], [16, 20]);
         assert_eq!([item(1, 1), item(1, u64::MAX)], [24, 24]);
+    }
+
+    #[test]
+    fn a_value_that_25_bits_cannot_tell_the_length_of_has_bytes_for_that() {
+        let longest_short = LONG_VALUE as usize - 1;
+        let mut value = vec![7; longest_short + 40];
+        *value.last_mut().unwrap() = 8;
+        let mut bytes = Vec::new();
+        for (key, length) in [(3, longest_short), (300, longest_short), (3, longest_short + 1)] {
+            bytes.push((key, length));
+        }
+        bytes.extend([(300, longest_short + 1), (300, longest_short + 40)]);
+        for (key_bytes, value_bytes) in bytes {
+            let (key, value) = (vec![5; key_bytes], &value[..value_bytes]);
+            let item = ItemRef { flags: 9, ..ItemRef::new(KeyHash::of(&key), &key, value, 77) };
+            let more = if value_bytes > longest_short { 4 } else { 0 };
+            let expected = FIXED_BYTES + 10 + key_bytes / 256 + more + key_bytes + value_bytes;
+            assert_eq!(record_bytes(&item), expected.next_multiple_of(UNIT_BYTES));
+            let mut bytes = vec![0xee; record_bytes(&item)];
+            encode(&mut bytes, &item);
+            let record = record_in(&bytes);
+            assert!(record.key == key && record.value == value, "{key_bytes}, {value_bytes}");
+            assert_eq!((record.expiry_s, record.flags), (77, 9));
+            let word = u32::from_le_bytes(*bytes.first_chunk().unwrap());
+            let long = || bytes_of_long(word, bytes[4..].first_chunk().unwrap());
+            let length = bytes_of_record(word, bytes[4..].first_chunk().unwrap());
+            assert_eq!(length.unwrap_or_else(long), bytes.len());
+        }
     }
 
     #[test]

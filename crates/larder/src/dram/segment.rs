@@ -30,8 +30,8 @@ use super::pins::{Pin, Pins, Share};
 use super::prefetch::prefetch;
 use super::readers::{Locked, LockedAlone};
 use super::record::{
-    FIXED_BYTES, ItemView, Marks, UNIT_BYTES, WORD_BYTES, bytes_of_long, bytes_of_record, marks_in,
-    record_of, with_marks,
+    FIXED_BYTES, ItemView, LONG_BYTES, Marks, UNIT_BYTES, WORD_BYTES, bytes_of_long,
+    bytes_of_record, marks_in, record_of, with_marks,
 };
 use super::sparse::is_sparser;
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -261,7 +261,7 @@ impl Segment {
         let fixed = self.lend(at + WORD_BYTES, FIXED, published).first_chunk();
         let bytes = bytes_of_record(word, fixed.expect("so many were asked for"));
         let bytes = bytes.unwrap_or_else(|| {
-            let longer = self.lend(at + WORD_BYTES, FIXED + 1, published).first_chunk();
+            let longer = self.lend(at + WORD_BYTES, LONG_BYTES, published).first_chunk();
             bytes_of_long(word, longer.expect("so many were asked for"))
         });
         (word, bytes)

@@ -43,6 +43,24 @@ fn an_item_costs_at_most_27_bytes_beside_key_and_value() {
     assert!(overhead <= 27.0, "{overhead} bytes an item");
 }
 
+#[test]
+fn what_flash_has_as_it_is_leaves_without_going_there() {
+    for (clean, is_below) in [(true, true), (true, false), (false, true)] {
+        let tier = DramTier::new(64 << 10, DramPolicy::Lru, true, 0, KeyHasher::UNSEEDED);
+        let tier = tier.above(move |_| is_below);
+        for key in 0..2000_u64 {
+            let key = key.to_le_bytes();
+            let item = ItemRef { clean, ..ItemRef::new(KeyHash::of(&key), &key, &[7; 100], 0) };
+            while tier.insert(&item, 0, &|_| true).is_err() {
+                tier.next_demotion().into_iter().for_each(|demotion| tier.demoted(demotion));
+            }
+        }
+        let left = tier.counters.evicted_clean_objects.get();
+        assert_eq!(left > 1000, clean && is_below, "{left} left");
+        assert_eq!(tier.next_demotion().is_none(), clean && is_below, "{clean} {is_below}");
+    }
+}
+
 /// Keys that XXH3 takes for one if it has no seed, as this tier's has not.
 fn alike(which: u64) -> Vec<u8> {
     let mut key = vec![0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe];

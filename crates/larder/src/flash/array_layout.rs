@@ -1,7 +1,8 @@
 //! Divides the array engine's share of the device into regions, and says how many tables its index has.
 
+use crate::array::memory::{ArrayMemory, Sizes};
 use crate::array::place::tables_for;
-use crate::array::snapshot::{REGION_SNAPSHOT_BYTES, TABLE_SNAPSHOT_BYTES};
+use crate::array::stored::{GROUP_SNAPSHOT_BYTES, REGION_SNAPSHOT_BYTES, TABLE_SNAPSHOT_BYTES};
 use crate::config::ArrayConfig;
 use crate::error::Error;
 
@@ -44,7 +45,9 @@ impl ArrayLayout {
         let groups = config.groups();
         // As many tables as there would be if they took nothing.
         let tables_max = tables_for(space, config.mean_object_bytes);
-        let left = space.saturating_sub(tables_snapshot_bytes(tables_max, tombstones));
+        let groups_bytes = u64::from(groups) * GROUP_SNAPSHOT_BYTES;
+        let tables_bytes = tables_snapshot_bytes(tables_max, tombstones);
+        let left = space.saturating_sub(tables_bytes + groups_bytes);
         let regions = left / (u64::from(region_bytes) + REGION_SNAPSHOT_BYTES);
         let least = u64::from(groups) + 1 + REGIONS_BESIDE_OPEN;
         if regions < least {
@@ -58,8 +61,7 @@ impl ArrayLayout {
         let bytes = regions * u64::from(region_bytes);
         let tables = tables_for(bytes, config.mean_object_bytes);
         debug_assert!(tables <= tables_max, "the snapshot has room for {tables} tables");
-        config.sets_per_table(bytes, tables)?;
-        Ok(Self {
+        let layout = Self {
             regions: u32::try_from(regions).map_err(|_| {
                 Error::config("more than 2^32 regions: use larger array.region_bytes")
             })?,
@@ -67,8 +69,18 @@ impl ArrayLayout {
             tables,
             groups,
             snapshot_bytes: regions * REGION_SNAPSHOT_BYTES
+                + groups_bytes
                 + tables_snapshot_bytes(tables, tombstones),
-        })
+        };
+        ArrayMemory::plan(config, layout.sizes(tombstones))?;
+        Ok(layout)
+    }
+
+    /// What the engine's memory follows from.
+    fn sizes(&self, tombstones: Option<TombstonesPlace>) -> Sizes {
+        let Self { regions, region_bytes, tables, groups, .. } = *self;
+        let dead_keys_max = tombstones.map(|log| log.table_keys_max(tables));
+        Sizes { regions, region_bytes, tables, groups, dead_keys_max }
     }
 
     pub(super) fn bytes(&self) -> u64 {

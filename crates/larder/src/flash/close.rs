@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 
 use super::Flash;
 use super::demote::Admitted;
-use super::engines::{EngineId, call};
+use super::engines::{AnyEngine, EngineId, call};
 use crate::cache::Tiers;
 use crate::dram::Receiver;
 use crate::engine::Append;
@@ -229,13 +229,24 @@ impl Flash {
         }
     }
 
+    /// Where an item lies, and which engine's it is, if that is another one.
+    fn misplaced(&self, item: &ItemRef<'_>) -> Option<(&AnyEngine, EngineId)> {
+        let (name, any) = self.engines.to_append_to()?;
+        let own = self.engines.for_item(item)?;
+        (own != name && call!(any, may_hold(item.hash))).then_some((any, own))
+    }
+
+    /// Whether a clean item that leaves DRAM needs nothing of flash: as far as can be told without I/O it is there, and
+    /// where it belongs.
+    pub(crate) fn keeps(&self, item: &ItemRef<'_>) -> bool {
+        self.may_hold(item.hash) && self.misplaced(item).is_none()
+    }
+
     /// Moves a small object that lies in a region, and that DRAM has too, to the engine for small ones. The
     /// caller holds the key's lock.
     pub(super) async fn move_to_engine(&self, item: &ItemRef<'_>, now_s: u32) {
-        let to = self.engines.to_append_to();
-        let (Some((name, any)), Some(own)) = (to, self.engines.for_item(item)) else { return };
-        let is_misplaced = own != name && call!(any, may_hold(item.hash));
-        if !is_misplaced || item.is_expired(now_s) || !self.breaker.allows() {
+        let Some((any, own)) = self.misplaced(item) else { return };
+        if item.is_expired(now_s) || !self.breaker.allows() {
             return;
         }
         debug_assert_ne!(item.tiers, Tiers::DramOnly, "what is for DRAM alone is not on flash");

@@ -99,6 +99,11 @@ impl Engines {
         self.0.iter_mut()
     }
 
+    /// All of them, with their names.
+    pub(super) fn named(&self) -> impl Iterator<Item = (EngineId, &AnyEngine)> {
+        self.0.iter().enumerate().map(|(at, engine)| (EngineId(at), engine))
+    }
+
     /// All but one.
     pub(super) fn others(&self, than: EngineId) -> impl Iterator<Item = &AnyEngine> {
         self.0.iter().enumerate().filter(move |(at, _)| *at != than.0).map(|(_, engine)| engine)

@@ -339,7 +339,7 @@ fn automatic_region_bytes(loc_space: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::snapshot::{REGION_SNAPSHOT_BYTES, TABLE_SNAPSHOT_BYTES};
+    use crate::array::stored::{REGION_SNAPSHOT_BYTES, TABLE_SNAPSHOT_BYTES};
     use crate::config::{ArrayConfig, SocConfig};
     use crate::tombstones::KeysIn;
     use proptest::prelude::*;

@@ -21,6 +21,7 @@ mod recovery;
 mod scan;
 mod shutdown;
 mod snapshot;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod unit;
@@ -33,6 +34,7 @@ use larder_device::Device;
 use larder_device::label::Labeller;
 
 use crate::admission::Admission;
+use crate::array::memory::ArrayMemory;
 use crate::breaker::CircuitBreaker;
 use crate::config::Config;
 use crate::endurance::{DriveLife, Wear};
@@ -51,6 +53,7 @@ use crate::tier::Tier;
 use crate::time::CacheClock;
 use crate::tombstones::Tombstones;
 pub(crate) use demote::Admitted;
+pub(crate) use engines::EngineId;
 use engines::{Engines, call};
 pub(crate) use persist::Sent;
 use places::Places;
@@ -74,6 +77,7 @@ pub(crate) struct Flash {
     admission: Admission,
     wear: Option<Wear>,
     placement: PlacementPlan,
+    array_memory: Option<ArrayMemory>,
     labeller: Labeller,
     /// As it was written last.
     superblock: Mutex<Superblock>,
@@ -117,6 +121,7 @@ impl Flash {
         });
         let told = (&placement, tenant.as_str());
         let places = Places::plan(config, device.info(), &layout, &superblock, told)?;
+        let array_memory = places.array.as_ref().map(|place| place.memory);
         let breaker = Arc::new(CircuitBreaker::new(Arc::clone(&clock)));
         let engines = Engines::open(places, &device, tombstones.as_ref(), (&counters, &breaker));
         let expected_items = layout.usable_bytes / OBJECT_BYTES_GUESS;
@@ -126,6 +131,7 @@ impl Flash {
             admission: Admission::new(config, expected_items),
             wear: config.endurance.map(|endurance| Wear::new(endurance, &*device, clock.now())),
             placement,
+            array_memory,
             device,
             clock,
             layout,
@@ -212,6 +218,11 @@ impl Flash {
 
     pub(crate) fn placement(&self) -> &PlacementPlan {
         &self.placement
+    }
+
+    /// What the array takes of memory, if there is one.
+    pub(crate) fn array_memory(&self) -> Option<ArrayMemory> {
+        self.array_memory
     }
 
     /// As it stands now.

@@ -18,6 +18,28 @@ const HANDLES: u16 = 4;
 /// Below this many blocks those that handles take are not worth it.
 const BLOCKS_FOR_HANDLES: u64 = 200;
 
+/// Bytes of a region and of all regions of the one engine of large objects, and where they begin.
+///
+/// # Errors
+/// If there are two of them.
+fn regions_of(layout: &Layout) -> Result<(u64, u64, u64), Error> {
+    let bytes = |regions: u32, region_bytes: u32| u64::from(regions) * u64::from(region_bytes);
+    match (layout.loc_regions, layout.array_regions) {
+        (1.., 1..) => Err(Error::config(
+            "array.percent: leaves room for an engine of large objects beside the array, and blocks are for one of \
+             them; set array.percent so that it has all that small objects leave, or to 0",
+        )),
+        (0, regions @ 1..) => {
+            let region_bytes = layout.array_region_bytes;
+            Ok((region_bytes.into(), bytes(regions, region_bytes), layout.array_offset))
+        }
+        (regions, 0) => {
+            let region_bytes = layout.region_bytes;
+            Ok((region_bytes.into(), bytes(regions, region_bytes), layout.loc_offset))
+        }
+    }
+}
+
 impl Config {
     /// How [`DeviceOnBlocks`](larder_device::DeviceOnBlocks) has to divide a store of blocks for a cache with this
     /// configuration: regions of large objects are slots, which are written in order; label, tombstones, snapshot and
@@ -28,8 +50,10 @@ impl Config {
     /// # Errors
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) if the configuration is wrong, if the store is too
     /// small, or if regions and blocks do not fit: a region must be some whole blocks
-    /// ([`region_bytes`](crate::LocConfig::region_bytes)). Of several in a block each would be filled anew at times of
-    /// its own, and a block can be written only as a whole.
+    /// ([`LocConfig::region_bytes`](crate::LocConfig::region_bytes),
+    /// [`ArrayConfig::region_bytes`](crate::ArrayConfig::region_bytes)). Of several in a block each would be filled
+    /// anew at times of its own, and a block can be written only as a whole. If there are regions of large objects and
+    /// of an array, too: blocks are for one of them.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -87,17 +111,16 @@ impl Config {
             ..DeviceInfo::new(&*store.name, capacity_bytes, PAGE_BYTES, TRANSFER_BYTES)
         };
         let layout = Layout::plan(self, &info)?;
-        let region_bytes = u64::from(layout.region_bytes);
-        let regions_bytes = u64::from(layout.loc_regions) * region_bytes;
+        let (region_bytes, regions_bytes, front_bytes) = regions_of(&layout)?;
         if regions_bytes > 0 && !region_bytes.is_multiple_of(block_bytes) {
+            let engine = if layout.array_regions > 0 { "array" } else { "loc" };
             return Err(Error::config(format!(
                 "regions of {region_bytes} bytes on {} with blocks of {block_bytes}: a region must be whole blocks; \
-                 set loc.region_bytes = {}",
+                 set {engine}.region_bytes = {}",
                 store.name,
                 region_bytes.next_multiple_of(block_bytes)
             )));
         }
-        let front_bytes = layout.loc_offset;
         Ok(DeviceOnBlocksOptions {
             capacity_bytes,
             front_bytes,

@@ -5,6 +5,7 @@ use larder_log::{LogPlace, RecordForm, RegionEviction, Stream};
 
 use super::unit;
 use crate::array::groups::bounds_s;
+use crate::array::memory::{ArrayMemory, Sizes};
 use crate::array::place::ArrayPlace;
 use crate::config::{Config, LocConfig};
 use crate::error::Error;
@@ -124,6 +125,14 @@ fn array_place(
 ) -> Result<ArrayPlace, Error> {
     let groups = bounds_s(layout.array_ttl_groups).unwrap_or_default();
     let array_bytes = u64::from(layout.array_regions) * u64::from(layout.array_region_bytes);
+    let sizes = Sizes {
+        regions: layout.array_regions,
+        region_bytes: layout.array_region_bytes,
+        tables: layout.array_tables,
+        groups: layout.array_ttl_groups,
+        dead_keys_max: layout.tombstones().map(|log| log.table_keys_max(layout.array_tables)),
+    };
+    let memory = ArrayMemory::plan(config, sizes)?;
     let numbers = (0..groups.len()).map(|group| u16::try_from(group).unwrap_or(u16::MAX));
     let stream = |class, stays| Stream { handle: handle_of(class), segment: 0, stays };
     let mut streams: Vec<_> =
@@ -148,7 +157,8 @@ fn array_place(
     Ok(ArrayPlace {
         log,
         tables: layout.array_tables,
-        sets_per_table: config.sets_per_table(array_bytes, layout.array_tables)?,
+        sets_per_table: memory.sets_per_table(layout.array_tables),
+        memory,
         index_stream,
         groups,
         object_bytes_min: match layout.soc_buckets {

@@ -23,7 +23,7 @@ impl Loc {
         self.forgotten.end();
         let index = Index::new(self.place.log.regions, self.place.log.region_bytes);
         self.log.clear(first_sequence, index);
-        self.next_stamp.store(first_sequence, Ordering::Relaxed);
+        self.stamps.restart(first_sequence);
         self.unindexed.store(0, Ordering::Release);
         self.indexed.store(true, Ordering::Release);
         debug_assert_eq!(self.len(), 0, "nothing is found that is void");

@@ -10,16 +10,17 @@ use std::sync::atomic::Ordering;
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U64;
 
-use super::long::{has_room_for_head, long_object_bytes_max};
+use super::long::long_object_bytes_max;
 use super::{Loc, object_bytes_max};
 use crate::engine::{
     Append, Cursor, DeadRecords, Engine, FoundAgain, Invalidated, Judge, Kept, Memory, Stop,
 };
 use crate::error::Error;
 use crate::flash_region::FlashRegion;
-use crate::item::{Fetched, ItemRef};
+use crate::item::{Fetched, ItemRef, Kind};
 use crate::key::KeyHash;
 use crate::layout;
+use crate::long::{Found, Lack, NewParts, Parts, add_head, add_part, has_room_for_head, next_part};
 use crate::side_by_side::together;
 use crate::stats::Stats;
 use crate::tier::Tier;
@@ -46,8 +47,7 @@ impl Engine for Loc {
     fn takes(&self, item: &ItemRef<'_>) -> bool {
         let (object_bytes, region_bytes) = (item.object_bytes(), self.region_bytes());
         object_bytes <= object_bytes_max(region_bytes)
-            || object_bytes <= self.object_bytes_max()
-                && has_room_for_head(item.key.len(), region_bytes)
+            || self.takes_in_parts(item.key.len(), item.value.len())
     }
 
     /// Of values in parts too. A key that leaves a region no room for 24 bytes more makes it shorter.
@@ -65,6 +65,31 @@ impl Engine for Loc {
 
     async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
         self.get(hash, key, now_s).await
+    }
+
+    async fn look_up(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Found> {
+        let (fetched, ..) = self.head_or_whole(hash, key, now_s).await?;
+        match fetched.kind {
+            Kind::Head => Parts::of(&fetched).map(Found::InParts),
+            Kind::Whole | Kind::Part => Some(Found::Whole(fetched)),
+        }
+    }
+
+    async fn next_part(&self, parts: &mut Parts) -> Result<Option<Fetched>, Lack> {
+        next_part(self, parts).await
+    }
+
+    fn new_parts(&self, item: &ItemRef<'_>, value_bytes: usize) -> Option<NewParts> {
+        self.takes_in_parts(item.key.len(), value_bytes)
+            .then(|| NewParts::begin(self, item, value_bytes))
+    }
+
+    async fn add_part(&self, parts: &mut NewParts, bytes: &[u8], now_s: u32) -> bool {
+        add_part(self, parts, bytes, now_s).await
+    }
+
+    async fn add_head(&self, parts: &NewParts, item: &ItemRef<'_>, now_s: u32) -> bool {
+        add_head(self, parts, item, now_s).await
     }
 
     async fn set_together<'i, 'a>(
@@ -254,6 +279,17 @@ impl Engine for Loc {
         // Not before: who drops this comes to them again.
         cursor.names.truncate(rest);
         Some(judged.into_iter().flatten().collect())
+    }
+}
+
+impl Loc {
+    /// Whether an object is too long for a region, and not for parts.
+    fn takes_in_parts(&self, key_bytes: usize, value_bytes: usize) -> bool {
+        let in_region = object_bytes_max(self.region_bytes());
+        let bytes = key_bytes + value_bytes;
+        bytes > in_region
+            && bytes <= self.object_bytes_max()
+            && has_room_for_head(key_bytes, in_region)
     }
 }
 

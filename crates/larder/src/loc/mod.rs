@@ -20,7 +20,7 @@ mod expiry;
 mod host;
 mod index;
 mod iterate;
-pub(crate) mod long;
+mod long;
 mod recover;
 mod reinsertion;
 mod rescue;
@@ -42,6 +42,7 @@ use crate::config::Reinsertion;
 use crate::error::Error;
 use crate::item::{Fetched, ItemRef, Kind};
 use crate::key::{KeyHash, KeyHasher};
+use crate::long::Stamps;
 use crate::region_tombstones::RegionTombstones;
 use crate::removal::RemovalReason;
 use crate::stats::Counters;
@@ -92,8 +93,8 @@ pub(crate) struct Loc {
     left: Option<u64>,
     /// Without tombstones: hashes of which Unknown regions hold nothing that counts.
     forgotten: Lost,
-    /// Of a value in parts. Begins anew with each epoch, above all that were used.
-    next_stamp: AtomicU64,
+    /// Of values in parts.
+    stamps: Stamps,
 }
 
 type State = LogState<Index>;
@@ -131,7 +132,7 @@ impl Loc {
         let index = Index::new(place.log.regions, place.log.region_bytes);
         let regions = RegionTombstones { tombstones, breaker, first: 0 };
         let host = LogHost { regions, counters };
-        let next_stamp = AtomicU64::new(place.log.first_sequence);
+        let stamps = Stamps::from(place.log.first_sequence);
         Self {
             log: RegionLog::new(device, place.log.clone(), index, host),
             place,
@@ -142,7 +143,7 @@ impl Loc {
             found: AtomicU64::new(0),
             left: None,
             forgotten: Lost::default(),
-            next_stamp,
+            stamps,
         }
     }
 
@@ -197,6 +198,20 @@ impl Loc {
     /// Looks `key` up: no read if the index does not know it or the object is still in memory, one
     /// otherwise, and one for each part of a long value.
     pub(crate) async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
+        let (fetched, location, identity) = self.head_or_whole(hash, key, now_s).await?;
+        match fetched.kind {
+            Kind::Head => self.complete(fetched, location, identity).await,
+            Kind::Whole | Kind::Part => Some(fetched),
+        }
+    }
+
+    /// The record of `key`, which is the head of a long value or has all of it, and where it is: one read at most.
+    async fn head_or_whole(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        now_s: u32,
+    ) -> Option<(Fetched, Location, RegionIdentity)> {
         let (location, identity, look_up) = self.find(hash)?;
         let fetched = self.fetch(hash, location, identity, look_up).await?;
         // A user's key may be the same as a part's.
@@ -211,10 +226,7 @@ impl Loc {
             self.forget_expired(hash, location, (identity, expiry_s)).await;
             return None;
         }
-        match fetched.kind {
-            Kind::Head => self.complete(fetched, location, identity).await,
-            Kind::Whole | Kind::Part => Some(fetched),
-        }
+        Some((fetched, location, identity))
     }
 
     async fn fetch(

@@ -98,14 +98,18 @@ impl DeadKeys {
         self.pending.contains_key(&hash)
     }
 
-    /// Declares a hash dead with a later index than any before. If it is dead already, the tombstone before is needed
-    /// until the log is durable up to this position; `None`: the log is lost, and needs nothing.
+    /// Declares a hash dead with a later index than any before. If it is dead already, in whichever way, the tombstones
+    /// before are needed until the log is durable up to this position, even if this one takes their place sooner;
+    /// `None`: the log is lost, and needs nothing.
     pub(super) fn die(&mut self, hash: u64, index: u64, position: Option<u64>) {
-        let Some(before) = self.pending.insert(hash, index) else { return };
-        debug_assert!(before < index, "indices grow: {index} after {before}");
         if let Some(position) = position {
-            self.replaced.insert((hash, before), position);
+            let before = self.kinds().map(|keys| keys.get(&hash).copied());
+            for before in before.into_iter().flatten() {
+                debug_assert!(before < index, "indices grow: {index} after {before}");
+                self.replaced.insert((hash, before), position);
+            }
         }
+        self.pending.insert(hash, index);
     }
 
     /// The log is durable up to this position.
@@ -294,6 +298,34 @@ mod tests {
         assert!(!dead.needs(5, 100) && dead.needs(5, 200) && dead.needs(5, 300));
         dead.durable_up_to(9);
         assert!(!dead.needs(5, 200) && dead.needs(5, 300) && dead.len() == 1);
+    }
+
+    #[test]
+    fn a_tombstone_of_which_another_takes_the_place_is_needed_until_that_is_durable() {
+        // The bucket that was written without it may be the old one still; what it inherited is settled later.
+        let mut failed = DeadKeys::default();
+        failed.die(5, 100, Some(1));
+        failed.durable_up_to(1);
+        failed.resolve(&[5], 150);
+        let mut under_way = DeadKeys::default();
+        under_way.die(5, 100, Some(1));
+        under_way.durable_up_to(1);
+        under_way.resolve(&[5], 150);
+        failed.resolved(&[5], false);
+        let mut inherited = DeadKeys::default();
+        inherited.inherit(BTreeMap::from([(5, 100)]));
+        for mut dead in [failed, inherited] {
+            dead.die(5, 200, Some(7));
+            dead.settle_inherited(0..10, 50);
+            dead.resolve(&[5], 250);
+            assert!(dead.needs(5, 100) && dead.needs(5, 200), "{dead:?}");
+            dead.durable_up_to(7);
+            assert!(!dead.needs(5, 100) && dead.needs(5, 200), "{dead:?}");
+        }
+        under_way.die(5, 200, Some(7));
+        under_way.resolved(&[5], false);
+        under_way.resolve(&[5], 250);
+        assert!(under_way.needs(5, 100) && under_way.needs(5, 200));
     }
 
     #[test]

@@ -117,3 +117,28 @@ fn what_cannot_be_is_refused_with_the_way_out() {
     let said = refused(ArrayConfig { percent: 95.0, ..base }, FLASH_BYTES);
     assert!(said.contains("must be at most 100 together"), "{said}");
 }
+
+#[test]
+fn one_budget_holds_all_of_its_memory() {
+    let drive = drive_of(FLASH_BYTES, true);
+    let with = |memory_bytes| {
+        let base = with_array(CrashSafety::Process);
+        Config { array: ArrayConfig { memory_bytes, ..base.array }, ..base }
+    };
+    let refused = Rig::try_open(with(Some(1 << 20)), &drive).err().expect("it is too little");
+    let said = refused.to_string();
+    let (_, needs) = said.split_once("needs ").expect("it says how much would do");
+    let least: u64 = needs.split(' ').next().and_then(|least| least.parse().ok()).unwrap();
+    assert!(Rig::try_open(with(Some(least - 1)), &drive).is_err());
+    let budget = least + (64 << 10);
+    let rig = Rig::open(with(Some(budget)), &drive);
+    let memory = rig.cache.array_memory().unwrap();
+    assert!((least..=budget).contains(&memory.total_bytes()), "{memory}");
+    assert!(memory.sets_bytes > 32 << 10, "what is left is for entries: {memory}");
+    set_all(&rig, 1, 0..6000);
+    (0..6000).step_by(3).for_each(|key| assert!(rig.delete(key)));
+    let Stats { array_index_bytes, tombstone_bytes, .. } = stats(&rig);
+    let index = memory.sets_bytes + memory.tables_bytes + memory.regions_bytes;
+    assert_eq!(array_index_bytes, index);
+    assert!(tombstone_bytes > 0 && array_index_bytes + tombstone_bytes < memory.total_bytes());
+}

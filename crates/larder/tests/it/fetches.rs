@@ -116,9 +116,9 @@ fn a_fetch_refused_by_the_cache_says_so() {
     let cache = cache();
     let empty = block_on(cache.get_or_fetch(b"", SetOptions::default(), never)).unwrap_err();
     assert!(matches!(empty, FetchError::Cache(_)), "{empty}");
-    let huge = async || Ok::<_, io::Error>(vec![0; (16 << 20) + 1]);
+    let huge = async || Ok::<_, io::Error>(vec![0; larder::VALUE_BYTES_MAX + 1]);
     let refused = block_on(cache.get_or_fetch(b"k", SetOptions::default(), huge)).unwrap_err();
-    assert!(refused.to_string().contains("16777216"), "{refused}");
+    assert!(refused.to_string().contains("134217728"), "{refused}");
 }
 
 async fn bring(value: Vec<u8>) -> Result<Vec<u8>, io::Error> {

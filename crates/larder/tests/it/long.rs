@@ -25,16 +25,16 @@ fn small_regions() -> Config {
 }
 
 /// Patterns that make a part in the place of another one visible.
-fn patterned(key: u32, version: u32, bytes: usize) -> Vec<u8> {
+pub(crate) fn patterned(key: u32, version: u32, bytes: usize) -> Vec<u8> {
     let mut rng = fastrand::Rng::with_seed(u64::from(key) << 32 | u64::from(version));
     (0..bytes).map(|_| rng.u8(..)).collect()
 }
 
-fn set(rig: &Rig, key: u32, value: &[u8]) {
+pub(crate) fn set(rig: &Rig, key: u32, value: &[u8]) {
     block_on(rig.cache.set(&key_of(key), value, None)).unwrap();
 }
 
-fn get(rig: &Rig, key: u32) -> Option<Vec<u8>> {
+pub(crate) fn get(rig: &Rig, key: u32) -> Option<Vec<u8>> {
     block_on(rig.cache.get(&key_of(key))).unwrap().map(|value| value.to_vec())
 }
 
@@ -96,7 +96,7 @@ fn a_time_to_live_ends_for_all_parts() {
 
 /// Short and long values under the same keys, much more than flash holds, deletes, crashes, clean
 /// restarts; reclaims that keep what has hits.
-fn nothing_old_comes_back(config: &Config, seed: u64) {
+pub(crate) fn nothing_old_comes_back(config: &Config, seed: u64) {
     let drive = drive();
     let mut rig = Rig::open(config.clone(), &drive);
     let mut rng = fastrand::Rng::with_seed(seed);

@@ -4,7 +4,9 @@
 
 mod admission;
 mod array;
+mod array_long;
 mod budgets;
+mod chunks;
 mod clearing;
 mod closing;
 mod costs;
@@ -21,6 +23,7 @@ mod flush;
 mod hashing;
 mod history;
 mod history_threads;
+mod huge;
 mod in_order;
 mod items;
 mod iterate;

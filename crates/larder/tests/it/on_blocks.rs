@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use larder::{Config, ErrorKind, LocConfig, Recovery, SocConfig, block_on};
+use larder::{ArrayConfig, Config, ErrorKind, LocConfig, Recovery, SocConfig, block_on};
 use larder_device::blocks::{BlocksOptions, DeviceOnBlocksOptions};
 use larder_device::plan::Class;
 use larder_device::{BlockStore, BlocksOnDevice, Device, DeviceOnBlocks, MemoryBlocks};
@@ -99,6 +99,26 @@ fn a_region_may_be_several_blocks() {
     }
 }
 
+/// Regions of the array are blocks as those of large objects are.
+#[test]
+fn an_array_on_blocks_comes_back() {
+    // Buckets have the rest.
+    let array = ArrayConfig {
+        percent: 75.0,
+        region_bytes: Some(u32::try_from(BLOCK_BYTES).unwrap()),
+        ttl_groups: false,
+        ..ArrayConfig::default()
+    };
+    let config = Config { array, ..config() };
+    let store: Arc<dyn BlockStore> = Arc::new(MemoryBlocks::new(80, BLOCK_BYTES, 4096).unwrap());
+    let again = Arc::clone(&store);
+    lives(&config, Arc::clone(&store), || Arc::clone(&again));
+    let options = config.on_blocks(store.info()).unwrap();
+    let slots = options.capacity_bytes - options.front_bytes - options.tail_bytes;
+    assert!(slots * 10 > options.capacity_bytes * 6, "{options:?}");
+    assert_eq!(slots % BLOCK_BYTES, 0, "{options:?}");
+}
+
 /// Buckets die at random, tombstones in their order: they are kept apart where there are blocks enough for that.
 #[test]
 fn small_objects_have_a_handle_of_their_own() {
@@ -132,6 +152,17 @@ fn what_does_not_fit_is_refused_with_the_way_out() {
     assert!(odd.contains("set loc.region_bytes = 524288"), "{odd}");
     let part = refusal(Config { loc: loc(64 << 10), ..config() }, 80);
     assert!(part.contains("set loc.region_bytes = 262144"), "{part}");
+    let array = |percent, region_bytes| ArrayConfig {
+        percent,
+        region_bytes: Some(region_bytes),
+        ttl_groups: false,
+        ..ArrayConfig::default()
+    };
+    let odd = refusal(Config { array: array(75.0, 64 << 10), ..config() }, 80);
+    assert!(odd.contains("set array.region_bytes = 262144"), "{odd}");
+    let both = ArrayConfig { min_object_bytes: 30_000, ..array(40.0, 256 << 10) };
+    let two = refusal(Config { array: both, ..config() }, 80);
+    assert!(two.contains("array.percent: leaves room"), "{two}");
     let few = refusal(config(), 2);
     assert!(few.contains("use more"), "{few}");
 }

@@ -85,11 +85,14 @@ fn missing(own: &BTreeSet<String>, excused: &[&str]) -> Vec<String> {
 fn threads_that_block_have_every_call_that_waits() {
     // These do not wait: `Blocking::larder` leads to them. A cache is opened as a whole.
     let at_once = [
+        "array_memory",
         "blocking",
         "draw_version",
         "estimated_len",
         "flash_regions",
         "get_at_once_with",
+        // Chunks are waited for one by one.
+        "get_stream",
         "layout",
         "may_read_flash",
         "now",
@@ -98,6 +101,7 @@ fn threads_that_block_have_every_call_that_waits() {
         "recovery",
         "set_dram_bytes",
         "set_memory_bytes",
+        "set_stream",
         "stats",
         "unused_bytes",
     ];
@@ -108,7 +112,16 @@ fn threads_that_block_have_every_call_that_waits() {
 #[test]
 fn a_route_has_every_call_of_one_cache() {
     // Each cache has its own, and `Route::caches` or `Shards::shards` lead there; what is routed is open.
-    let of_each = ["flash_regions", "layout", "open", "placement", "recovery"];
+    let of_each = [
+        "array_memory",
+        "flash_regions",
+        "get_stream",
+        "layout",
+        "open",
+        "placement",
+        "recovery",
+        "set_stream",
+    ];
     let own = methods("Routed").union(&listed()).cloned().collect();
     assert_eq!(missing(&own, &of_each), [""; 0]);
 }
@@ -117,14 +130,17 @@ fn a_route_has_every_call_of_one_cache() {
 fn tenants_have_every_call_of_everything() {
     // Calls of keys are a tenant's, and so is what one cache says of itself: `Tenants::tenant` leads there.
     let of_one = [
+        "array_memory",
         "blocking",
         "estimated_len",
         "flash_regions",
+        "get_stream",
         "layout",
         "now",
         "recovery",
         "scan",
         "scan_from",
+        "set_stream",
     ];
     let of_a_key =
         ["contains", "delete", "draw_version", "may_read_flash", "peek_with", "update", "win"];

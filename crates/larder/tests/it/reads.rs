@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use larder::block_on;
+use larder::{Config, CrashSafety, block_on};
 use larder_device::{Fault, FaultDevice, FaultPlan, FaultRule, ModelDevice};
 
 use crate::faults::faulty;
@@ -115,4 +115,30 @@ fn who_comes_after_a_change_does_not_wait_for_an_overtaken_read() {
     device.release_delayed();
     assert!(poll(old).is_ready());
     assert_eq!(rig.get(KEY), Some(2));
+}
+
+/// Between the tombstone for what is on flash and the new value in DRAM the key is nowhere.
+#[test]
+fn a_key_that_is_overwritten_has_a_value_all_the_time() {
+    for bytes in [200, 5000] {
+        let device = faulty(&FaultPlan::new(1));
+        let rig = Rig::open(Config { crash_safety: CrashSafety::Process, ..config() }, &device);
+        rig.set(KEY, 1, bytes);
+        push_out(&rig);
+        let flushed = block_on(rig.cache.flush()).unwrap();
+        assert_eq!((flushed.refused, flushed.lost), (0, 0));
+        let slow = FaultRule::new(Fault::Delay { submissions: 1_000_000 }).on_writes();
+        device.set_plan(&FaultPlan::new(1).with(slow));
+        let (key, new) = (key_of(KEY), value_of(KEY, 2, bytes));
+        let mut set = pin!(rig.cache.set(&key, &new, None));
+        assert!(poll(set.as_mut()).is_pending(), "it waits for its tombstone");
+        let mut get = pin!(rig.cache.get(&key));
+        let early = poll(get.as_mut());
+        device.set_plan(&FaultPlan::new(1));
+        device.release_delayed();
+        assert!(matches!(poll(set), Poll::Ready(Ok(()))));
+        let found = if early.is_ready() { early } else { poll(get) };
+        let Poll::Ready(Ok(Some(value))) = found else { panic!("it has one: {found:?}, {bytes}") };
+        assert!((1..=2).contains(&version_in(KEY, &value)), "both are of this time");
+    }
 }

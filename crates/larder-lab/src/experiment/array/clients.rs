@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder_device::{Clock, VirtualClock};
-use larder_sim::executor::Executor;
+use larder_sim::executor::{Executor, Stalled};
 use larder_workload::generate::{GeneratorOptions, preset, record_key};
 use larder_workload::{Latencies, Op, Request, RequestSource};
 
@@ -63,6 +63,33 @@ impl Seen {
     }
 }
 
+/// What clients ask for values.
+pub(super) trait Store {
+    /// Whether the value of a key is found.
+    async fn get(&self, key: u64) -> Result<bool, Error>;
+
+    /// Stores a value of a key.
+    async fn set(&self, key: u64) -> Result<(), Error>;
+
+    /// Stores a value that was not found.
+    async fn fill(&self, key: u64) -> Result<(), Error> {
+        self.set(key).await
+    }
+
+    /// Has what goes on beside clients go on.
+    fn serve<'a>(&'a self, _executor: &mut Executor<'a>) {}
+}
+
+impl Store for Vec<Shard> {
+    async fn get(&self, key: u64) -> Result<bool, Error> {
+        self[of(key, self.len() as u64)].get(key).await
+    }
+
+    async fn set(&self, key: u64) -> Result<(), Error> {
+        self[of(key, self.len() as u64)].set(key).await
+    }
+}
+
 /// Fills the drives and the indexes, which `index` makes, one for each shard, and has clients ask.
 pub(super) fn play(
     load: Load<'_>,
@@ -73,16 +100,38 @@ pub(super) fn play(
     let clock = Arc::new(VirtualClock::default());
     let new = |_| Shard::new(load.shard_bytes, load.value_bytes, tables, index(), &clock);
     let shards: Vec<Shard> = (0..load.shards).map(new).collect::<Result<_, _>>()?;
-    let Load { records, ops, seed, workload, .. } = load;
-    for record in 0..records {
-        let key = record_key(seed, record);
+    for record in 0..load.records {
+        let key = record_key(load.seed, record);
         shards[of(key, load.shards)].load(key);
     }
+    let failed = RefCell::new(None);
+    let mut executor = Executor::new(Arc::clone(&clock));
+    for shard in &shards {
+        executor.spawn(async {
+            if let Err(error) = shard.fill().await {
+                failed.borrow_mut().get_or_insert(error);
+            }
+        });
+    }
+    executor.run().map_err(stalled)?;
+    drop(executor);
+    failed.into_inner().map_or(Ok(()), Err)?;
+    ask(load, &shards, &clock, monitor)
+}
+
+/// Has clients ask a store that has all values.
+pub(super) fn ask(
+    load: Load<'_>,
+    store: &impl Store,
+    clock: &Arc<VirtualClock>,
+    monitor: &Monitor,
+) -> Result<Seen, Error> {
+    let Load { records, ops, seed, workload, .. } = load;
     let name = format!("{workload},records={records}");
     let source = preset(&name, GeneratorOptions { requests: ops, span_requests: None, seed })?;
     let field = Field {
-        shards: &shards,
-        clock: &clock,
+        store,
+        clock,
         load,
         monitor,
         state: RefCell::new(State {
@@ -94,12 +143,8 @@ pub(super) fn play(
             error: None,
         }),
     };
-    let mut executor = Executor::new(Arc::clone(&clock));
-    for shard in &shards {
-        executor.spawn(async { field.note(shard.fill().await) });
-    }
-    let stalled = |stalled| Error::run(format!("virtual time: {stalled}"));
-    executor.run().map_err(stalled)?;
+    let mut executor = Executor::new(Arc::clone(clock));
+    store.serve(&mut executor);
     for _ in 0..load.clients {
         executor.spawn(async { field.note(field.client().await) });
     }
@@ -111,14 +156,19 @@ pub(super) fn play(
     error.map_or(Ok(seen), Err)
 }
 
+#[allow(clippy::needless_pass_by_value)] // for map_err
+pub(super) fn stalled(stalled: Stalled) -> Error {
+    Error::run(format!("virtual time: {stalled}"))
+}
+
 /// The shard of a key.
 fn of(key: u64, shards: u64) -> usize {
     usize::try_from(spread(key.wrapping_mul(SHARD_MIX).rotate_left(32), shards)).unwrap_or(0)
 }
 
 /// What all clients share.
-struct Field<'a> {
-    shards: &'a [Shard],
+struct Field<'a, S> {
+    store: &'a S,
     clock: &'a VirtualClock,
     load: Load<'a>,
     monitor: &'a Monitor,
@@ -135,7 +185,7 @@ struct State {
     error: Option<Error>,
 }
 
-impl Field<'_> {
+impl<S: Store> Field<'_, S> {
     fn note(&self, ended: Result<(), Error>) {
         if let Err(error) = ended {
             self.state.borrow_mut().error.get_or_insert(error);
@@ -147,12 +197,11 @@ impl Field<'_> {
             let pause = self.pause();
             self.clock.sleep_until(self.clock.now() + pause).await;
             let Some((Request { key, op, .. }, counts)) = self.next()? else { return Ok(()) };
-            let shard = &self.shards[of(key, self.load.shards)];
             let asked = self.clock.now();
             let found = match op {
-                Op::Get => shard.get(key).await?,
+                Op::Get => self.store.get(key).await?,
                 Op::Set | Op::Delete => {
-                    shard.set(key).await?;
+                    self.store.set(key).await?;
                     true
                 }
             };
@@ -161,7 +210,7 @@ impl Field<'_> {
             }
             // Who does not find a value brings it.
             if !found {
-                shard.set(key).await?;
+                self.store.fill(key).await?;
             }
         }
     }

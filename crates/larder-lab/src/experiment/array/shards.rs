@@ -68,6 +68,21 @@ struct Log {
     writes: VecDeque<IoFuture>,
 }
 
+/// A fresh drive of so many bytes.
+pub(super) fn drive(
+    bytes: u64,
+    payload: Payload,
+    clock: &Arc<VirtualClock>,
+) -> Result<VirtualTimeDevice<SsdTiming>, Error> {
+    let wrong = |cause: String| Error::usage(format!("a drive of {bytes} bytes: {cause}"));
+    let geometry = Geometry::with_overprovisioning(bytes, UNIT_BYTES, OP_PERCENT)
+        .map_err(|cause| wrong(cause.to_string()))?;
+    let ssd = SsdTiming::new(ManagedConfig::new(geometry), timing());
+    let ssd = ssd.map_err(|cause| wrong(cause.to_string()))?;
+    let device = VirtualTimeDevice::new(ssd, payload, Arc::clone(clock));
+    device.map_err(|cause| wrong(cause.to_string()))
+}
+
 impl Shard {
     /// A drive of so many bytes for values of this length, whose index has so many tables or pages.
     pub(super) fn new(
@@ -77,13 +92,7 @@ impl Shard {
         index: Box<dyn ValueIndex>,
         clock: &Arc<VirtualClock>,
     ) -> Result<Self, Error> {
-        let wrong = |cause: String| Error::usage(format!("a drive of {bytes} bytes: {cause}"));
-        let geometry = Geometry::with_overprovisioning(bytes, UNIT_BYTES, OP_PERCENT)
-            .map_err(|cause| wrong(cause.to_string()))?;
-        let ssd = SsdTiming::new(ManagedConfig::new(geometry), timing());
-        let ssd = ssd.map_err(|cause| wrong(cause.to_string()))?;
-        let device = VirtualTimeDevice::new(ssd, Payload::None, Arc::clone(clock));
-        let device = device.map_err(|cause| wrong(cause.to_string()))?;
+        let device = drive(bytes, Payload::None, clock)?;
         let index_bytes = (tables * TABLE_BYTES).next_multiple_of(PIECE_BYTES);
         let (index, log, flights) = (RefCell::new(index), RefCell::default(), RefCell::default());
         Ok(Self { device, index, value_bytes, index_bytes, log, flights })

@@ -1,9 +1,16 @@
 //! What clients of eight drives see, by index: operations a second, and how long GETs take.
 
-use super::clients::{Load, Seen, play};
+use std::sync::Arc;
+
+use larder::{ArrayConfig, Device, VirtualClock};
+use larder_device::Payload;
+
+use super::clients::{Load, Seen, ask, play};
+use super::engine::EngineShards;
 use super::index::{CutIndex, EntryCache, Order, PagedTable, ValueIndex, WholeIndex};
+use super::shards::drive;
 use crate::Error;
-use crate::experiment::judge::{Checks, lowest};
+use crate::experiment::judge::{Checks, highest, lowest};
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
 use crate::replay::Monitor;
 
@@ -51,41 +58,43 @@ pub(in crate::experiment) static ARRAY_THROUGHPUT: Experiment = Experiment {
     name: "array-throughput",
     title: "operations a second and times of GETs of an array of drives, by index, at 1 byte of DRAM for 8192 of flash",
     reproduces: "BigKV (EuroSys'23): 3.1 times the throughput, mean and tail latency 57 % and 81 % lower",
-    criterion: "cached entries beside pages, with 5 % SETs: no less throughput and a lower p99 by Zipf's law and \
-                with a hot fifth; of the whole index's throughput at least 90 % and 80 %; hit ratio above the cut \
-                index's. The paper's 3.1 times is printed, not asked for: reads of the index alone explain 1.1 to 1.3 \
-                times",
+    criterion: "the engine, and cached entries as its model, beside pages, with 5 % SETs: no less throughput and a \
+                lower p99 by Zipf's law and with a hot fifth; of the whole index's throughput at least 90 % and 80 %; \
+                hit ratio above the cut index's. The paper's 3.1 times is printed, not asked for: reads of the index \
+                alone explain 1.1 to 1.3 times",
     parameters: &[SHARDS, SHARD_MIB, CLIENTS, OPS, SETS],
     metrics: &[
         (
             "kops.*",
-            "thousands of operations a second of all clients, by index (entries, paged, whole, cut: the least used \
-             entry gives way), law and SETs in a hundred operations",
+            "thousands of operations a second of all clients, by index (engine: the array engine itself; models: \
+             entries, its rule; paged; whole; cut: the least used entry gives way), law and SETs in a hundred \
+             operations",
         ),
         ("get_mean_us.*", "time of a GET, from the client's call to its answer, on average"),
         ("get_p99_us.*", "99 % of them take at most so long"),
         ("get_p999_us.*", "99.9 % of them"),
         ("set_p99_us.*", "99 % of the SETs take at most so long, until they are in memory"),
         ("hit.*", "GETs whose value the index found; clients store again what it does not"),
-        ("throughput_gain.*", "throughput of entries by that of pages, by law and SETs"),
-        ("of_whole.*", "throughput of entries by that of the whole index in DRAM"),
         (
-            "mean_cut.*",
-            "by how much the mean time of a GET is lower with entries than with pages (1 = all)",
+            "throughput_gain.*",
+            "throughput of the engine and of entries by that of pages, by law and SETs",
         ),
+        ("of_whole.*", "the same by that of the whole index in DRAM"),
+        ("mean_cut.*", "by how much the mean time of a GET is lower than with pages (1 = all)"),
         ("p99_cut.*", "the same of p99"),
         ("p999_cut.*", "the same of p99.9"),
     ],
     paper: &[
-        paper("throughput_gain.hotspot.50", 3.1),
-        paper("mean_cut.hotspot.50", 0.57),
-        paper("p99_cut.hotspot.50", 0.81),
+        paper("throughput_gain.engine.hotspot.50", 3.1),
+        paper("mean_cut.engine.hotspot.50", 0.57),
+        paper("p99_cut.engine.hotspot.50", 0.81),
     ],
     needs: &[
-        "throughput_gain.hotspot.5",
-        "throughput_gain.zipf.5",
-        "of_whole.zipf.5",
-        "p99_cut.zipf.5",
+        "throughput_gain.engine.hotspot.5",
+        "throughput_gain.engine.zipf.5",
+        "of_whole.engine.zipf.5",
+        "p99_cut.engine.zipf.5",
+        "throughput_gain.entries.zipf.5",
     ],
     measure,
     judge,
@@ -120,10 +129,34 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
                 let seen = play(load, tables(objects), make, monitor)?;
                 note(&mut metrics, &format!("{index}.{law}.{sets}"), &seen);
             }
-            note_gains(&mut metrics, &format!("{law}.{sets}"));
+            note(&mut metrics, &format!("engine.{law}.{sets}"), &engine(load, monitor)?);
+            for index in ["engine", "entries"] {
+                note_gains(&mut metrics, index, &format!("{law}.{sets}"));
+            }
         }
     }
     Ok(metrics)
+}
+
+/// What clients see of the engine, on drives of the same kind.
+fn engine(load: Load<'_>, monitor: &Monitor) -> Result<Seen, Error> {
+    let clock = Arc::new(VirtualClock::default());
+    let drive = |_| {
+        let drive = drive(load.shard_bytes, Payload::Memory, &clock)?;
+        Ok(Some(Arc::new(drive) as Arc<dyn Device>))
+    };
+    let drives = (0..load.shards).map(drive).collect::<Result<_, Error>>()?;
+    let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    let array = ArrayConfig {
+        mean_object_bytes: narrow(load.value_bytes),
+        index_bytes: Some(load.shard_bytes / FLASH_PER_DRAM),
+        ttl_groups: false,
+        ..ArrayConfig::default()
+    };
+    let record_bytes = usize::try_from(load.value_bytes).unwrap_or(usize::MAX);
+    let shards = EngineShards::open(drives, array, record_bytes, (&clock, load.seed))?;
+    shards.load(load.records, load.seed, &clock)?;
+    ask(load, &shards, &clock, monitor)
 }
 
 /// Values of a shard.
@@ -161,10 +194,11 @@ fn note(metrics: &mut Metrics, point: &str, seen: &Seen) {
     }
 }
 
-fn note_gains(metrics: &mut Metrics, point: &str) {
+/// What an index gains beside pages, and how much of what the whole index does.
+fn note_gains(metrics: &mut Metrics, index: &str, point: &str) {
     let of = |metric: &str, index: &str| metrics[&format!("{metric}.{index}.{point}")];
-    let gain = |index| of("kops", "entries") / of("kops", index);
-    let cut = |metric| 1.0 - of(metric, "entries") / of(metric, "paged");
+    let gain = |other| of("kops", index) / of("kops", other);
+    let cut = |metric| 1.0 - of(metric, index) / of(metric, "paged");
     let values = [
         ("throughput_gain", gain("paged")),
         ("of_whole", gain("whole")),
@@ -172,51 +206,59 @@ fn note_gains(metrics: &mut Metrics, point: &str) {
         ("p99_cut", cut("get_p99_us")),
         ("p999_cut", cut("get_p999_us")),
     ];
-    metrics.extend(values.map(|(name, value)| (format!("{name}.{point}"), value)));
+    metrics.extend(values.map(|(name, value)| (format!("{name}.{index}.{point}"), value)));
 }
 
 fn judge(summary: &Summary) -> Judgement {
-    let both =
-        |metric: &str| ["hotspot", "zipf"].map(|law| summary.mean(&format!("{metric}.{law}.5")));
-    let [gain_hot, gain_zipf] = both("throughput_gain");
-    let [whole_hot, whole_zipf] = both("of_whole");
-    let [tail_hot, tail_zipf] = both("p99_cut");
-    let (hits, cut_hits) = (both("hit.entries"), both("hit.cut"));
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let mut checks = Checks::default();
+    for (index, name) in [("engine", "the engine"), ("entries", "its model")] {
+        let both = |metric: &str| {
+            ["hotspot", "zipf"].map(|law| summary.mean(&format!("{metric}.{index}.{law}.5")))
+        };
+        let [gain_hot, gain_zipf] = both("throughput_gain");
+        let [whole_hot, whole_zipf] = both("of_whole");
+        let [tail_hot, tail_zipf] = both("p99_cut");
+        let hits = both("hit");
+        let cut_hits = ["hotspot", "zipf"].map(|law| summary.mean(&format!("hit.cut.{law}.5")));
+        checks = checks
+            .exact(
+                whole_zipf >= 0.9 && whole_hot >= 0.8,
+                format!(
+                    "{name}: of the whole index's throughput {} by Zipf's law, {} with a hot fifth",
+                    percent(whole_zipf),
+                    percent(whole_hot)
+                ),
+            )
+            .exact(
+                tail_hot > 0.0 && tail_zipf > 0.0,
+                format!(
+                    "{name}: p99 of GETs lower than with pages by {} and {}",
+                    percent(tail_zipf),
+                    percent(tail_hot)
+                ),
+            )
+            .shape(
+                lowest([gain_hot, gain_zipf]) >= 1.0,
+                format!(
+                    "{name}: throughput {gain_zipf:.2} and {gain_hot:.2} times that with pages"
+                ),
+            )
+            .shape(
+                hits[0] > cut_hits[0] && hits[1] > cut_hits[1],
+                format!("{name}: more is found than by a cut index"),
+            );
+    }
     let most = |metric: &str| {
-        summary
-            .iter()
-            .filter(|(name, _)| name.starts_with(metric))
-            .map(|(_, it)| it.mean)
-            .fold(f64::MIN, f64::max)
+        let of_metric = summary.iter().filter(|(name, _)| name.starts_with(metric));
+        highest(of_metric.map(|(_, it)| it.mean))
     };
-    Checks::default()
-        .exact(
-            whole_zipf >= 0.9 && whole_hot >= 0.8,
-            format!(
-                "of the whole index's throughput {} by Zipf's law, {} with a hot fifth",
-                percent(whole_zipf),
-                percent(whole_hot)
-            ),
-        )
-        .exact(
-            tail_hot > 0.0 && tail_zipf > 0.0,
-            format!(
-                "p99 of GETs lower than with pages by {} and {}",
-                percent(tail_zipf),
-                percent(tail_hot)
-            ),
-        )
-        .shape(
-            lowest([gain_hot, gain_zipf]) >= 1.0,
-            format!("throughput {gain_zipf:.2} and {gain_hot:.2} times that with pages"),
-        )
-        .shape(hits[0] > cut_hits[0] && hits[1] > cut_hits[1], "more is found than by a cut index")
+    checks
         .note(format!(
-            "the paper has 3.1 times, -57 % and -81 %; the most here is {:.2} times, -{} and -{}",
-            most("throughput_gain."),
-            percent(most("mean_cut.")),
-            percent(most("p99_cut."))
+            "the paper has 3.1 times, -57 % and -81 %; the most of the engine is {:.2} times, -{} and -{}",
+            most("throughput_gain.engine."),
+            percent(most("mean_cut.engine.")),
+            percent(most("p99_cut.engine."))
         ))
         .judge()
 }
@@ -243,6 +285,9 @@ mod tests {
             assert!(of("kops", "entries") < of("kops", "whole"), "{law}");
             assert_eq!([of("hit", "entries"), of("hit", "paged"), of("hit", "whole")], [1.0; 3]);
             assert!((0.3..0.95).contains(&of("hit", "cut")), "{law}: {}", of("hit", "cut"));
+            // Nothing but what gives way when the log comes round is missed.
+            assert!(of("hit", "engine") > of("hit", "cut"), "{law}: {}", of("hit", "engine"));
+            assert!(of("get_mean_us", "engine") > of("get_mean_us", "whole") / 2.0, "{law}");
         }
         assert!(metrics == self::metrics(&small));
     }

@@ -7,14 +7,22 @@ const INDEX_READS: Spec<'static> = Spec {
     title: "Reads a GET, a fifth of the keys hot",
     x: "DRAM for the index (one part in so many of all entries)",
     y: "reads of the device (1 = the value alone)",
-    series: &[("get_reads.entries.hotspot.*", "entries"), ("get_reads.paged.hotspot.*", "pages")],
+    series: &[
+        ("get_reads.engine.hotspot.*", "the engine"),
+        ("get_reads.entries.hotspot.*", "its model"),
+        ("get_reads.paged.hotspot.*", "pages"),
+    ],
     places: Places::Numbers,
     base: 1.0,
 };
 
+const LAWS: Places =
+    Places::Listed(&[("hotspot", "a hot fifth"), ("zipf", "Zipf's law"), ("uniform", "even")]);
+
 const INDEXES: Places = Places::Listed(&[
     ("whole", "all in DRAM"),
-    ("entries", "cached entries"),
+    ("engine", "the engine"),
+    ("entries", "its model"),
     ("paged", "cached pages"),
     ("cut", "what fits"),
 ]);
@@ -28,7 +36,8 @@ pub(super) const SPECS: &[(&str, &[Spec<'static>])] = &[
             Spec {
                 title: "Reads a GET, by Zipf's law",
                 series: &[
-                    ("get_reads.entries.zipf.*", "entries"),
+                    ("get_reads.engine.zipf.*", "the engine"),
+                    ("get_reads.entries.zipf.*", "its model"),
                     ("get_reads.paged.zipf.*", "pages"),
                 ],
                 ..INDEX_READS
@@ -36,7 +45,8 @@ pub(super) const SPECS: &[(&str, &[Spec<'static>])] = &[
             Spec {
                 title: "Reads a GET, every key as likely",
                 series: &[
-                    ("get_reads.entries.uniform.*", "entries"),
+                    ("get_reads.engine.uniform.*", "the engine"),
+                    ("get_reads.entries.uniform.*", "its model"),
                     ("get_reads.paged.uniform.*", "pages"),
                 ],
                 ..INDEX_READS
@@ -45,8 +55,9 @@ pub(super) const SPECS: &[(&str, &[Spec<'static>])] = &[
                 title: "Index written per SET",
                 y: "KiB (tables or pages)",
                 series: &[
-                    ("set_kib.entries.hotspot.*", "entries, hotspot"),
-                    ("set_kib.entries.zipf.*", "entries, Zipf"),
+                    ("set_kib.engine.hotspot.*", "the engine, hotspot"),
+                    ("set_kib.engine.zipf.*", "the engine, Zipf"),
+                    ("set_kib.entries.zipf.*", "its model, Zipf"),
                     ("set_kib.paged.zipf.*", "pages, Zipf"),
                 ],
                 base: 0.0,
@@ -86,9 +97,101 @@ pub(super) const SPECS: &[(&str, &[Spec<'static>])] = &[
                 ("taken_share.*", "written"),
                 ("hit.*", "hit ratio"),
             ],
-            places: Places::Listed(&[("groups", "by lifetime"), ("lazy", "in one log")]),
+            places: Places::Listed(&[
+                ("engine", "the engine"),
+                ("engine_one", "in one group"),
+                ("groups", "its model"),
+                ("lazy", "lazy log"),
+            ]),
             base: 0.0,
         }],
+    ),
+    (
+        "array-placement",
+        &[Spec {
+            title: "What drives write for the array engine",
+            x: "drive",
+            y: "DLWA (1 = what the host wrote)",
+            series: &[("dlwa.*", "DLWA")],
+            places: Places::Listed(&[
+                ("fdp", "handles for groups"),
+                ("one", "one handle"),
+                ("raw", "blocks of a vSSD"),
+            ]),
+            base: 1.0,
+        }],
+    ),
+    (
+        "array-reinsertion",
+        &[
+            Spec {
+                title: "What is found",
+                x: "popularity",
+                y: "hit ratio (1 = all)",
+                series: &[("hit.on.*", "hot objects written again"), ("hit.off.*", "none")],
+                places: LAWS,
+                base: 0.0,
+            },
+            Spec {
+                title: "What is written for an object",
+                x: "popularity",
+                y: "ALWA (bytes written by bytes of objects)",
+                series: &[
+                    ("alwa.on.*", "hot objects written again"),
+                    ("reinserted_alwa.on.*", "of these, written again"),
+                    ("alwa.off.*", "none"),
+                ],
+                places: LAWS,
+                base: 0.0,
+            },
+        ],
+    ),
+    (
+        "array-crash",
+        &[Spec {
+            title: "What a restart reads",
+            x: "flash (MiB)",
+            y: "share of the flash (1 = all)",
+            series: &[("read_share.clean.*", "closed"), ("read_share.crash.*", "killed")],
+            places: Places::Numbers,
+            base: 0.0,
+        }],
+    ),
+    (
+        "array-memory",
+        &[Spec {
+            title: "Memory for each object",
+            x: "flash (GiB)",
+            y: "memory (bytes an object)",
+            series: &[
+                ("index_per_object.4.*", "objects of 4 KiB"),
+                ("index_per_object.32.*", "of 32 KiB"),
+                ("whole_per_object.32.*", "index whole in DRAM"),
+            ],
+            places: Places::Numbers,
+            base: 0.0,
+        }],
+    ),
+    (
+        "array-failure",
+        &[
+            Spec {
+                title: "One of eight drives dies, comes back, dies and comes back again",
+                x: "slice of the run (four for each part)",
+                y: "operations (thousands a second)",
+                series: &[("kops_at.*", "operations")],
+                places: Places::Numbers,
+                base: 0.0,
+            },
+            Spec {
+                title: "What is found meanwhile",
+                x: "slice of the run (four for each part)",
+                y: "hit ratio (1 = all)",
+                series: &[("hit_at.*", "hits")],
+                places: Places::Numbers,
+                base: 0.0,
+            },
+        ],
     ),
     (
         "array-collisions",

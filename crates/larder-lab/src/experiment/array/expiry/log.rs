@@ -183,7 +183,7 @@ impl ExpiringCache for RegionLog {
         self.flash.written += 1;
     }
 
-    fn flash(&self, now_s: u64) -> Flash {
+    fn flash(&mut self, now_s: u64) -> Flash {
         let mut flash = self.flash;
         flash.slots = (self.regions.len() * self.region_objects) as u64;
         for (number, region) in self.regions.iter().enumerate() {

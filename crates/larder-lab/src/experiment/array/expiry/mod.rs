@@ -43,5 +43,5 @@ pub(super) trait ExpiringCache {
     /// `ttl_s` 0 is without an end.
     fn set(&mut self, key: u64, ttl_s: u32, now_s: u64);
     /// Looks at all of flash.
-    fn flash(&self, now_s: u64) -> Flash;
+    fn flash(&mut self, now_s: u64) -> Flash;
 }

@@ -1,0 +1,137 @@
+//! Which groups of times to live share a placement handle: contiguous ones, so that each handle gets about as many
+//! bytes.
+//!
+//! The plan of a cache divides them by what can be assumed before anything was written. From then on bytes written are
+//! counted by group, and those of earlier openings with them, less and less. A region is written with the handle that
+//! its group has when it is begun: so nothing moves when the division changes, and a reclaim unit is of one division
+//! again when the log has gone round. A division takes the place of another only if it is much better, or handles of
+//! groups between two would change for ever.
+
+use larder_device::PlacementHandle;
+
+use super::Array;
+
+/// Regions of objects that are begun between two looks.
+pub(super) const LOOK_EVERY: u32 = 32;
+/// With fewer of a region's bytes written the plan's division stays.
+const MEASURED_REGIONS: u64 = 32;
+/// A division is better if its cost is at most this part of the other's, in percent.
+const BETTER_PERCENT: u128 = 90;
+
+impl Array {
+    /// Looks whether the groups are better divided otherwise among the handles that the plan has given them.
+    pub(super) fn divide_groups(&self) {
+        let groups = self.place.index_stream;
+        let mut handles: Vec<PlacementHandle> = Vec::new();
+        for stream in &self.place.log.streams[..groups] {
+            if !handles.contains(&stream.handle) {
+                handles.push(stream.handle);
+            }
+        }
+        let written = &self.log.host().group_bytes;
+        let bytes = written.get();
+        let total: u64 = bytes.iter().sum();
+        let region_bytes = u64::from(self.place.log.region_bytes);
+        if handles.len() < 2 || total < MEASURED_REGIONS * region_bytes {
+            return;
+        }
+        let state = &mut *self.lock();
+        let now: Vec<usize> = (0..groups)
+            .map(|group| handles.iter().position(|&handle| handle == state.handle(group)))
+            .map(Option::unwrap_or_default)
+            .collect();
+        let best = divided(&bytes, handles.len());
+        if cost(&bytes, &best) * 100 <= cost(&bytes, &now) * BETTER_PERCENT {
+            for (group, &part) in best.iter().enumerate() {
+                state.set_handle(group, handles[part]);
+            }
+            self.counters().array_group_divisions.add(1);
+        }
+        if total > u64::from(self.place.log.regions) * region_bytes {
+            written.fade();
+        }
+    }
+}
+
+/// The sum of squares of what each part has: least where all have the same.
+fn cost(bytes: &[u64], parts: &[usize]) -> u128 {
+    let runs = parts.chunk_by(|one, next| one == next);
+    let mut rest = bytes;
+    let mut cost = 0;
+    for run in runs {
+        let (of_run, behind) = rest.split_at(run.len());
+        cost += of_run.iter().map(|&bytes| u128::from(bytes)).sum::<u128>().pow(2);
+        rest = behind;
+    }
+    cost
+}
+
+/// The part of each group, ascending, where contiguous groups are divided into at most so many parts with the least
+/// [`cost`].
+fn divided(bytes: &[u64], parts: usize) -> Vec<usize> {
+    let groups = bytes.len();
+    let mut until = vec![0_u128; groups + 1];
+    for (group, &bytes) in bytes.iter().enumerate() {
+        until[group + 1] = until[group] + u128::from(bytes);
+    }
+    // Of the first so many groups in so many parts: the cost, and where the last part begins.
+    let mut least = vec![(u128::MAX, 0); groups + 1];
+    least[0].0 = 0;
+    let mut begins = Vec::with_capacity(parts);
+    for _ in 0..parts {
+        let longer: Vec<(u128, usize)> = (0..=groups)
+            .map(|end| {
+                let from = |begin: usize| {
+                    let before = least[begin].0;
+                    (before.saturating_add((until[end] - until[begin]).pow(2)), begin)
+                };
+                (0..=end).map(from).min().unwrap_or((u128::MAX, 0))
+            })
+            .collect();
+        begins.push(longer.iter().map(|&(_, begin)| begin).collect::<Vec<_>>());
+        least = longer;
+    }
+    let mut of = vec![0; groups];
+    let mut end = groups;
+    for (part, begins) in begins.iter().enumerate().rev() {
+        of[begins[end]..end].fill(part);
+        end = begins[end];
+    }
+    of
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn handles_get_as_many_bytes_each_as_contiguous_groups_allow() {
+        assert_eq!(divided(&[1, 1, 1, 1], 2), [0, 0, 1, 1]);
+        assert_eq!(divided(&[0, 9, 0, 9, 0, 9], 3)[..4], [0, 0, 1, 1][..]);
+        assert_eq!(divided(&[90, 1, 2, 3], 2), [0, 1, 1, 1]);
+        assert_eq!(divided(&[1, 2, 90, 3, 4], 3), [0, 0, 1, 2, 2]);
+        assert_eq!(divided(&[5; 4], 1), [0; 4]);
+        // Handles that there is nothing for are not used.
+        assert_eq!(cost(&[7, 8], &divided(&[7, 8], 6)), 49 + 64);
+    }
+
+    proptest! {
+        /// Against all ways to divide.
+        #[test]
+        fn no_other_division_is_better(
+            bytes in prop::collection::vec(0..1000_u64, 1..8),
+            parts in 1..4_usize,
+        ) {
+            let of = divided(&bytes, parts);
+            prop_assert!(of.is_sorted() && of.iter().all(|&part| part < parts), "{of:?}");
+            let all = 0..1_u32 << (bytes.len() - 1);
+            let ways = all.filter(|cuts| (cuts.count_ones() as usize) < parts);
+            let best = ways.map(|cuts| {
+                let part_of = |group: usize| (cuts & ((1 << group) - 1)).count_ones() as usize;
+                cost(&bytes, &(0..bytes.len()).map(part_of).collect::<Vec<_>>())
+            });
+            prop_assert_eq!(Some(cost(&bytes, &of)), best.min());
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! A value in parts, one part at a time: read, and written.
+
+use super::{Asked, Lack, Records, head::Head};
+use crate::item::{Fetched, ItemRef, Kind};
+use crate::key::KeyHash;
+
+/// What was found of a key.
+pub(crate) enum Found {
+    Whole(Fetched),
+    InParts(Parts),
+}
+
+/// How far somebody has come with the parts of a value.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    hash: KeyHash,
+    head: Head,
+    next: u32,
+    /// Bytes that are still to come.
+    left: usize,
+    pub(crate) expiry_s: u32,
+    pub(crate) flags: u32,
+}
+
+impl Parts {
+    /// Those that a head asks for; `None` if it is none.
+    pub(crate) fn of(fetched: &Fetched) -> Option<Self> {
+        let head = Head::parse(fetched.item().value)?;
+        let Fetched { hash, expiry_s, flags, .. } = *fetched;
+        Some(Self { hash, head, next: 0, left: head.value_bytes, expiry_s, flags })
+    }
+
+    /// Length of the value.
+    pub(crate) fn value_bytes(&self) -> usize {
+        self.head.value_bytes
+    }
+}
+
+/// The next part; `None` behind the last one.
+///
+/// # Errors
+/// If it is not there, or not what the head says.
+pub(crate) async fn next_part(
+    records: &impl Records,
+    parts: &mut Parts,
+) -> Result<Option<Fetched>, Lack> {
+    if parts.next == parts.head.parts {
+        return if parts.left == 0 { Ok(None) } else { Err(Lack::Gone) };
+    }
+    let key = parts.head.part_key(parts.hash, parts.next);
+    let part = records.part(&key, Asked::Counts).await?;
+    parts.left = parts.left.checked_sub(part.value_bytes).ok_or(Lack::Gone)?;
+    parts.next += 1;
+    Ok(Some(part))
+}
+
+/// A value that is written part by part. Nobody finds any of it before its head is there.
+#[derive(Debug)]
+pub(crate) struct NewParts {
+    hash: KeyHash,
+    head: Head,
+    next: u32,
+    expiry_s: u32,
+    /// Of all parts but the last one.
+    part_bytes: usize,
+}
+
+impl NewParts {
+    /// Of a value of this length.
+    pub(crate) fn begin(records: &impl Records, item: &ItemRef<'_>, value_bytes: usize) -> Self {
+        let part_bytes = records.part_bytes();
+        let parts = value_bytes.div_ceil(part_bytes);
+        let head = Head {
+            value_bytes,
+            parts: u32::try_from(parts).expect("values are shorter than 4 GiB"),
+            stamp: records.stamps().next(),
+        };
+        Self { hash: item.hash, head, next: 0, expiry_s: item.expiry_s, part_bytes }
+    }
+
+    /// Bytes of the next part; 0 behind the last one.
+    pub(crate) fn next_bytes(&self) -> usize {
+        let before = self.next as usize * self.part_bytes;
+        self.head.value_bytes.saturating_sub(before).min(self.part_bytes)
+    }
+}
+
+/// Stores the next part. Says whether it is stored.
+pub(crate) async fn add_part(
+    records: &impl Records,
+    parts: &mut NewParts,
+    bytes: &[u8],
+    now_s: u32,
+) -> bool {
+    debug_assert_eq!(bytes.len(), parts.next_bytes());
+    let key = parts.head.part_key(parts.hash, parts.next);
+    let part = ItemRef::new(records.hasher().hash(&key), &key, bytes, parts.expiry_s);
+    let stored = records.set_record(&ItemRef { kind: Kind::Part, ..part }, now_s).await;
+    parts.next += u32::from(stored);
+    stored
+}
+
+/// Stores the head, behind all parts: from now on the value is found. `item` is the user's, of whatever value. Says
+/// whether it is stored; if not, no version of the key is.
+pub(crate) async fn add_head(
+    records: &impl Records,
+    parts: &NewParts,
+    item: &ItemRef<'_>,
+    now_s: u32,
+) -> bool {
+    debug_assert_eq!((parts.next, parts.hash), (parts.head.parts, item.hash));
+    let value = parts.head.encode();
+    records.set_record(&ItemRef { kind: Kind::Head, value: &value, ..*item }, now_s).await
+}
