@@ -149,7 +149,7 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn array_memory(&self) -> Option<ArrayMemory> {
-        self.core.flash.as_ref().and_then(Flash::array_memory)
+        self.core.flash.as_deref().and_then(Flash::array_memory)
     }
 
     /// The regions of the large-object engine, by their numbers: what fills each, under which placement handle, and

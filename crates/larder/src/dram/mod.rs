@@ -32,7 +32,8 @@
 //! | `iterate` | what is here, for scans and `flush` |
 //!
 //! Locks are taken in this order: an evictor's, demotions, index shard, lane, queues, pool, what is
-//! retired. An engine's, which tells without I/O whether it has an item, comes behind the index's. No lock is held while flash is waited for, and nobody waits for a reader while it holds
+//! retired. An engine's, which tells without I/O whether it has an item, comes behind the index's. No lock is
+//! held while flash is waited for, and nobody waits for a reader while it holds
 //! one but an evictor's. Who has an evictor's takes another's only if it is free, or has none but the ones before.
 
 mod allowance;
@@ -129,9 +130,12 @@ pub(crate) struct DramTier {
     notes_access: bool,
 }
 
+/// Says of a clean item whether flash has it.
+type Keeps = dyn Fn(&ItemRef<'_>) -> bool + Send + Sync;
+
 /// Whether flash has an item that is clean.
 #[derive(Default)]
-struct KeptBelow(Option<Box<dyn Fn(&ItemRef<'_>) -> bool + Send + Sync>>);
+struct KeptBelow(Option<Box<Keeps>>);
 
 impl KeptBelow {
     fn keeps(&self, item: &ItemRef<'_>) -> bool {
