@@ -1,5 +1,6 @@
 //! What a server is told: options of the command line before those of the file, before what is chosen for it.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use super::cluster::{self, Cluster};
 use super::file::SettingsFile;
 use super::places::{self, Place, Places};
 use super::sizes;
-use super::source::{From, Setting, Source, pick};
+use super::source::{From, Setting, Source, pick, pick_some};
 use super::tenants::TenantSettings;
 use super::tls::{self, TlsTold};
 use super::watching::Watching;
@@ -119,20 +120,12 @@ impl Settings {
             admin: admin.setting(),
             watching,
             memory: pick(arguments.memory, file.memory.map(|size| size.0), sizes::memory),
-            flash: pick(
-                arguments.flash.map(Some),
-                file.flash.map(|size| Some(size.0)),
-                Option::default,
-            ),
+            flash: pick_some(arguments.flash, file.flash.map(|size| size.0)),
             files: files_of(arguments, &file),
             array: pick(arguments.large.config()?, array_of(&file, source.as_ref())?, || {
                 ArrayConfig::default()
             }),
-            data_dir: pick(
-                arguments.data_dir.clone().map(Some),
-                file.data_dir.map(Some),
-                Option::default,
-            ),
+            data_dir: pick_some(arguments.data_dir.clone(), file.data_dir),
             workers: pick(
                 arguments.workers.map(usize::from),
                 file.workers.map(usize::from),
@@ -164,12 +157,17 @@ impl Settings {
         };
         settings.server()?.check().map_err(|error| Error::usage(error.to_string()))?;
         settings.check_caches()?;
-        let place = source.as_ref().zip(file_span).filter(|_| settings.files.1 == From::File);
-        settings.check_files().map_err(|message| match place {
+        settings.check_files_at(source.as_ref().zip(file_span))?;
+        Ok(settings)
+    }
+
+    /// What is wrong with the files is told with the place where they are named.
+    fn check_files_at(&self, place: Option<(&Source, Range<usize>)>) -> Result<(), Error> {
+        let place = place.filter(|_| self.files.1 == From::File);
+        self.check_files().map_err(|message| match place {
             Some((source, span)) => source.refuse(Some(span), &message),
             None => Error::usage(message),
-        })?;
-        Ok(settings)
+        })
     }
 
     fn check_caches(&self) -> Result<(), Error> {

@@ -36,6 +36,11 @@ pub(crate) fn pick<T>(said: Option<T>, file: Option<T>, default: impl FnOnce() -
     }
 }
 
+/// The same of what need not be said at all.
+pub(crate) fn pick_some<T>(said: Option<T>, file: Option<T>) -> Setting<Option<T>> {
+    pick(said.map(Some), file.map(Some), Option::default)
+}
+
 /// A file that was read, for messages that name a place in it.
 pub(crate) struct Source {
     path: PathBuf,

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder::{AnyRoute, Larder, Recovery, Routed, Stats};
-use larder_device::{Device, FaultPlan, Io, IoBuffer, ModelDevice, Payload, PlacementHandle};
-use larder_ssd::managed::{Geometry, ManagedConfig};
+use larder_device::{Device, FaultPlan, Io, IoBuffer, PlacementHandle};
 
 use super::device::StagedDevice;
 use super::history::KeyHistory;
 use super::kept;
-use super::plan::{DRIVE_BYTES, Ending, Plan, Trouble, UNIT_BYTES};
+use super::plan::{Ending, Trouble};
 use super::request::Answer;
 use super::scheduler::{Issued, Scheduler};
 use super::subject::{InjectedBug, Subject};
@@ -20,8 +19,6 @@ use super::theme::Theme;
 use crate::any_cache::{Cache, only};
 use crate::executor::{Running, Tasks};
 
-/// Spare space of the drive, in percent.
-const OVERPROVISIONING_PERCENT: f64 = 60.0;
 /// How often a cache is opened on a device with faults before they are mended.
 const OPENINGS_MAX: u32 = 3;
 /// What must be erased for a device to count as blank.
@@ -37,26 +34,6 @@ const STEPS_MAX: u32 = 1_000_000;
 const PATIENCE: u32 = 3;
 /// The same in nanoseconds without an answer.
 const PATIENCE_NS: u64 = 3_600_000_000_000;
-
-/// A drive on which nothing was ever written.
-pub(super) fn fresh_device(
-    name: String,
-    plan: &Plan,
-    rng: &mut fastrand::Rng,
-) -> Arc<StagedDevice> {
-    let geometry =
-        Geometry::with_overprovisioning(DRIVE_BYTES, UNIT_BYTES, OVERPROVISIONING_PERCENT);
-    let geometry = geometry.expect("the geometry is ours");
-    let config = ManagedConfig { fdp: plan.fdp, ..ManagedConfig::new(geometry) };
-    let model = ModelDevice::new(config, Payload::Memory).expect("the drive is ours");
-    let mut faults = FaultPlan::new(rng.u64(..))
-        .volatile_writes(if plan.volatile { plan.unflushed_writes } else { 0 })
-        .volatile_cache(!plan.keeps_without_power);
-    if let Some(bytes) = plan.atomic_write_bytes {
-        faults = faults.atomic_write_bytes(bytes);
-    }
-    Arc::new(StagedDevice::new((name, model), &faults, plan.delays, rng.u64(..)))
-}
 
 /// Who brings back what a crash has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,16 +1,16 @@
 //! What happens to a set of shards while its clients go on: drives fail and recover, and somebody adds, replaces and
 //! retires shards, and now and then gives that up halfway.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use larder::{ErrorKind, SetStatus, ShardState, Shards};
 use larder_device::{Device, Fault, FaultPlan, FaultRule};
 
-use super::on_shards::{Condition, DRIVES_MAX, OnShards, SHARDS_MAX, SetPlan, is_live};
+use super::on_shards::{OnShards, is_live};
 use super::request::Answer;
 use super::scheduler::Scheduler;
+use super::set_plan::{Condition, DRIVES_MAX, Order, SHARDS_MAX, SetPlan};
 use super::subject::Subject;
 use crate::any_cache::shards_of;
 
@@ -18,29 +18,6 @@ use crate::any_cache::shards_of;
 const WELL_FOR_NS: u64 = 10_000_000_000;
 /// Of drives that take so long for a request some take seconds.
 const SLOW_NS: u64 = 1_000_000;
-
-/// Who changes a set.
-#[derive(Default)]
-pub(super) struct Operator {
-    /// Drives that were made spares; they may have stepped in since.
-    pub(super) spares: Vec<usize>,
-    /// How the change under way has ended.
-    ended: Rc<Cell<Option<Ended>>>,
-}
-
-/// A change, and how it has ended.
-type Ended = (Order, Result<(), ErrorKind>);
-
-/// A change of the set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
-    Fail(usize),
-    Retire(usize),
-    /// A shard, and the drive that takes its place.
-    Replace(usize, usize),
-    Add(usize),
-    Spare(usize),
-}
 
 impl Scheduler {
     /// The task that looks after the set.

@@ -31,6 +31,7 @@
 
 mod choose;
 mod device;
+mod drive;
 mod history;
 mod incarnation;
 mod kept;
@@ -45,6 +46,7 @@ mod plan;
 mod process;
 mod request;
 mod scheduler;
+mod set_plan;
 mod subject;
 mod theme;
 mod totals;

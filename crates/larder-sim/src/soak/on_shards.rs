@@ -14,46 +14,16 @@ use larder::{
 use larder_device::{Device, FaultPlan};
 
 use super::device::{Outage, StagedDevice};
-use super::incarnation::{Opened, fresh_device};
-use super::misfortunes::Operator;
+use super::drive::fresh_device;
 use super::plan::{Plan, Trouble};
 use super::scheduler::Scheduler;
+use super::set_plan::{Condition, DRIVES_MAX, Operator, SHARDS_MAX, SetPlan};
 use super::theme::Theme;
 use crate::any_cache::{Cache, shards_of};
 use crate::executor::Running;
 
 /// Keeps this draw apart from those of the plan.
 const APART: u64 = 0x5a4d_5eed;
-/// Drives that a seed may have.
-pub(super) const DRIVES_MAX: usize = 12;
-/// Shards that are not retired.
-pub(super) const SHARDS_MAX: usize = 6;
-
-/// What a seed decides of a set.
-#[derive(Debug, Clone)]
-pub(super) struct SetPlan {
-    /// That it begins with.
-    pub(super) shards: usize,
-    pub(super) options: ShardOptions,
-    /// One step in so many something happens to a drive, or somebody changes the set.
-    pub(super) event_one_in: u32,
-}
-
-/// What a drive does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Condition {
-    Well,
-    /// Every request fails.
-    Gone,
-    /// No request ends.
-    Silent,
-    Slow,
-    /// Some requests fail, and may have happened.
-    Failing,
-    /// No opening gets it.
-    Absent,
-}
-
 /// A drive, wherever it is.
 pub(super) struct Drive {
     pub(super) device: Arc<StagedDevice>,
@@ -173,7 +143,9 @@ fn name_of(at: usize) -> String {
 
 impl Scheduler {
     /// The set as it is on drives of which some come back and some go. `None` if that hangs.
-    pub(super) fn opening_of_set(&mut self) -> Option<Running<'static, Opened>> {
+    pub(super) fn opening_of_set(
+        &mut self,
+    ) -> Option<Running<'static, Result<Cache, larder::Error>>> {
         let SetPlan { options, .. } = self.plan.shards.clone()?;
         let devices = self.devices_of_set()?;
         let (config, clock) = (self.plan.config.clone(), Arc::clone(&self.clock) as _);

@@ -10,8 +10,8 @@ use larder::{
 use larder_device::{Fault, FaultPlan, FaultRule};
 
 use super::device::Delays;
-use super::on_shards::SetPlan;
 use super::process::Division;
+use super::set_plan::SetPlan;
 use super::theme::{Leaning, Theme};
 
 /// Bytes of the drive, and of one of its reclaim units.

@@ -139,7 +139,7 @@ impl Scheduler {
         };
         let set = (about == About::Shards).then(|| plan.put_on_shards(seed));
         let now = Duration::from_secs(FIRST_SECOND);
-        let device = super::incarnation::fresh_device("drive".to_owned(), &plan, &mut rng);
+        let device = super::drive::fresh_device("drive".to_owned(), &plan, &mut rng);
         let keys = plan.keys as usize;
         let log = Log { keys: vec![KeyHistory::default(); keys], fills: HashMap::new() };
         Self {
