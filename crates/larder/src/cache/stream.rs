@@ -93,16 +93,41 @@ impl<'a> ValueStream<'a> {
     }
 
     /// Length of the whole value in bytes.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert_eq!(block_on(cache.get_stream(b"bread"))?.unwrap().value_bytes(), 3);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub fn value_bytes(&self) -> usize {
         self.value_bytes
     }
 
     /// What it was marked with when it was set.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let marked = SetOptions { flags: 7, ..SetOptions::default() };
+    /// block_on(cache.set_with(b"bread", b"rye", marked))?;
+    /// assert_eq!(block_on(cache.get_stream(b"bread"))?.unwrap().flags(), 7);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub fn flags(&self) -> u32 {
         self.flags
     }
 
     /// When it expires, in the time of [`Larder::now`]; `None` is never. A stream that was begun before goes on.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert_eq!(block_on(cache.get_stream(b"bread"))?.unwrap().expires_at(), None);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub fn expires_at(&self) -> Option<Duration> {
         self.expires_at
     }
@@ -112,6 +137,18 @@ impl<'a> ValueStream<'a> {
     /// # Errors
     /// [`ErrorKind::Incomplete`] if a part is gone or cannot be read: what has come so far is no whole value.
     /// [`ErrorKind::Closed`] if the cache was closed meanwhile.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// let (mut stream, mut bytes) = (block_on(cache.get_stream(b"bread"))?.unwrap(), Vec::new());
+    /// while let Some(chunk) = block_on(stream.next())? {
+    ///     bytes.extend_from_slice(&chunk);
+    /// }
+    /// assert_eq!(bytes, b"rye");
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub async fn next(&mut self) -> Result<Option<Chunk>, Error> {
         match std::mem::replace(&mut self.rest, Rest::Nothing) {
             Rest::Nothing => Ok(None),
