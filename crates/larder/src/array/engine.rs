@@ -8,7 +8,7 @@ use super::host::Why;
 use crate::engine::{Cursor, DeadRecords, Engine, Invalidated, Judge, Kept, Memory};
 use crate::error::Error;
 use crate::flash_region::FlashRegion;
-use crate::item::{Fetched, ItemRef, Kind};
+use crate::item::{Fetched, ItemRef};
 use crate::key::KeyHash;
 use crate::layout;
 use crate::long::{Found, Lack, NewParts, Parts, add_head, add_part, has_room_for_head, next_part};
@@ -50,10 +50,7 @@ impl Engine for Array {
 
     async fn look_up(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Found> {
         let (fetched, ..) = self.head_or_whole(hash, key, now_s).await?;
-        match fetched.kind {
-            Kind::Head => Parts::of(&fetched).map(Found::InParts),
-            Kind::Whole | Kind::Part => Some(Found::Whole(fetched)),
-        }
+        Found::of(fetched)
     }
 
     async fn next_part(&self, parts: &mut Parts) -> Result<Option<Fetched>, Lack> {

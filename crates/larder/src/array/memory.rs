@@ -9,7 +9,7 @@ use super::dead::DEATHS_PER_TABLE;
 use super::entry::ENTRY_BYTES;
 use super::index::Descriptor;
 use super::set::{Set, WAYS};
-use super::stored::{REGION_SNAPSHOT_BYTES, TABLE_SNAPSHOT_BYTES};
+use super::stored::snapshot_bytes;
 use super::table::TABLE_ENTRIES;
 use crate::error::Error;
 
@@ -123,7 +123,7 @@ impl ArrayMemory {
             regions_bytes: regions * size_of::<Region>() as u64,
             tombstones_bytes: dead * DEATH_BYTES,
             buffers_bytes: buffer_bytes(streams, lengths, config.open_bytes_of(array_bytes) as u64),
-            snapshot_bytes: tables * TABLE_SNAPSHOT_BYTES + regions * REGION_SNAPSHOT_BYTES,
+            snapshot_bytes: snapshot_bytes(sizes.tables, groups, sizes.regions),
         }
     }
 

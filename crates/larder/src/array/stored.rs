@@ -36,8 +36,15 @@ pub(super) struct StoredRegion {
 pub(crate) const TABLE_SNAPSHOT_BYTES: u64 =
     (size_of::<StoredTable>() + size_of::<Header>()) as u64;
 /// Bytes of a group there.
-pub(crate) const GROUP_SNAPSHOT_BYTES: u64 = size_of::<U64>() as u64;
+const GROUP_SNAPSHOT_BYTES: u64 = size_of::<U64>() as u64;
 /// Bytes of a region there.
 pub(crate) const REGION_SNAPSHOT_BYTES: u64 = size_of::<StoredRegion>() as u64;
 const _: () = assert!(size_of::<Header>() == 16 && size_of::<StoredTable>() == 24);
 const _: () = assert!(TABLE_SNAPSHOT_BYTES == 40 && REGION_SNAPSHOT_BYTES == 16);
+
+/// Most bytes of an array of so many tables, groups and regions in the snapshot.
+pub(crate) fn snapshot_bytes(tables: u32, groups: u32, regions: u32) -> u64 {
+    u64::from(tables) * TABLE_SNAPSHOT_BYTES
+        + u64::from(groups) * GROUP_SNAPSHOT_BYTES
+        + u64::from(regions) * REGION_SNAPSHOT_BYTES
+}

@@ -154,14 +154,21 @@ impl Larder {
         }
         let found = self.find(hash, key).await;
         self.leave(inside);
-        let Some(Hit { value, tier }) = found else {
-            self.stopwatch.end(begun, Timed::GetMiss);
-            return Ok(None);
+        self.note_get(begun, found.as_ref().map(|hit| hit.tier));
+        Ok(found.map(|hit| hit.value))
+    }
+
+    /// A get has ended below DRAM's look at once, with what it found there or nothing.
+    pub(super) fn note_get(&self, begun: Begun, found: Option<Tier>) {
+        let timed = match found {
+            None => Timed::GetMiss,
+            Some(Tier::Dram) => Timed::GetDram,
+            Some(_) => Timed::GetFlash,
         };
-        let from_dram = tier == Tier::Dram;
-        self.stopwatch.end(begun, if from_dram { Timed::GetDram } else { Timed::GetFlash });
-        self.core.counters.hit(tier);
-        Ok(Some(value))
+        self.stopwatch.end(begun, timed);
+        if let Some(tier) = found {
+            self.core.counters.hit(tier);
+        }
     }
 
     /// Looks `key` up, and counts nobody's get. A hit on flash brings the item to DRAM. The caller is

@@ -16,7 +16,6 @@ use crate::error::{Error, ErrorKind};
 use crate::flash::{EngineId, Flash};
 use crate::item::Fetched;
 use crate::key::{KeyHash, check_key, check_length};
-use crate::latency::Timed;
 use crate::long::{Found, NewParts, Parts};
 use crate::tier::Tier;
 use crate::value::Value;
@@ -150,33 +149,25 @@ impl<'a> ValueStream<'a> {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub async fn next(&mut self) -> Result<Option<Chunk>, Error> {
-        match std::mem::replace(&mut self.rest, Rest::Nothing) {
-            Rest::Nothing => Ok(None),
-            Rest::Whole(value) => Ok(Some(Chunk(Held::Value(value)))),
-            Rest::Parts(engine, parts) => {
-                self.rest = Rest::Parts(engine, parts);
-                self.next_part().await
+        if let (Rest::Parts(engine, parts), Some(flash)) = (&mut self.rest, &self.cache.core.flash)
+        {
+            let inside = self.cache.enter().await?;
+            let part = flash.next_part(*engine, parts).await;
+            self.cache.leave(inside);
+            if let Ok(Some(part)) = part {
+                return Ok(Some(Chunk(Held::Part(part))));
             }
-        }
-    }
-
-    async fn next_part(&mut self) -> Result<Option<Chunk>, Error> {
-        let Rest::Parts(engine, parts) = &mut self.rest else { return Ok(None) };
-        let Some(flash) = &self.cache.core.flash else { return Ok(None) };
-        let inside = self.cache.enter().await?;
-        let part = flash.next_part(*engine, parts).await;
-        self.cache.leave(inside);
-        match part {
-            Ok(Some(part)) => return Ok(Some(Chunk(Held::Part(part)))),
-            Ok(None) => self.rest = Rest::Nothing,
-            Err(_) => {
-                self.rest = Rest::Nothing;
+            self.rest = Rest::Nothing;
+            return part.map(|_| None).map_err(|_| {
                 let message =
                     "a part of the value is gone: it was replaced, evicted or cannot be read";
-                return Err(Error::new(ErrorKind::Incomplete, message));
-            }
+                Error::new(ErrorKind::Incomplete, message)
+            });
         }
-        Ok(None)
+        match std::mem::replace(&mut self.rest, Rest::Nothing) {
+            Rest::Whole(value) => Ok(Some(Chunk(Held::Value(value)))),
+            Rest::Parts(..) | Rest::Nothing => Ok(None),
+        }
     }
 }
 
@@ -213,14 +204,8 @@ impl Larder {
         self.core.counters.gets.add(1);
         let found = self.begin_stream(hash, key).await;
         self.leave(inside);
-        let Some((stream, tier)) = found else {
-            self.stopwatch.end(begun, Timed::GetMiss);
-            return Ok(None);
-        };
-        self.core.counters.hit(tier);
-        self.stopwatch
-            .end(begun, if tier == Tier::Dram { Timed::GetDram } else { Timed::GetFlash });
-        Ok(Some(stream))
+        self.note_get(begun, found.as_ref().map(|(_, tier)| *tier));
+        Ok(found.map(|(stream, _)| stream))
     }
 
     /// DRAM first, and no lock: what flash shows later than that was the newest version at some moment since.

@@ -2,7 +2,7 @@
 
 use crate::array::memory::{ArrayMemory, Sizes};
 use crate::array::place::tables_for;
-use crate::array::stored::{GROUP_SNAPSHOT_BYTES, REGION_SNAPSHOT_BYTES, TABLE_SNAPSHOT_BYTES};
+use crate::array::stored::{REGION_SNAPSHOT_BYTES, snapshot_bytes};
 use crate::config::ArrayConfig;
 use crate::error::Error;
 
@@ -45,9 +45,8 @@ impl ArrayLayout {
         let groups = config.groups();
         // As many tables as there would be if they took nothing.
         let tables_max = tables_for(space, config.mean_object_bytes);
-        let groups_bytes = u64::from(groups) * GROUP_SNAPSHOT_BYTES;
-        let tables_bytes = tables_snapshot_bytes(tables_max, tombstones);
-        let left = space.saturating_sub(tables_bytes + groups_bytes);
+        let beside_regions = parts_bytes((tables_max, groups, 0), tombstones);
+        let left = space.saturating_sub(beside_regions);
         let regions = left / (u64::from(region_bytes) + REGION_SNAPSHOT_BYTES);
         let least = u64::from(groups) + 1 + REGIONS_BESIDE_OPEN;
         if regions < least {
@@ -61,17 +60,10 @@ impl ArrayLayout {
         let bytes = regions * u64::from(region_bytes);
         let tables = tables_for(bytes, config.mean_object_bytes);
         debug_assert!(tables <= tables_max, "the snapshot has room for {tables} tables");
-        let layout = Self {
-            regions: u32::try_from(regions).map_err(|_| {
-                Error::config("more than 2^32 regions: use larger array.region_bytes")
-            })?,
-            region_bytes,
-            tables,
-            groups,
-            snapshot_bytes: regions * REGION_SNAPSHOT_BYTES
-                + groups_bytes
-                + tables_snapshot_bytes(tables, tombstones),
-        };
+        let regions = u32::try_from(regions)
+            .map_err(|_| Error::config("more than 2^32 regions: use larger array.region_bytes"))?;
+        let snapshot_bytes = parts_bytes((tables, groups, regions), tombstones);
+        let layout = Self { regions, region_bytes, tables, groups, snapshot_bytes };
         ArrayMemory::plan(config, layout.sizes(tombstones))?;
         Ok(layout)
     }
@@ -88,12 +80,15 @@ impl ArrayLayout {
     }
 }
 
-/// What the snapshot keeps of so many tables at most, and of dead keys in them.
-fn tables_snapshot_bytes(tables: u32, tombstones: Option<TombstonesPlace>) -> u64 {
+/// What the snapshot keeps of so many tables, groups and regions at most, and of dead keys in the tables: a part of the
+/// engine, and one of the keys.
+fn parts_bytes(
+    (tables, groups, regions): (u32, u32, u32),
+    tombstones: Option<TombstonesPlace>,
+) -> u64 {
     let keys = tombstones.map_or(0, |log| log.table_keys_max(tables));
-    // A part of the engine, and one of the keys.
     2 * PART_HEADER_BYTES as u64
-        + u64::from(tables) * TABLE_SNAPSHOT_BYTES
+        + snapshot_bytes(tables, groups, regions)
         + keys * DEAD_KEY_SNAPSHOT_BYTES
 }
 

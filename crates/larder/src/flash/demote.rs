@@ -110,11 +110,15 @@ impl Flash {
             counters.rejected_too_large_objects.add(1);
             return Err(RemovalReason::RejectedTooLarge);
         };
-        let object_bytes = item.object_bytes() as u64;
-        let candidate = Candidate { hash: item.hash, object_bytes, now_s };
-        let written = || endurance::written_bytes(&*self.device);
-        let admitted = self.admission.admits(candidate, counters, written);
+        let admitted = self.is_worth_a_write(item.hash, item.object_bytes(), now_s);
         if admitted { Ok(engine) } else { Err(RemovalReason::RejectedByAdmission) }
+    }
+
+    /// What admission says of an object of this length.
+    pub(super) fn is_worth_a_write(&self, hash: KeyHash, bytes: usize, now_s: u32) -> bool {
+        let candidate = Candidate { hash, object_bytes: bytes as u64, now_s };
+        let written = || endurance::written_bytes(&*self.device);
+        self.admission.admits(candidate, &self.counters, written)
     }
 
     /// Writes `item` to its engine. If it is not stored, says why, unless an engine has told that already.

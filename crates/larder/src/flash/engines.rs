@@ -100,7 +100,7 @@ impl Engines {
     }
 
     /// All of them, with their names.
-    pub(super) fn named(&self) -> impl Iterator<Item = (EngineId, &AnyEngine)> {
+    pub(super) fn named(&self) -> impl DoubleEndedIterator<Item = (EngineId, &AnyEngine)> {
         self.0.iter().enumerate().map(|(at, engine)| (EngineId(at), engine))
     }
 

@@ -2,9 +2,7 @@
 
 use super::Flash;
 use super::engines::{EngineId, call};
-use crate::admission::Candidate;
 use crate::cache::Tiers;
-use crate::endurance;
 use crate::item::{Fetched, ItemRef};
 use crate::key::KeyHash;
 use crate::long::{Found, Lack, NewParts, Parts};
@@ -50,15 +48,11 @@ impl Flash {
             return None;
         }
         // As an object goes to the last engine that takes it.
-        let named: Vec<_> = self.engines.named().collect();
-        let mut begun = named.into_iter().rev().filter_map(|(engine, any)| {
+        let begun = self.engines.named().rev().find_map(|(engine, any)| {
             call!(any, new_parts(item, value_bytes)).map(|parts| (engine, parts))
-        });
-        let begun = begun.next()?;
-        let object_bytes = (item.key.len() + value_bytes) as u64;
-        let candidate = Candidate { hash: item.hash, object_bytes, now_s };
-        let written = || endurance::written_bytes(&*self.device);
-        self.admission.admits(candidate, &self.counters, written).then_some(begun)
+        })?;
+        let object_bytes = item.key.len() + value_bytes;
+        self.is_worth_a_write(item.hash, object_bytes, now_s).then_some(begun)
     }
 
     /// Stores the next part. Says whether it is stored.

@@ -10,6 +10,16 @@ pub(crate) enum Found {
     InParts(Parts),
 }
 
+impl Found {
+    /// What a record of the key is; `None` if it is a head that says nothing possible.
+    pub(crate) fn of(fetched: Fetched) -> Option<Self> {
+        match fetched.kind {
+            Kind::Head => Parts::of(&fetched).map(Self::InParts),
+            Kind::Whole | Kind::Part => Some(Self::Whole(fetched)),
+        }
+    }
+}
+
 /// How far somebody has come with the parts of a value.
 #[derive(Debug)]
 pub(crate) struct Parts {
@@ -24,7 +34,7 @@ pub(crate) struct Parts {
 
 impl Parts {
     /// Those that a head asks for; `None` if it is none.
-    pub(crate) fn of(fetched: &Fetched) -> Option<Self> {
+    fn of(fetched: &Fetched) -> Option<Self> {
         let head = Head::parse(fetched.item().value)?;
         let Fetched { hash, expiry_s, flags, .. } = *fetched;
         Some(Self { hash, head, next: 0, left: head.value_bytes, expiry_s, flags })
