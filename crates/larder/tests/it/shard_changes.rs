@@ -145,16 +145,22 @@ fn a_spare_steps_in_and_gets_what_others_stood_in_for() {
     assert_eq!(rig.found(3), KEYS);
 }
 
-/// A set that was seen and replaced while it waited for a device does not come back when its shard is taken out.
-#[test]
-fn a_change_that_a_shard_takes_with_it_is_not_made_again() {
+/// Three shards with all keys; from now on this befalls writes of the third one.
+fn with_third_whose_writes(fault: Fault) -> (Rig, Arc<FaultDevice<Arc<ModelDevice>>>) {
     let drives = [drive(), drive(), drive()];
     let faulty = Arc::new(FaultDevice::new(Arc::clone(&drives[2]), &FaultPlan::new(1)));
     let mut devices = given(&drives);
     devices[2] = Some(Arc::clone(&faulty) as _);
     let rig = open(devices);
     rig.fill(1);
-    faulty.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Stall).on_writes()));
+    faulty.set_plan(&FaultPlan::new(1).with(FaultRule::new(fault).on_writes()));
+    (rig, faulty)
+}
+
+/// A set that was seen and replaced while it waited for a device does not come back when its shard is taken out.
+#[test]
+fn a_change_that_a_shard_takes_with_it_is_not_made_again() {
+    let (rig, faulty) = with_third_whose_writes(Fault::Stall);
     let homes = rig.homes();
     let of_third = (0..KEYS).filter(|key| homes[*key as usize] == 2);
     // One that is on flash: the set waits until the device has noted that.
@@ -177,13 +183,7 @@ fn a_change_that_a_shard_takes_with_it_is_not_made_again() {
 
 #[test]
 fn a_device_that_takes_no_writes_is_nobodys_error() {
-    let drives = [drive(), drive(), drive()];
-    let faulty = Arc::new(FaultDevice::new(Arc::clone(&drives[2]), &FaultPlan::new(1)));
-    let mut devices = given(&drives);
-    devices[2] = Some(Arc::clone(&faulty) as _);
-    let rig = open(devices);
-    rig.fill(1);
-    faulty.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error).on_writes()));
+    let (rig, _faulty) = with_third_whose_writes(Fault::Error);
     // What it has on flash cannot be said to be void any more: it is taken out, and nobody is told.
     rig.fill(2);
     assert_eq!(rig.state(2), ShardState::Failed);
