@@ -148,6 +148,12 @@ impl Index {
         &mut self.sets[slot.set]
     }
 
+    /// Takes the entry of this hash out of its set.
+    pub(crate) fn remove(&mut self, hash: u64) {
+        let slot = self.slot(hash);
+        self.sets[slot.set].remove(self.shape, slot.fingerprint);
+    }
+
     /// All sets of a table.
     pub(crate) fn sets_of(&self, table: u32) -> &[Set] {
         let sets = self.sets_per_table as usize;

@@ -86,20 +86,30 @@ impl Array {
 
     /// The same, or why there is none.
     pub(super) async fn locate(&self, hash: KeyHash, asked: Asked) -> Result<Entry, Lack> {
-        let look = self.look_at_set(&mut self.lock(), hash, asked);
-        let read = match look {
-            Look::Absent => return Err(Lack::Gone),
-            Look::Found(entry) => return Ok(entry),
-            Look::InTable(read) => read,
-        };
         let why = match asked {
             Asked::Counts => Why::Request,
             Asked::Walk => Why::Upkeep,
         };
-        let pages = self.read_pages(&read, why).await.ok_or(Lack::Unreadable)?;
-        let found = self.find_in(hash, (&read, &pages), asked);
-        self.log.write_what_is_due().await;
-        found
+        let mut may_read = true;
+        loop {
+            let look = self.look_at_set(&mut self.lock(), hash, asked);
+            let read = match look {
+                Look::Absent => return Err(Lack::Gone),
+                Look::Found(entry) => return Ok(entry),
+                Look::InTable(read) => read,
+            };
+            // One read is all that a request may cost.
+            let in_memory = read.in_memory.is_some();
+            if !may_read && !in_memory {
+                return Err(Lack::Unreadable);
+            }
+            may_read &= in_memory;
+            let pages = self.read_pages(&read, why).await.ok_or(Lack::Unreadable)?;
+            if let Some(found) = self.find_in(hash, (&read, &pages), asked) {
+                self.log.write_what_is_due().await;
+                return found;
+            }
+        }
     }
 
     /// The entry of this hash in its set.
@@ -171,36 +181,40 @@ impl Array {
         parsed
     }
 
-    /// The entry of this hash in pages that were read, which goes to its set.
+    /// The entry of this hash in pages that were read, which goes to its set. `None` if the table was written anew
+    /// meanwhile: deaths of which the newer writing knows are forgotten, so what the older one says may be dead.
     fn find_in(
         &self,
         hash: KeyHash,
         (read, pages): (&TableRead, &[Page]),
         asked: Asked,
-    ) -> Result<Entry, Lack> {
+    ) -> Option<Result<Entry, Lack>> {
         let state = &mut *self.lock();
         let slot = state.entries.slot(hash.0);
         let shape = state.entries.shape();
         // Others may have been faster.
         if let Some(entry) = Self::in_set(state, slot, asked) {
-            return Ok(entry);
+            return Some(Ok(entry));
+        }
+        if !state.entries.place(read.table).is_some_and(|it| it.is_same(&read.at)) {
+            self.counters().array_overtaken_reads.add(1);
+            return None;
         }
         if self.dead.has_died_since(hash.0, read.at.stamp) {
-            return Err(Lack::Gone);
+            return Some(Err(Lack::Gone));
         }
-        let is_newest = state.entries.place(read.table).is_some_and(|it| it.is_same(&read.at));
-        // A newer writing may know more.
-        let lack = if is_newest { Lack::Gone } else { Lack::Unreadable };
         let mut entries = pages.iter().flat_map(|page| page.entries.iter().copied());
-        let found = entries.find(|&entry| shape.is_of(entry, slot.fingerprint)).ok_or(lack)?;
+        let Some(found) = entries.find(|&entry| shape.is_of(entry, slot.fingerprint)) else {
+            return Some(Err(Lack::Gone));
+        };
         if !self.is_current(state, found) {
             self.counters().array_stale_entries.add(1);
-            return Err(lack);
+            return Some(Err(Lack::Gone));
         }
-        if is_newest && asked == Asked::Counts {
+        if asked == Asked::Counts {
             self.install(state, slot, found.with_hit(), (read, pages));
         }
-        Ok(found)
+        Some(Ok(found))
     }
 
     /// Puts an entry that a table has into its set, if there is a way to.

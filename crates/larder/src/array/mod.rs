@@ -60,7 +60,7 @@ use larder_device::Device;
 use larder_log::{LogState, RegionIdentity, RegionLog, RegionState};
 
 use crate::breaker::CircuitBreaker;
-use crate::item::ItemRef;
+use crate::item::{ItemRef, Kind};
 use crate::key::KeyHash;
 use crate::long::{Stamps, set_in_parts};
 use crate::region_tombstones::RegionTombstones;
@@ -157,10 +157,6 @@ impl Array {
 
     /// Stores `item` in place of an older version. Says whether it is stored; if not, no version of the key is.
     async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
-        if self.tombstones().is_none() {
-            // Nobody has seen to it before: where there is no log, DRAM hides what is on flash.
-            self.dead.die(item.hash.0);
-        }
         match item.object_bytes() <= self.place.record_object_bytes_max() {
             true => self.set_record(item, now_s).await,
             false => set_in_parts(self, item, now_s).await,
@@ -187,11 +183,11 @@ impl Array {
                 }
             }
         }
-        let mut state = self.lock();
-        let slot = state.entries.slot(item.hash.0);
-        let shape = state.entries.shape();
-        state.entries.set_mut(slot).remove(shape, slot.fingerprint);
-        drop(state);
+        match self.tombstones() {
+            // Who made the item saw to what is on flash.
+            Some(_) => self.lock().entries.remove(item.hash.0),
+            None => _ = self.die(item.hash),
+        }
         self.counters().lost_to_device_errors_objects.add(1);
         let (hash, bytes) = (item.hash.0, item.object_bytes());
         self.counters().removals.hash(RemovalReason::Lost, Tier::ArrayObjects, hash, bytes);
@@ -222,8 +218,13 @@ impl Array {
         if !open.is_some_and(|active| active.has_room_for(item.object_bytes())) {
             return Appended::Full(stream);
         }
+        if self.tombstones().is_none() && item.kind != Kind::Part {
+            // Nobody has seen to it before: where there is no log, DRAM hides what is on flash. Not before: a table that
+            // is written between the death and this would count what its set still has as newer than the death.
+            self.dead.die(item.hash.0);
+        }
         let lost_before = state.entries.lost;
-        let region = state.append(stream, &new);
+        let region = state.append(stream, &record_of(item, Some(self.dead.clock())));
         self.counters().array_lost_entries.add(state.entries.lost - lost_before);
         let piece_is_due = state.active.is_due(region);
         Appended::Yes { filling: state.filling(region), piece_is_due }

@@ -14,6 +14,7 @@ use super::memory::MemoryBudget;
 use super::{Larder, SingleFlight};
 use crate::config::{Config, Demotions};
 use crate::dram::DramTier;
+use crate::dram::versions::Versions;
 use crate::error::Error;
 use crate::events;
 use crate::flash::{self, Flash, Placed};
@@ -64,7 +65,7 @@ impl Larder {
     ) -> Result<Self, Error> {
         config.check()?;
         let claim = device.as_ref().map(Claim::take).transpose()?.map(Arc::new);
-        Self::open_placed(config, device.zip(claim), clock, None).await
+        Self::open_placed(config, device.zip(claim), clock, None, None).await
     }
 
     /// A cache of `dram_bytes` in memory alone, by the wall clock; everything else is as [`Config::default`] has it.
@@ -118,12 +119,13 @@ impl Larder {
     }
 
     /// As [`Larder::open`], for a device that is claimed already. One of several may have a placement plan
-    /// with the others.
+    /// with the others, and versions.
     pub(crate) async fn open_placed(
         config: Config,
         device: Option<(Arc<dyn Device>, Arc<Claim>)>,
         clock: Arc<dyn Clock>,
         placed: Option<Placed>,
+        versions: Option<Arc<Versions>>,
     ) -> Result<Self, Error> {
         config.check()?;
         let stopwatch = Stopwatch::new(config.latency_histograms, Arc::clone(&clock));
@@ -150,13 +152,12 @@ impl Larder {
             Some(all) => MemoryBudget::first_share(all, flash.as_deref())?,
             None => config.dram_bytes,
         };
-        let dram = DramTier::new(
-            dram_bytes,
-            config.dram_policy,
-            flash.is_some(),
-            first_version(clock.now(), flash.as_deref()),
-            hasher,
-        );
+        let first = first_version(clock.now(), flash.as_deref());
+        let dram = DramTier::new(dram_bytes, config.dram_policy, flash.is_some(), first, hasher);
+        let dram = match versions {
+            Some(versions) => dram.giving(versions, first),
+            None => dram,
+        };
         let dram = match flash.clone() {
             Some(flash) => dram.above(move |item| flash.keeps(item)),
             None => dram,

@@ -65,7 +65,7 @@ mod slots;
 mod sparse;
 mod table;
 mod together;
-mod versions;
+pub(crate) mod versions;
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -112,7 +112,7 @@ pub(crate) struct DramTier {
     pool: Pool,
     lanes: Box<[Mutex<Lane>]>,
     evictors: Evictors,
-    versions: Versions,
+    versions: Arc<Versions>,
     queues: Mutex<Queues>,
     ghost: Ghost,
     change: Change,
@@ -189,7 +189,7 @@ impl DramTier {
             pool: Pool::new(budget, shape.segment_bytes),
             lanes: (0..shape.lanes).map(|_| Mutex::default()).collect(),
             evictors: Evictors::beside(shape.lanes),
-            versions: Versions::after(first_version),
+            versions: Arc::new(Versions::after(first_version)),
             queues: Mutex::default(),
             ghost: Ghost::of_bytes(shape.ghost_bytes),
             change: Change::none_yet(budget),
@@ -208,6 +208,12 @@ impl DramTier {
     pub(crate) fn demoting_by(self, ahead: bool, above_bytes: u64) -> Self {
         let above_bytes = usize::try_from(above_bytes).unwrap_or(usize::MAX);
         Self { demotions: Demotions::new(ahead, above_bytes), ..self }
+    }
+
+    /// The same, with versions that it has together with others, from `first` on.
+    pub(crate) fn giving(self, versions: Arc<Versions>, first: u64) -> Self {
+        versions.go_on_after(first);
+        Self { versions, ..self }
     }
 
     /// The same, above a flash that is asked without I/O whether it has an item as it is.

@@ -7,8 +7,14 @@ const COUNTERS: usize = if cfg!(shuttle) { 2 } else { 16 };
 /// Versions that are given from here on leave the counters as they are, which would run over otherwise.
 const RAISED_END: u64 = 1 << 63;
 
+/// Counters of a cache, or of all caches of a set: a key that is at one shard now and at another one later has versions
+/// that grow there too.
 #[derive(Debug)]
-pub(crate) struct Versions(Box<[Counter]>);
+pub(crate) struct Versions {
+    counters: Box<[Counter]>,
+    /// Which key it is that is called so.
+    key_of: fn(&[u8]) -> &[u8],
+}
 
 #[repr(align(64))]
 #[derive(Debug)]
@@ -17,7 +23,18 @@ struct Counter(AtomicU64);
 impl Versions {
     /// Those after `first`.
     pub(crate) fn after(first: u64) -> Self {
-        Self((0..COUNTERS).map(|_| Counter(AtomicU64::new(first))).collect())
+        let counters = (0..COUNTERS).map(|_| Counter(AtomicU64::new(first))).collect();
+        Self { counters, key_of: |key| key }
+    }
+
+    /// For caches that call a key by several names.
+    pub(crate) fn of_names(key_of: fn(&[u8]) -> &[u8]) -> Self {
+        Self { key_of, ..Self::after(0) }
+    }
+
+    /// None is smaller from now on.
+    pub(crate) fn go_on_after(&self, first: u64) {
+        self.counters.iter().for_each(|it| _ = it.0.fetch_max(first, Ordering::Relaxed));
     }
 
     /// A version that is larger than all of this key before, but for those that were given from
@@ -34,13 +51,14 @@ impl Versions {
     }
 
     /// Clients see versions, and thereby which keys share a counter. So it says nothing of the hash of keys.
-    fn of(&self, key: &[u8]) -> &AtomicU64 {
+    fn of(&self, name: &[u8]) -> &AtomicU64 {
+        let key = (self.key_of)(name);
         let tail = key.last_chunk::<8>().map_or_else(
             || key.iter().fold(0, |tail, byte| tail << 8 | u64::from(*byte)),
             |tail| u64::from_le_bytes(*tail),
         );
         let spread = tail.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        &self.0[usize::try_from(spread).unwrap_or(0) % COUNTERS].0
+        &self.counters[usize::try_from(spread).unwrap_or(0) % COUNTERS].0
     }
 }
 
@@ -67,12 +85,22 @@ mod tests {
     }
 
     #[test]
+    fn versions_of_a_key_grow_whatever_it_is_called() {
+        let versions = Versions::of_names(|name| name.strip_prefix(b"at 2: ").unwrap_or(name));
+        versions.go_on_after(7);
+        let names: [&[u8]; 4] = [b"rye", b"at 2: rye", b"rye", b"at 2: rye"];
+        assert_eq!(names.map(|name| versions.next(name)), [8, 9, 10, 11]);
+        versions.go_on_after(5);
+        assert_eq!(versions.next(b"rye"), 12);
+    }
+
+    #[test]
     fn keys_are_spread_over_the_counters() {
         let versions = Versions::after(0);
         for key in 0..16_000_u64 {
             versions.next(&key.to_le_bytes());
             versions.next(format!("user:{key}").as_bytes());
         }
-        assert!(versions.0.iter().all(|counter| counter.0.load(Ordering::Relaxed) > 1000));
+        assert!(versions.counters.iter().all(|counter| counter.0.load(Ordering::Relaxed) > 1000));
     }
 }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use larder_device::{Claim, Clock, Device, DeviceInfo, PlacementHandle, SliceDevice};
 
+use super::name::key_of_name;
 use super::opening::{Opening, ShardDevice, Tenancy};
 use super::places::mix;
 use crate::cache::Larder;
 use crate::config::Config;
+use crate::dram::versions::Versions;
 use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
 use crate::partition::{Division, Part, PartitionTable, ShardNumber, grain_bytes};
@@ -24,12 +26,15 @@ pub(crate) struct Alone {
     /// There were so many when the set was opened.
     count: u64,
     clock: Arc<dyn Clock>,
+    /// Of all shards: a key is at one or another.
+    versions: Arc<Versions>,
 }
 
 impl Alone {
     /// `config` is that of all shards together.
     pub(crate) fn new(config: Config, count: usize, clock: Arc<dyn Clock>) -> Self {
-        Self { config, count: count as u64, clock }
+        let versions = Arc::new(Versions::of_names(key_of_name));
+        Self { config, count: count as u64, clock, versions }
     }
 
     /// That of one of so many shards.
@@ -75,7 +80,8 @@ impl Tenancy for Alone {
         Box::pin(async move {
             let config = config_of(&self.config_of_each(self.count), shard);
             let slice = Some(slice(&on)?);
-            let cache = Larder::open_placed(config, slice, Arc::clone(&self.clock), None).await?;
+            let (clock, versions) = (Arc::clone(&self.clock), Arc::clone(&self.versions));
+            let cache = Larder::open_placed(config, slice, clock, None, Some(versions)).await?;
             Ok(vec![cache])
         })
     }

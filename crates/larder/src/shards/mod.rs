@@ -18,7 +18,7 @@ mod generations;
 mod live;
 mod log2;
 mod many;
-mod name;
+pub(crate) mod name;
 pub mod offline;
 pub(crate) mod opening;
 mod options;

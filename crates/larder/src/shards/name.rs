@@ -36,6 +36,11 @@ pub(crate) fn key_of(name: &[u8]) -> (&[u8], u32) {
     }
 }
 
+/// The key that is called so.
+pub(crate) fn key_of_name(name: &[u8]) -> &[u8] {
+    key_of(name).0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@ use larder_device::{Claim, Clock, Device, DeviceInfo, PlacementHandle, SliceDevi
 use super::config::{Tenant, TenantsConfig};
 use crate::cache::Larder;
 use crate::config::Config;
+use crate::dram::versions::Versions;
 use crate::error::Error;
 use crate::partition::{Part, ShardNumber};
 use crate::plan::{self, Class, PlacementPlan};
@@ -48,12 +49,14 @@ impl Shares<'_> {
         Ok(plan)
     }
 
-    /// Opens a cache for each tenant: on its part of the device, or in DRAM.
+    /// Opens a cache for each tenant: on its part of the device, or in DRAM. With the versions that its caches on other
+    /// devices have, if there are any.
     pub(super) async fn open(
         &self,
         shard: Option<ShardNumber>,
         on: Option<(ShardDevice<'_>, &PlacementPlan)>,
         clock: &Arc<dyn Clock>,
+        versions: &[Arc<Versions>],
     ) -> Result<Vec<Larder>, Error> {
         let mut caches = Vec::new();
         for (at, tenant) in self.config.tenants.iter().enumerate() {
@@ -62,7 +65,8 @@ impl Shares<'_> {
             let slice = slice.transpose().map_err(whose)?;
             let placed = on.map(|(_, plan)| (plan.of_tenant(&tenant.name), tenant.name.clone()));
             let config = self.config_of(tenant, shard);
-            let cache = Larder::open_placed(config, slice, Arc::clone(clock), placed).await;
+            let (clock, versions) = (Arc::clone(clock), versions.get(at).cloned());
+            let cache = Larder::open_placed(config, slice, clock, placed, versions).await;
             caches.push(cache.map_err(whose)?);
         }
         Ok(caches)

@@ -57,9 +57,9 @@ impl Tenants {
             Some((device, claim)) => {
                 let (parts, plan) = prepare(&shares, device).await?;
                 let on = ShardDevice { device, claim, parts: &parts };
-                (shares.open(None, Some((on, &plan)), &clock).await?, plan)
+                (shares.open(None, Some((on, &plan)), &clock, &[]).await?, plan)
             }
-            None => (shares.open(None, None, &clock).await?, PlacementPlan::default()),
+            None => (shares.open(None, None, &clock, &[]).await?, PlacementPlan::default()),
         };
         let caches: Vec<Arc<Larder>> = caches.into_iter().map(Arc::new).collect();
         let budget = Budget::divide(&config, caches.iter().map(|cache| vec![Arc::clone(cache)]))?;

@@ -106,6 +106,6 @@ async fn open_one(
     let plan = plan::of_one(&tenant.name, &config, info)?;
     let on = Some((Arc::clone(device), Arc::clone(&claim)));
     let placed = Some((plan.clone(), tenant.name.clone()));
-    let cache = Larder::open_placed(config, on, Arc::clone(clock), placed).await?;
+    let cache = Larder::open_placed(config, on, Arc::clone(clock), placed, None).await?;
     Ok((cache, claim, plan))
 }

@@ -13,11 +13,13 @@ use super::caches::Shares;
 use super::config::TenantsConfig;
 use super::division::divide;
 use super::{Drive, Tenants};
+use crate::dram::versions::Versions;
 use crate::error::Error;
 use crate::events;
 use crate::front::Shards;
 use crate::partition::{Division, PartitionTable, ShardNumber};
 use crate::plan::PlacementPlan;
+use crate::shards::name::key_of_name;
 use crate::shards::opening::{self, Begin, Opening, ShardDevice, Tenancy};
 use crate::shards::{Shard, ShardMap, ShardOptions};
 
@@ -27,6 +29,8 @@ struct Everywhere {
     /// There were so many when the set was opened.
     devices: u64,
     clock: Arc<dyn Clock>,
+    /// Of each tenant at all shards: a key is at one or another.
+    versions: Vec<Arc<Versions>>,
 }
 
 impl Everywhere {
@@ -47,7 +51,7 @@ impl Tenancy for Everywhere {
         Box::pin(async move {
             let shares = self.shares();
             let plan = shares.plan(on.device.info(), on.parts)?;
-            shares.open(Some(shard), Some((on, &plan)), &self.clock).await
+            shares.open(Some(shard), Some((on, &plan)), &self.clock, &self.versions).await
         })
     }
 }
@@ -146,7 +150,10 @@ impl Tenants<Shards> {
             (config.start_empty, first.and_then(|tenant| tenant.config.hash_seed));
         let (count, tenants) = (devices.len() as u64, config.tenants.len());
         let own = Arc::clone(&clock);
-        let tenancy = Arc::new(Everywhere { config: config.clone(), devices: count, clock: own });
+        let versions = config.tenants.iter().map(|_| Arc::new(Versions::of_names(key_of_name)));
+        let versions = versions.collect();
+        let tenancy =
+            Arc::new(Everywhere { config: config.clone(), devices: count, clock: own, versions });
         let begin = Begin { start_empty, hash_seed, tenants, options, clock: Arc::clone(&clock) };
         let set = opening::open(Arc::clone(&tenancy) as _, devices, begin).await?;
         let maps: Vec<Arc<Shards>> =
