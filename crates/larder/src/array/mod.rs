@@ -219,8 +219,8 @@ impl Array {
             return Appended::Full(stream);
         }
         if self.tombstones().is_none() && item.kind != Kind::Part {
-            // Nobody has seen to it before: where there is no log, DRAM hides what is on flash. Not before: a table that
-            // is written between the death and this would count what its set still has as newer than the death.
+            // Where there is no log, DRAM has hidden what is on flash. Not before: a table that is written between the
+            // death and this would count what its set still has as newer than the death.
             self.dead.die(item.hash.0);
         }
         let lost_before = state.entries.lost;
