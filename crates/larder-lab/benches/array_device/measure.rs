@@ -33,6 +33,9 @@ struct Arguments {
     /// Look-ups, and reads of fio, under way at a time
     #[arg(long, default_value_t = 16)]
     depth: usize,
+    /// DRAM of the cache in MiB: of the look-ups at most one in twenty may be answered there
+    #[arg(long, default_value_t = 64)]
+    dram_mib: u64,
     /// Tasks that set objects
     #[arg(long, default_value_t = 4)]
     writers: usize,
@@ -65,9 +68,10 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         println!("{line}");
     }
     println!(
-        "{} of {} MiB, objects of {MEAN_OBJECT_BYTES} bytes, {} look-ups at a time, {} writers, seed {}",
+        "{} of {} MiB, {} MiB of DRAM, objects of {MEAN_OBJECT_BYTES} bytes, {} look-ups at a time, {} writers, seed {}",
         arguments.file.display(),
         arguments.mib,
+        arguments.dram_mib,
         arguments.depth,
         arguments.writers,
         arguments.seed
@@ -96,7 +100,7 @@ fn round(
     OpenOptions::new().write(true).open(file)?.write_all(&[0; ERASED_BYTES])?;
     let whole_index = bytes / u64::from(MEAN_OBJECT_BYTES) * 2 * 16;
     for (at, index_bytes) in [Some(whole_index), None].into_iter().enumerate() {
-        let cache = open(file, bytes, index_bytes)?;
+        let cache = open(arguments, bytes, index_bytes)?;
         let written = fill(&cache, ring, arguments)?;
         if at == 0 {
             rounds.write_mib[0].push(one.mib_per_s);
@@ -121,7 +125,11 @@ fn round(
     Ok(())
 }
 
-fn open(file: &Path, bytes: u64, index_bytes: Option<u64>) -> Result<Larder, Box<dyn Error>> {
+fn open(
+    arguments: &Arguments,
+    bytes: u64,
+    index_bytes: Option<u64>,
+) -> Result<Larder, Box<dyn Error>> {
     let array = ArrayConfig {
         percent: 100.0,
         mean_object_bytes: MEAN_OBJECT_BYTES,
@@ -129,9 +137,9 @@ fn open(file: &Path, bytes: u64, index_bytes: Option<u64>) -> Result<Larder, Box
         ..ArrayConfig::default()
     };
     let soc = SocConfig { percent: Some(0.0), ..SocConfig::default() };
-    // As good as nothing stays in DRAM: what is measured is flash.
-    let config = Config { dram_bytes: 4 << 20, array, soc, start_empty: true, ..Config::default() };
-    let device: Arc<dyn Device> = Arc::new(FileDevice::create(file, bytes)?);
+    let dram_bytes = arguments.dram_mib << 20;
+    let config = Config { dram_bytes, array, soc, start_empty: true, ..Config::default() };
+    let device: Arc<dyn Device> = Arc::new(FileDevice::create(&arguments.file, bytes)?);
     Ok(larder::block_on(Larder::open(config, Some(device), Arc::new(RealClock)))?)
 }
 

@@ -1,5 +1,8 @@
 //! Every experiment, end to end, on a drive that is too small to mean much.
 
+use std::sync::Mutex;
+use std::thread::{available_parallelism, scope};
+
 use larder_lab::experiment::{self, Seeds, Settings};
 use larder_lab::replay::Monitor;
 
@@ -48,9 +51,16 @@ const LONG: &str = "performance";
 
 #[test]
 fn experiments_measure_what_they_declare_and_judge_it() {
-    for experiment in experiment::all().iter().filter(|experiment| experiment.name != LONG) {
-        check(experiment);
-    }
+    let all = experiment::all().iter().filter(|experiment| experiment.name != LONG);
+    let next = Mutex::new(all);
+    let work = || {
+        while let Some(experiment) = { next.lock().unwrap().next() } {
+            check(experiment);
+        }
+    };
+    scope(|scope| {
+        (0..available_parallelism().map_or(1, usize::from)).for_each(|_| _ = scope.spawn(work));
+    });
 }
 
 /// `cargo test -p larder-lab --test it -- --ignored the_longest`

@@ -1,7 +1,11 @@
 //! The simulation of the cache: a few hundred seeds, and whether its oracle has teeth.
 
+use std::ops::Range;
+use std::sync::Mutex;
+use std::thread::{available_parallelism, scope};
+
 use larder_sim::soak::{
-    InjectedBug, Totals, run_array_seed, run_blocks_seed, run_seed, run_shards_seed,
+    InjectedBug, SeedReport, Totals, run_array_seed, run_blocks_seed, run_seed, run_shards_seed,
 };
 
 /// More seeds: `cargo xtask soak --seeds N`.
@@ -20,18 +24,32 @@ fn is_of_shards(what: &str) -> bool {
     ["of sets", "in sets", "with their shard"].iter().any(|part| what.contains(part))
 }
 
+/// What came of all these seeds, run on as many threads as there are processors; no answer was wrong. `replay` is how to
+/// run one of them again, but for its number.
+fn right(seeds: Range<u64>, replay: &str, run: impl Fn(u64) -> SeedReport + Sync) -> Totals {
+    let (next, totals) = (Mutex::new(seeds), Mutex::new(Totals::default()));
+    let work = || {
+        while let Some(seed) = { next.lock().unwrap().next() } {
+            let report = run(seed);
+            if let Some(wrong) = report.wrong {
+                panic!("{wrong}\nreplay: {replay} --seeds 1 --first-seed {seed}");
+            }
+            totals.lock().unwrap().add(&report.totals);
+        }
+    };
+    scope(|scope| {
+        (0..available_parallelism().map_or(1, usize::from)).for_each(|_| _ = scope.spawn(work));
+    });
+    let totals = totals.into_inner().unwrap();
+    assert_eq!((totals.wrong_answers, totals.undecided), (0, 0));
+    totals
+}
+
 #[test]
 fn every_answer_is_right_whatever_happens() {
-    let mut totals = Totals::default();
-    for seed in 0..SEEDS {
-        let report = run_seed(seed, InjectedBug::None);
-        if let Some(wrong) = report.wrong {
-            panic!("{wrong}\nreplay: cargo xtask soak --seeds 1 --first-seed {seed}");
-        }
-        totals.add(&report.totals);
-    }
+    let run = |seed| run_seed(seed, InjectedBug::None);
+    let totals = right(0..SEEDS, "cargo xtask soak", run);
     println!("{totals:#?}");
-    assert_eq!((totals.wrong_answers, totals.undecided), (0, 0));
     let Totals { seeds, crash_points, crashed_openings, crashed_closes, power_losses, .. } = totals;
     assert!(crash_points > seeds, "{totals:?}");
     assert!(crashed_openings.min(crashed_closes).min(power_losses) > seeds / 40, "{totals:?}");
@@ -52,15 +70,7 @@ fn every_answer_is_right_whatever_happens() {
 /// `cargo run --release -p larder-sim --example soak -- --theme blocks --seeds N` for more.
 #[test]
 fn a_cache_on_blocks_is_as_right() {
-    let mut totals = Totals::default();
-    for seed in 0..20 {
-        let report = run_blocks_seed(seed);
-        if let Some(wrong) = report.wrong {
-            panic!("{wrong}\nreplay: the soak with --theme blocks --seeds 1 --first-seed {seed}");
-        }
-        totals.add(&report.totals);
-    }
-    assert_eq!((totals.wrong_answers, totals.undecided), (0, 0));
+    let totals = right(0..20, "the soak with --theme blocks", run_blocks_seed);
     let rows: Vec<_> = totals.rows().into_iter().filter(|(what, _)| is_of_blocks(what)).collect();
     assert!(rows.len() == 4 && rows.iter().all(|&(_, times)| times > 10), "{rows:?}");
     assert!(totals.crash_points > 40 && totals.flash_hits > 200, "{totals:?}");
@@ -69,30 +79,14 @@ fn a_cache_on_blocks_is_as_right() {
 /// `cargo run --release -p larder-sim --example soak -- --theme array --seeds N` for more.
 #[test]
 fn a_cache_with_an_index_on_flash_is_as_right() {
-    let mut totals = Totals::default();
-    for seed in 0..24 {
-        let report = run_array_seed(seed);
-        if let Some(wrong) = report.wrong {
-            panic!("{wrong}\nreplay: the soak with --theme array --seeds 1 --first-seed {seed}");
-        }
-        totals.add(&report.totals);
-    }
-    assert_eq!((totals.wrong_answers, totals.undecided), (0, 0));
+    let totals = right(0..24, "the soak with --theme array", run_array_seed);
     assert!(totals.crash_points > 40 && totals.flash_hits > 500, "{totals:?}");
 }
 
 /// `cargo run --release -p larder-sim --example soak -- --theme shards --seeds N` for more.
 #[test]
 fn a_set_of_shards_is_as_right() {
-    let mut totals = Totals::default();
-    for seed in 0..24 {
-        let report = run_shards_seed(seed);
-        if let Some(wrong) = report.wrong {
-            panic!("{wrong}\nreplay: the soak with --theme shards --seeds 1 --first-seed {seed}");
-        }
-        totals.add(&report.totals);
-    }
-    assert_eq!((totals.wrong_answers, totals.undecided), (0, 0));
+    let totals = right(0..24, "the soak with --theme shards", run_shards_seed);
     let rows: Vec<_> = totals.rows().into_iter().filter(|(what, _)| is_of_shards(what)).collect();
     assert!(rows.len() == 7 && rows.iter().all(|&(_, times)| times > 10), "{rows:?}");
     assert!(totals.crash_points > 60 && totals.flash_hits > 200, "{totals:?}");

@@ -15,14 +15,22 @@ impl Array {
         debug_assert_ne!(stream, self.place.index_stream);
         let opened = self.open_next(stream, object_bytes, now_s).await;
         if opened == Some(true) {
-            if self.begun.fetch_add(1, Ordering::Relaxed) % LOOK_EVERY == LOOK_EVERY - 1 {
+            let begun = self.begun.fetch_add(1, Ordering::Relaxed);
+            if begun % LOOK_EVERY == LOOK_EVERY - 1 {
                 self.divide_groups();
             }
-            let tables = u64::from(self.place.tables) * SWEEPS_A_ROUND;
-            let most = tables.div_ceil(self.place.log.regions.into());
-            self.sweep_tables(u32::try_from(most).unwrap_or(u32::MAX)).await;
+            self.sweep_tables(self.due_tables(begun)).await;
         }
         opened.is_some()
+    }
+
+    /// Tables that are to be written with this beginning of a region: none with most of them, where there are fewer
+    /// tables than regions.
+    fn due_tables(&self, begun: u32) -> u32 {
+        let tables = u64::from(self.place.tables) * SWEEPS_A_ROUND;
+        let before = |begun: u64| tables * begun / u64::from(self.place.log.regions);
+        let due = before(u64::from(begun) + 1) - before(begun.into());
+        u32::try_from(due).unwrap_or(u32::MAX)
     }
 
     /// The same, of any stream. Says whether a region was opened for that; `None` if none can be had.
