@@ -20,6 +20,7 @@ mod place;
 mod plan_command;
 mod plan_json;
 mod replay_json;
+mod replay_shards;
 mod report_page;
 #[cfg(target_os = "linux")]
 mod serve_command;
