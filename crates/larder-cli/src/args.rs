@@ -91,6 +91,7 @@ pub(crate) enum Command {
   larder replay --workload twitter-c12 --utilization 50
   larder replay trace.csv.zst --dram 8M --flash 256M --soc 90 --soc-max-object 2K
   larder replay --workload twitter-c12 --flash 1G --array 96    large objects under an index on flash
+  larder replay --workload twitter-c12 --flash 1G --array 96 --shards 8    the same on eight drives
   larder replay --admission budget:50G                at most 50 GiB of media bytes per day
   larder replay --admission freq:2                    only what was asked for twice
   larder replay --json out.json --report out/         for machines, and to look at")]
@@ -123,6 +124,11 @@ pub(crate) struct ReplayArgs {
     /// Logical capacity of the drive; 0 for a cache in DRAM only
     #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = size)]
     pub(crate) flash: u64,
+
+    /// Divide --flash among so many simulated drives, each a shard with its part of the keys, as `larder serve` has it
+    /// with several files; 1 to 128. --dram is of all together; what is said of engines and admission is of each
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) shards: usize,
 
     /// Share of the drive that the cache uses, in percent
     #[arg(long, value_name = "PCT", default_value_t = 100.0, value_parser = percent)]

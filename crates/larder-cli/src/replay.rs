@@ -104,6 +104,7 @@ fn options(arguments: &ReplayArgs) -> Result<ReplayOptions, Error> {
         dram_bytes: arguments.dram,
         dram_policy: arguments.dram_policy,
         flash_bytes: arguments.flash,
+        shards: arguments.shards,
         utilization_percent: arguments.utilization,
         soc_percent: arguments.soc,
         soc_log_percent: arguments.soc_log,
@@ -187,17 +188,19 @@ pub(crate) fn stop_on_interrupt(monitor: &Arc<Monitor>) -> Result<(), Error> {
 /// The placement plan of each run.
 fn handles(outcome: &Outcome) -> String {
     let plan = |run: &larder_lab::replay::Run| {
-        let memory = run.array_memory.as_ref().map_or(String::new(), memory_of);
+        let memory = run.array_memory.as_ref();
+        let memory = memory.map_or(String::new(), |memory| memory_of(memory, run.shards.len()));
         format!("\nplacement {}\n{}{memory}", run.placement, run.placement_table)
     };
     outcome.runs.iter().map(plan).collect()
 }
 
 /// What an array takes, line by line.
-fn memory_of(memory: &ArrayMemory) -> String {
+fn memory_of(memory: &ArrayMemory, shards: usize) -> String {
     let line = |(what, bytes)| format!("  {what:<24}{}\n", BinaryBytes(bytes));
     let total = BinaryBytes(memory.total_bytes());
-    format!("memory of the array, {total} at most\n{}", memory.lines().map(line).concat())
+    let whose = if shards > 1 { " of each shard" } else { "" };
+    format!("memory of the array{whose}, {total} at most\n{}", memory.lines().map(line).concat())
 }
 
 /// What a careful reader should know about the numbers above.

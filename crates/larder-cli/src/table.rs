@@ -1,46 +1,69 @@
 //! A result as a table for people: one column a run.
 
 use indicatif::{HumanBytes, HumanCount};
-use larder_lab::replay::{Outcome, Run};
+use larder_lab::replay::{Outcome, Run, ShardRun};
 
-/// Lays the runs out side by side.
+/// Lays the runs out side by side. What no run has, a table has no row for.
 pub(crate) fn render(outcome: &Outcome) -> String {
     let mut text = format!("{:24}", "placement");
     outcome.runs.iter().for_each(|run| text += &format!("{:>16}", run.placement));
     text.push('\n');
     for (name, cell) in ROWS {
+        let cells: Vec<_> = outcome.runs.iter().map(cell).collect();
+        if cells.iter().all(Option::is_none) {
+            continue;
+        }
         text += &format!("{name:24}");
-        outcome.runs.iter().for_each(|run| text += &format!("{:>16}", cell(run)));
+        cells.iter().for_each(|cell| text += &format!("{:>16}", cell.as_deref().unwrap_or("-")));
         text.push('\n');
     }
     text
 }
 
-type Cell = fn(&Run) -> String;
+/// `None` if a run has no such thing.
+type Cell = fn(&Run) -> Option<String>;
 
-const ROWS: [(&str, Cell); 19] = [
-    ("requests", |run| count(run.requests)),
-    ("hit ratio", |run| percent(run.hit_ratio)),
-    ("  DRAM", |run| percent(run.dram_hit_ratio)),
-    ("  flash, of DRAM misses", |run| percent(run.flash_hit_ratio)),
-    ("DLWA", |run| factor(run.dlwa)),
-    ("ALWA", |run| factor(run.alwa)),
-    ("host bytes written", |run| bytes(Some(run.host_bytes))),
-    ("  by the SOC", |run| share(run.soc_bytes, run.host_bytes)),
-    ("  by the LOC", |run| share(run.loc_bytes, run.host_bytes)),
-    ("  by the array", |run| share(run.array_bytes, run.host_bytes)),
-    ("media bytes written", |run| bytes(run.media_bytes)),
-    ("  copied by the drive", |run| bytes(run.copied_bytes)),
-    ("media bytes erased", |run| bytes(run.erased_bytes)),
-    ("drive writes before", |run| format!("{:.1}", run.drive_writes_before)),
-    ("admitted to flash", |run| count(run.admitted_objects)),
-    ("  turned away", |run| {
-        share(run.rejected_objects, run.admitted_objects + run.rejected_objects)
+const ROWS: [(&str, Cell); 28] = [
+    ("requests", |run| Some(count(run.requests))),
+    ("hit ratio", |run| Some(percent(run.hit_ratio))),
+    ("  DRAM", |run| Some(percent(run.dram_hit_ratio))),
+    ("  flash, of DRAM misses", |run| Some(percent(run.flash_hit_ratio))),
+    ("  least of a shard", |run| ranked(run, 0, |it| it.hit_ratio).map(percent)),
+    ("  most", |run| ranked(run, 2, |it| it.hit_ratio).map(percent)),
+    ("DLWA", |run| Some(factor(run.dlwa))),
+    ("  least of a shard", |run| ranked(run, 0, |it| it.dlwa).map(|it| factor(Some(it)))),
+    ("  median", |run| ranked(run, 1, |it| it.dlwa).map(|it| factor(Some(it)))),
+    ("  most", |run| ranked(run, 2, |it| it.dlwa).map(|it| factor(Some(it)))),
+    ("ALWA", |run| Some(factor(run.alwa))),
+    ("host bytes written", |run| Some(bytes(Some(run.host_bytes)))),
+    ("  by the SOC", |run| Some(share(run.soc_bytes, run.host_bytes))),
+    ("  by the LOC", |run| Some(share(run.loc_bytes, run.host_bytes))),
+    ("  by the array", |run| run.array_memory.map(|_| share(run.array_bytes, run.host_bytes))),
+    ("    for its index", |run| {
+        run.array.map(|array| share(array.index_written_bytes, run.host_bytes))
     }),
-    ("refused objects", |run| count(run.refused_objects)),
-    ("requests/s", |run| rate(run.requests_per_second)),
-    ("complete", |run| if run.interrupted { "interrupted" } else { "yes" }.to_owned()),
+    ("media bytes written", |run| Some(bytes(run.media_bytes))),
+    ("  copied by the drive", |run| Some(bytes(run.copied_bytes))),
+    ("media bytes erased", |run| Some(bytes(run.erased_bytes))),
+    ("array, reads of records", |run| run.array.map(|array| count(array.record_reads))),
+    ("  of tables", |run| run.array.map(|array| count(array.table_reads))),
+    ("drive writes before", |run| Some(format!("{:.1}", run.drive_writes_before))),
+    ("admitted to flash", |run| Some(count(run.admitted_objects))),
+    ("  turned away", |run| {
+        Some(share(run.rejected_objects, run.admitted_objects + run.rejected_objects))
+    }),
+    ("refused objects", |run| Some(count(run.refused_objects))),
+    ("shards", |run| (!run.shards.is_empty()).then(|| count(run.shards.len() as u64))),
+    ("requests/s", |run| Some(rate(run.requests_per_second))),
+    ("complete", |run| Some(if run.interrupted { "interrupted" } else { "yes" }.to_owned())),
 ];
+
+/// The smallest value of a shard, the median, or the largest: half of them from 0 to 2. `None` without shards.
+fn ranked(run: &Run, halves: usize, value: fn(&ShardRun) -> Option<f64>) -> Option<f64> {
+    let mut values: Vec<f64> = run.shards.iter().filter_map(value).collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().saturating_sub(1) * halves / 2).copied()
+}
 
 fn count(n: u64) -> String {
     HumanCount(n).to_string()

@@ -161,6 +161,39 @@ impl DeviceStats {
         (self.host_written_bytes > 0).then(|| media as f64 / self.host_written_bytes as f64)
     }
 
+    /// What several devices counted together: known of all only if known of each; the longest stall; drives one
+    /// behind the other. Of none, nothing is known.
+    pub fn of_all(all: &[Self]) -> Self {
+        if all.is_empty() {
+            return Self::default();
+        }
+        let sum = |one: fn(&Self) -> u64| all.iter().map(one).sum();
+        let known = |one: fn(&Self) -> Option<u64>| all.iter().map(one).sum();
+        let handles = all.iter().map(|stats| stats.host_written_bytes_by_handle.len());
+        let of_handle = |handle: usize| {
+            all.iter().filter_map(|stats| stats.host_written_bytes_by_handle.get(handle)).sum()
+        };
+        Self {
+            host_read_bytes: sum(|stats| stats.host_read_bytes),
+            host_written_bytes: sum(|stats| stats.host_written_bytes),
+            host_written_bytes_by_handle: (0..handles.max().unwrap_or(0)).map(of_handle).collect(),
+            media_written_bytes: known(|stats| stats.media_written_bytes),
+            copied_bytes: known(|stats| stats.copied_bytes),
+            erased_bytes: known(|stats| stats.erased_bytes),
+            deallocated_bytes: sum(|stats| stats.deallocated_bytes),
+            zeroed_bytes: sum(|stats| stats.zeroed_bytes),
+            zeroes_written_bytes: sum(|stats| stats.zeroes_written_bytes),
+            failed_requests: sum(|stats| stats.failed_requests),
+            shed_requests: sum(|stats| stats.shed_requests),
+            stalled_ms: all.iter().map(|stats| stats.stalled_ms).max().unwrap_or(0),
+            page_cache_written_bytes: sum(|stats| stats.page_cache_written_bytes),
+            durable_written_bytes: sum(|stats| stats.durable_written_bytes),
+            durable_flushes: sum(|stats| stats.durable_flushes),
+            fixed_buffer_pieces: sum(|stats| stats.fixed_buffer_pieces),
+            drives: all.iter().flat_map(|stats| stats.drives.iter().cloned()).collect(),
+        }
+    }
+
     /// Bytes that reached the flash, as far as is known: media bytes where the device counts them
     /// itself; otherwise what the host wrote, and what the drives' own counters show beyond that.
     pub fn flash_written_bytes(&self) -> u64 {

@@ -224,32 +224,8 @@ impl<D: Device> Device for StripedDevice<D> {
 
     fn stats(&self) -> DeviceStats {
         let all: Vec<DeviceStats> = self.devices.iter().map(Device::stats).collect();
-        let sum = |one: fn(&DeviceStats) -> u64| all.iter().map(one).sum();
-        // Known of the whole only if known of each.
-        let known = |one: fn(&DeviceStats) -> Option<u64>| all.iter().map(one).sum();
-        let handles = all.iter().map(|stats| stats.host_written_bytes_by_handle.len());
-        let of_handle = |handle: usize| {
-            all.iter().filter_map(|stats| stats.host_written_bytes_by_handle.get(handle)).sum()
-        };
-        DeviceStats {
-            host_read_bytes: sum(|stats| stats.host_read_bytes),
-            host_written_bytes: sum(|stats| stats.host_written_bytes),
-            host_written_bytes_by_handle: (0..handles.max().unwrap_or(0)).map(of_handle).collect(),
-            media_written_bytes: known(|stats| stats.media_written_bytes),
-            copied_bytes: known(|stats| stats.copied_bytes),
-            erased_bytes: known(|stats| stats.erased_bytes),
-            deallocated_bytes: sum(|stats| stats.deallocated_bytes),
-            zeroed_bytes: sum(|stats| stats.zeroed_bytes),
-            zeroes_written_bytes: sum(|stats| stats.zeroes_written_bytes),
-            failed_requests: sum(|stats| stats.failed_requests),
-            shed_requests: sum(|stats| stats.shed_requests),
-            stalled_ms: all.iter().map(|stats| stats.stalled_ms).max().unwrap_or(0),
-            page_cache_written_bytes: sum(|stats| stats.page_cache_written_bytes),
-            durable_written_bytes: sum(|stats| stats.durable_written_bytes),
-            durable_flushes: sum(|stats| stats.durable_flushes),
-            fixed_buffer_pieces: sum(|stats| stats.fixed_buffer_pieces),
-            drives: (0..).zip(&all).flat_map(|(i, stats)| self.layout.drives(i, stats)).collect(),
-        }
+        let drives = (0..).zip(&all).flat_map(|(i, stats)| self.layout.drives(i, stats));
+        DeviceStats { drives: drives.collect(), ..DeviceStats::of_all(&all) }
     }
 
     fn stored_at(&self, range: Range<u64>) -> Vec<Extent> {

@@ -1,67 +1,100 @@
-//! `larder array`: sets of shards that nobody has open.
+//! `larder array`: sets of shards, those that nobody has open and those of a running server.
 
 mod picture;
+mod report;
+mod server;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use larder::{ClosedSet, Device, RealClock, SetOrder, SetStatus, block_on};
+use larder::{ClosedSet, Device, RealClock, SetOrder, block_on};
 use larder_device::label::{self, FRONT_BYTES, Found};
 use larder_device::{FileDevice, FileOptions, Io, IoBuffer};
 use larder_lab::Error;
-use serde::Serialize;
 
+use self::report::Report;
+use self::server::Server;
 use crate::args::{ArrayArgs, ArrayCommand};
 use crate::ending::Ending;
 use crate::json::JsonTarget;
 
-#[derive(Debug, Serialize)]
-struct Report {
-    epoch: u32,
-    shards: Vec<Shard>,
-}
-
-#[derive(Debug, Serialize)]
-struct Shard {
-    number: usize,
-    state: &'static str,
-    since: u32,
-    weight: u32,
-    device: Option<String>,
-    capacity_bytes: Option<u64>,
-    dlwa: Option<f64>,
-    used_percent: Option<u8>,
-    /// Why it would not serve.
-    down: Option<String>,
-}
-
 pub(crate) fn run(command: &ArrayCommand) -> Result<Ending, Error> {
-    let (array, order, new) = match command {
-        ArrayCommand::Status(array) => (array, None, None),
-        ArrayCommand::Retire(it) => (&it.array, Some(SetOrder::Retire(it.number)), None),
-        ArrayCommand::Fail(it) => (&it.array, Some(SetOrder::Fail(it.number)), None),
-        ArrayCommand::Replace(it) => {
-            (&it.array, Some(SetOrder::Fail(it.number)), Some(blank(&it.new)?))
+    let array = match command {
+        ArrayCommand::Status(array) => array,
+        ArrayCommand::Retire(it) | ArrayCommand::Fail(it) => &it.array,
+        ArrayCommand::Replace(it) => &it.array,
+        ArrayCommand::Add(it) | ArrayCommand::Spare(it) => &it.array,
+    };
+    let json = JsonTarget::prepare(array.json.as_deref())?;
+    let (report, done) = match &array.server {
+        Some(address) => {
+            let server = Server::at(address, array.token_file.as_deref())?;
+            let done = order(command, &server)?;
+            let status = server.status();
+            (
+                status.map_err(|error| {
+                    Error::run(format!("{}{error}", done.replace('\n', ", but ")))
+                })?,
+                done,
+            )
         }
+        None => of_devices(command, array)?,
+    };
+    json.tell(&format!("{}{done}", picture::render(&report)))?;
+    json.write(&report)?;
+    Ok(Ending::Complete)
+}
+
+/// Has a server's set do what was asked for. Returns what has come of it, for people.
+fn order(command: &ArrayCommand, server: &Server) -> Result<String, Error> {
+    let shard = |number: usize| ("shard", number.to_string());
+    match command {
+        ArrayCommand::Status(_) => Ok(String::new()),
+        ArrayCommand::Retire(it) => server.order("retire", &[shard(it.number)]),
+        ArrayCommand::Fail(it) => server.order("fail", &[shard(it.number)]),
+        ArrayCommand::Replace(it) => server.order("replace", &[shard(it.number), there(&it.new)?]),
+        ArrayCommand::Add(it) => server.order("add", &[there(&it.new)?]),
+        ArrayCommand::Spare(it) => server.order("spare", &[there(&it.new)?]),
+    }
+}
+
+/// A device of the server's machine: what a path means there does not follow from where this command runs.
+fn there(path: &Path) -> Result<(&'static str, String), Error> {
+    match path.to_str().filter(|_| path.has_root()) {
+        Some(text) => Ok(("path", text.to_owned())),
+        None => Err(Error::usage(format!(
+            "--new {}: name it by its whole path on the server's machine, such as /dev/sde",
+            path.display()
+        ))),
+    }
+}
+
+/// Looks at a set that nobody has open, and changes it. Returns what is to be done next, for people.
+fn of_devices(command: &ArrayCommand, array: &ArrayArgs) -> Result<(Report, String), Error> {
+    let (order, new) = match command {
+        ArrayCommand::Status(_) => (None, None),
+        ArrayCommand::Retire(it) => (Some(SetOrder::Retire(it.number)), None),
+        ArrayCommand::Fail(it) => (Some(SetOrder::Fail(it.number)), None),
+        ArrayCommand::Replace(it) => (Some(SetOrder::Fail(it.number)), Some(blank(&it.new)?)),
         ArrayCommand::Add(it) => {
             let new = blank(&it.new)?;
             let capacity_bytes = new.info().capacity_bytes;
-            (&it.array, Some(SetOrder::Add { capacity_bytes }), Some(new))
+            (Some(SetOrder::Add { capacity_bytes }), Some(new))
+        }
+        ArrayCommand::Spare(_) => {
+            return Err(Error::usage(
+                "spare: only an open set takes one; name the server that has it by --server",
+            ));
         }
     };
-    let json = JsonTarget::prepare(array.json.as_deref())?;
     let mut set = look(array)?;
     if let Some(order) = order {
         block_on(set.change(order)).map_err(|error| refused(&error))?;
     }
-    let status = set.status();
-    let mut text = picture::render(&status);
-    if let Some(new) = new {
-        text += &format!("from the next opening on, give {} too\n", new.info().name);
-    }
-    json.tell(&text)?;
-    json.write(&report(status))?;
-    Ok(Ending::Complete)
+    let next = new.map_or(String::new(), |new| {
+        format!("from the next opening on, give {} too\n", new.info().name)
+    });
+    Ok((set.status().into(), next))
 }
 
 fn look(array: &ArrayArgs) -> Result<ClosedSet, Error> {
@@ -95,19 +128,4 @@ fn blank(path: &Path) -> Result<Arc<dyn Device>, Error> {
 
 fn refused(error: &larder::Error) -> Error {
     Error::run(error.to_string())
-}
-
-fn report(status: SetStatus) -> Report {
-    let shard = |shard: larder::ShardStatus| Shard {
-        number: shard.number,
-        state: shard.state.name(),
-        since: shard.since,
-        weight: shard.weight,
-        capacity_bytes: shard.device.as_ref().map(|device| device.capacity_bytes),
-        dlwa: shard.device.as_ref().and_then(|device| device.dlwa),
-        used_percent: shard.device.as_ref().and_then(|device| device.used_percent),
-        device: shard.device.map(|device| device.name),
-        down: shard.down,
-    };
-    Report { epoch: status.epoch, shards: status.shards.into_iter().map(shard).collect() }
 }

@@ -1,16 +1,18 @@
 //! The shards of a set as a table and as bars.
 
 use indicatif::BinaryBytes;
-use larder::{SetStatus, ShardState, ShardStatus};
+use larder::ShardState;
+
+use super::report::{Counted, Report, Shard};
 
 /// Characters of the longest bar.
 const BAR: u64 = 32;
 
 /// A line a shard, and its part of the keys as a bar: `#` has them, `+` is getting them, `.` is away.
-pub(super) fn render(status: &SetStatus) -> String {
+pub(super) fn render(report: &Report) -> String {
     let mut text = format!(
         "epoch {}\n{:>5}  {:10}{:>6}{:>12}{:>7}{:>6}  {:width$}DEVICE\n",
-        status.epoch,
+        report.epoch,
         "SHARD",
         "STATE",
         "SINCE",
@@ -20,41 +22,61 @@ pub(super) fn render(status: &SetStatus) -> String {
         "KEYS",
         width = usize::try_from(BAR).unwrap_or(0) + 2,
     );
-    let weights = status.shards.iter().filter(|it| has_keys(it)).map(|it| u64::from(it.weight));
+    let weights = report.shards.iter().filter(|it| has_keys(it)).map(|it| u64::from(it.weight));
     let all: u64 = weights.sum();
-    let most = status.shards.iter().map(|it| u64::from(it.weight)).max().unwrap_or(1);
-    for shard in &status.shards {
+    let most = report.shards.iter().map(|it| u64::from(it.weight)).max().unwrap_or(1);
+    for shard in &report.shards {
         text += &line(shard, all.max(1), most.max(1));
     }
-    text
+    text + &report.open.as_ref().map_or_else(String::new, counted)
 }
 
-fn has_keys(shard: &ShardStatus) -> bool {
-    matches!(shard.state, ShardState::Healthy | ShardState::Refilling)
+/// What a server counted since it opened the set.
+fn counted(counted: &Counted) -> String {
+    let refilled = BinaryBytes(counted.refilled_bytes);
+    let under_way = match counted.refilled_permille {
+        0 => String::new(),
+        permille => format!(", {}.{} % of this one", permille / 10, permille % 10),
+    };
+    let Counted { late_gets, lost_changes, suspected, failed, .. } = counted;
+    format!(
+        "refilled {refilled}{under_way}; late gets {late_gets}; lost changes {lost_changes}; \
+         suspected {suspected}, failed {failed} times\n"
+    )
 }
 
-fn line(shard: &ShardStatus, all: u64, most: u64) -> String {
+fn is(shard: &Shard, state: ShardState) -> bool {
+    shard.state == state.name()
+}
+
+fn has_keys(shard: &Shard) -> bool {
+    is(shard, ShardState::Healthy) || is(shard, ShardState::Refilling)
+}
+
+fn line(shard: &Shard, all: u64, most: u64) -> String {
     let unknown = || "-".to_owned();
-    let device = shard.device.as_ref();
-    let capacity = device.map_or_else(unknown, |it| BinaryBytes(it.capacity_bytes).to_string());
-    let dlwa = device.and_then(|it| it.dlwa).map_or_else(unknown, |dlwa| format!("{dlwa:.2}"));
-    let wear = device.and_then(|it| it.used_percent).map_or_else(unknown, |it| format!("{it} %"));
+    let capacity = shard.capacity_bytes.map_or_else(unknown, |it| BinaryBytes(it).to_string());
+    let dlwa = shard.dlwa.map_or_else(unknown, |dlwa| format!("{dlwa:.2}"));
+    let wear = shard.used_percent.map_or_else(unknown, |it| format!("{it} %"));
     let since = if shard.since == 0 { unknown() } else { shard.since.to_string() };
     let weight = u64::from(shard.weight);
-    let mark = match shard.state {
-        ShardState::Healthy => "#",
-        ShardState::Refilling => "+",
-        _ => ".",
+    let mark = if is(shard, ShardState::Healthy) {
+        "#"
+    } else if is(shard, ShardState::Refilling) {
+        "+"
+    } else {
+        "."
     };
     let bar = mark.repeat(usize::try_from((weight * BAR).div_ceil(most)).unwrap_or(0));
     let part = if has_keys(shard) { 100 * weight / all } else { 0 };
-    let name = device.map_or("", |it| it.name.as_str());
+    let name = shard.device.as_deref().unwrap_or("");
     let why = shard.down.as_deref().unwrap_or("");
+    let suspicion =
+        shard.suspicion.as_ref().map_or_else(String::new, |why| format!(", suspected: {why}"));
     let width = usize::try_from(BAR).unwrap_or(0);
     format!(
-        "{:>5}  {:10}{since:>6}{capacity:>12}{dlwa:>7}{wear:>6}  {bar:width$}  {name}{why} ({part} %)\n",
-        shard.number,
-        shard.state.name(),
+        "{:>5}  {:10}{since:>6}{capacity:>12}{dlwa:>7}{wear:>6}  {bar:width$}  {name}{why} ({part} %){suspicion}\n",
+        shard.number, shard.state,
     )
 }
 
@@ -76,7 +98,7 @@ mod tests {
         let cache = block_on(Shards::open(Config::default(), devices, Arc::new(RealClock)));
         let cache = cache.unwrap();
         block_on(cache.fail_shard(1)).unwrap();
-        let text = render(&cache.status());
+        let text = render(&cache.status().into());
         let lines: Vec<&str> = text.lines().collect();
         let count = |line: &str, mark| line.matches(mark).count();
         assert_eq!(count(lines[2], '#'), 32, "{text}");

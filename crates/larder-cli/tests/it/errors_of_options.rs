@@ -80,6 +80,17 @@ fn placement_on_a_file() {
 }
 
 #[test]
+fn shards_that_cannot_be() {
+    refused("--shards 0", &["--shards 0", "must be 1 to 128"]);
+    refused("--shards 129", &["--shards 129", "must be 1 to 128"]);
+    refused("--shards -2", &["'-2'", "--shards"]);
+    refused("--shards 2 --flash 0", &["--shards 2", "--flash 0 leaves nothing"]);
+    refused("--shards 2 --device file:drive", &["--shards 2", "leave --device and --vssd out"]);
+    refused("--shards 2 --vssd die", &["--shards 2", "leave --device and --vssd out"]);
+    refused("--shards 64 --flash 8M", &["--flash", "reclaim units are too few"]);
+}
+
+#[test]
 fn a_trace_beside_a_workload() {
     let place = Place::new();
     place.write("trace.csv", trace_of_gets(10));

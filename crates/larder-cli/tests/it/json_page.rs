@@ -28,6 +28,9 @@ fn check_replay(tables: &Tables, outcome: &Value) {
         if !run["array"].is_null() {
             check(tables, "Array", &run["array"]);
         }
+        for shard in run["shards"].as_array().unwrap() {
+            check(tables, "Shard", shard);
+        }
         for stream in run["streams"].as_array().unwrap() {
             check(tables, "Stream", stream);
         }
@@ -57,6 +60,7 @@ fn all_headings_are_checked() {
         "Drive",
         "Log",
         "Array",
+        "Shard",
         "Stream",
         "Interval",
         "Statistics",
@@ -77,6 +81,7 @@ fn each_key_of_a_replay_is_named() {
         "replay --requests 60000 --flash 8M --dram 256K --soc-log 5",
         "replay trace.csv --flash 8M --dram 64K --admission freq:2",
         "replay --requests 60000 --flash 64M --dram 256K --soc 4 --array 96",
+        "replay --requests 20000 --flash 32M --dram 256K --shards 2",
         "replay trace.csv --flash 0",
         "replay trace.csv --flash 8M --dram 64K --device file:drive --requests 2000",
         "replay trace.csv --flash 8M --requests 1 --warmup 0",

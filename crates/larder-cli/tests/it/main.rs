@@ -4,6 +4,8 @@
 
 mod array_command;
 #[cfg(target_os = "linux")]
+mod array_of_server;
+#[cfg(target_os = "linux")]
 mod device_command;
 mod device_file;
 mod documented;
@@ -20,6 +22,7 @@ mod place;
 mod plan_command;
 mod plan_json;
 mod replay_json;
+mod replay_shards;
 mod report_page;
 #[cfg(target_os = "linux")]
 mod serve_command;

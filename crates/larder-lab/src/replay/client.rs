@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use larder::{Larder, VALUE_BYTES_MAX, Value, block_on};
+use larder::{AnyRoute, Routed, VALUE_BYTES_MAX, Value, block_on};
 use larder_workload::{Op, Request};
 
 use crate::Error;
@@ -26,7 +26,7 @@ pub(super) struct ClientCounts {
 }
 
 pub(super) struct Client<'a> {
-    cache: &'a Larder,
+    cache: &'a Routed<AnyRoute>,
     key: Vec<u8>,
     value: Vec<u8>,
     /// The number of the next SET, fills included, and by how much it grows: no two clients of a cache have the same.
@@ -47,12 +47,12 @@ impl ClientCounts {
 }
 
 impl<'a> Client<'a> {
-    pub(super) fn new(cache: &'a Larder) -> Self {
+    pub(super) fn new(cache: &'a Routed<AnyRoute>) -> Self {
         Self::one_of(cache, 0, 1)
     }
 
     /// The client of this number, from 0 on, of so many.
-    pub(super) fn one_of(cache: &'a Larder, number: u64, clients: u64) -> Self {
+    pub(super) fn one_of(cache: &'a Routed<AnyRoute>, number: u64, clients: u64) -> Self {
         let counts = ClientCounts::default();
         let (key, value, next_set) = (Vec::new(), Vec::new(), number + 1);
         Self { cache, key, value, next_set, clients, counts }

@@ -16,7 +16,7 @@ pub(super) fn drive_config(
 ) -> Result<ManagedConfig, Error> {
     let unit_bytes = options.resolved_unit_bytes();
     let geometry =
-        Geometry::with_overprovisioning(options.flash_bytes, unit_bytes, options.op_percent)
+        Geometry::with_overprovisioning(options.drive_bytes(), unit_bytes, options.op_percent)
             .map_err(|error| no_such_drive(&error))?;
     Ok(ManagedConfig {
         handles,

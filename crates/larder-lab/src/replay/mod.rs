@@ -26,7 +26,7 @@ use crate::Error;
 use client::{Client, ClientCounts};
 pub use counted::CountedDrive;
 pub use options::{EngineOptions, PlacementRuns, ReplayOptions, Storage, VssdPlace, Workload};
-pub use outcome::{ArrayRun, Outcome, Run, SocLog, StreamPlan};
+pub use outcome::{ArrayRun, Outcome, Run, ShardRun, SocLog, StreamPlan};
 pub use progress::{Monitor, RunProgress};
 use stage::Stage;
 use timeline::{Sample, Timeline};
@@ -82,9 +82,9 @@ fn run(options: &ReplayOptions, placement: bool, monitor: &Monitor) -> Result<Ru
         units: stage.picture(),
         placement_path: stage.placement_path.clone(),
         notice: stage.notice.clone(),
-        streams: StreamPlan::of(stage.cache.placement()),
-        placement_table: stage.cache.placement().to_string(),
-        array_memory: stage.cache.array_memory(),
+        streams: StreamPlan::of(stage.some_cache().placement()),
+        placement_table: stage.some_cache().placement().to_string(),
+        array_memory: stage.some_cache().array_memory(),
         ..run
     })
 }
@@ -140,13 +140,13 @@ fn share(options: &ReplayOptions, source: &dyn RequestSource, requests: u64, pas
 }
 
 fn sample(stage: &Stage, client: ClientCounts) -> Sample {
-    Sample { client, cache: stage.cache.stats(), device: stage.device_stats() }
+    let (cache, device, shards) = (stage.cache.stats(), stage.device_stats(), stage.shards());
+    Sample { client, cache, device, shards }
 }
 
 /// A cache goes on without its device; a measurement does not.
 fn check_device(stage: &Stage) -> Result<(), Error> {
-    let stats = stage.cache.stats();
-    match stats.last_device_error {
+    match stage.cache.stats().last_device_error.or_else(|| stage.lost_shard()) {
         Some(error) => Err(Error::run(format!("the device failed: {error}"))),
         None => Ok(()),
     }

@@ -18,6 +18,8 @@ const UNITS_AUTO: f64 = 340.0;
 const UNIT_BYTES_AUTO: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 30;
 const PAGE_BYTES: u64 = 4096;
 const REGION_WRITE_BYTES_MAX: u64 = 256 << 10;
+/// As many as a set has.
+const SHARDS_MAX: usize = 128;
 
 /// Where the requests come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +102,8 @@ pub struct ReplayOptions {
     pub dram_policy: DramPolicy,
     /// Logical capacity of the drive; 0 for a cache in DRAM only.
     pub flash_bytes: u64,
+    /// Drives that share [`flash_bytes`](Self::flash_bytes) evenly, each a shard of a set; 1 is a cache on one drive.
+    pub shards: usize,
     /// Share of the drive that the cache uses.
     pub utilization_percent: f64,
     /// Share of the cache's flash that the small-object engine gets.
@@ -159,6 +163,7 @@ impl ReplayOptions {
             dram_bytes: 4 << 20,
             dram_policy: DramPolicy::default(),
             flash_bytes: 128 << 20,
+            shards: 1,
             utilization_percent: 100.0,
             soc_percent: 4.0,
             soc_log_percent: 0.0,
@@ -208,6 +213,7 @@ impl ReplayOptions {
                 self.flash_bytes
             )));
         }
+        self.check_shards()?;
         if let Storage::Device(_, mode) = &self.storage {
             self.check_device(*mode)?;
         }
@@ -220,6 +226,21 @@ impl ReplayOptions {
             ));
         }
         Ok(())
+    }
+
+    fn check_shards(&self) -> Result<(), Error> {
+        let complaint = if !(1..=SHARDS_MAX).contains(&self.shards) {
+            format!("must be 1 to {SHARDS_MAX}")
+        } else if self.shards == 1 {
+            return Ok(());
+        } else if self.storage != Storage::Model {
+            "each has a simulated drive of its own; leave --device and --vssd out".to_owned()
+        } else if self.flash_bytes == 0 {
+            "--flash 0 leaves nothing to divide".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(Error::usage(format!("--shards {}: {complaint}", self.shards)))
     }
 
     fn check_vssd(&self, place: &VssdPlace) -> Result<(), Error> {
@@ -249,9 +270,14 @@ impl ReplayOptions {
         Err(Error::usage(complaint))
     }
 
+    /// Logical capacity of each drive.
+    pub fn drive_bytes(&self) -> u64 {
+        self.flash_bytes / self.shards.max(1) as u64 / PAGE_BYTES * PAGE_BYTES
+    }
+
     /// Bytes of a reclaim unit, as asked or as chosen.
     pub fn resolved_unit_bytes(&self) -> u64 {
-        self.unit_bytes.unwrap_or_else(|| automatic_unit_bytes(self.flash_bytes, self.op_percent))
+        self.unit_bytes.unwrap_or_else(|| automatic_unit_bytes(self.drive_bytes(), self.op_percent))
     }
 
     /// How much of a LOC region is written at a time: 256 KiB, but at most a 64th of a reclaim
@@ -320,6 +346,7 @@ impl ReplayOptions {
             "dram": self.dram_bytes,
             "dram_policy": self.dram_policy.to_string(),
             "flash": self.flash_bytes,
+            "shards": self.shards,
             "utilization": self.utilization_percent,
             "soc": self.soc_percent,
             "soc_log": self.soc_log_percent,

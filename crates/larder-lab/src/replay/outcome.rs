@@ -82,6 +82,8 @@ pub struct Run {
     pub rejected_for_exhausted_budget_objects: u64,
     /// SETs and fills of objects that no tier can hold.
     pub refused_objects: u64,
+    /// What each shard did, in the order of their numbers; empty unless there are several.
+    pub shards: Vec<ShardRun>,
     /// Which stream wrote with which placement handle.
     pub streams: Vec<StreamPlan>,
     /// How often the drive's capacity was written before the measurement began. DLWA measured after
@@ -195,6 +197,29 @@ pub struct ArrayRun {
     pub objects: u64,
     /// Memory of its index at the end, in bytes.
     pub index_bytes: u64,
+}
+
+/// What one shard and its drive did: what clients see over the whole run, what the drive does after warm-up.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ShardRun {
+    /// Its number in the set.
+    pub number: usize,
+    /// GETs of its keys.
+    pub gets: u64,
+    /// Those that found their key.
+    pub hits: u64,
+    /// `hits / gets`; null without GETs.
+    pub hit_ratio: Option<f64>,
+    /// Media bytes per host byte; null if nothing was written.
+    pub dlwa: Option<f64>,
+    /// Bytes written to its drive.
+    pub host_bytes: u64,
+    /// Bytes that its drive wrote to its media.
+    pub media_bytes: Option<u64>,
+    /// Bytes of media erased.
+    pub erased_bytes: Option<u64>,
+    /// Bytes moved by garbage collection.
+    pub copied_bytes: Option<u64>,
 }
 
 /// One part of a run.

@@ -231,7 +231,7 @@ impl<'a> Player<'a> {
     pub(super) fn new(tenant: &'a Tenant, stage: &'a Stage) -> Result<Self, Error> {
         let client = Client::new(&stage.cache);
         let source = tenant.options.open_workload()?;
-        let ageing = Ageing::new(&tenant.options, stage.cache.layout())?;
+        let ageing = Ageing::new(&tenant.options, stage.some_cache().layout())?;
         let timeline = Timeline::starting_with(sample(stage, client.counts));
         Ok(Self { tenant, stage, client, source, ageing, timeline, loc_bytes_before: 0 })
     }
@@ -302,10 +302,11 @@ impl<'a> Player<'a> {
         let run = Run::sum_up(placement, &timeline, 50.0);
         let warm = run.intervals.iter().filter(|interval| interval.warmup);
         let loc_bytes = self.loc_bytes_before + warm.map(|i| i.loc_bytes).sum::<u64>();
-        let streams = self.stage.cache.placement().streams().iter();
+        let streams = self.stage.some_cache().placement().streams().iter();
         let fallen_back = streams.filter(|stream| stream.fell_back());
         Ok(TenantRun {
-            loc_wraps_before: loc_bytes as f64 / loc_capacity(self.stage.cache.layout()) as f64,
+            loc_wraps_before: loc_bytes as f64
+                / loc_capacity(self.stage.some_cache().layout()) as f64,
             fallen_back_streams: u32::try_from(fallen_back.count()).unwrap_or(u32::MAX),
             run: Run { drive_writes_before: work.drive_writes_before, ..run },
         })

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use larder::{Larder, Layout, VirtualClock, block_on};
+use larder::{
+    AnyRoute, Larder, Layout, Route, Routed, ShardOptions, Shards, Upkeep, VirtualClock, block_on,
+};
 use larder_device::{
     Device, DeviceStats, FileDevice, FileOptions, ModelDevice, OpenOptions, Opened, Payload,
     PlacementMode, Target,
@@ -13,6 +15,7 @@ use larder_ssd::managed::UnitState;
 use super::configs::{config, drive_config, no_such_drive};
 use super::options::{EngineOptions, ReplayOptions, Storage};
 use super::outcome::UnitPicture;
+use super::timeline::ShardSample;
 use super::vssd::VssdDrive;
 use crate::Error;
 
@@ -20,9 +23,10 @@ use crate::Error;
 pub(super) const HANDLES: u16 = 8;
 
 pub(super) struct Stage {
-    pub(super) cache: Larder,
+    pub(super) cache: Routed<AnyRoute>,
     pub(super) clock: Arc<VirtualClock>,
-    device: Option<Arc<dyn Device>>,
+    /// One, or that of each shard; none is a cache in DRAM only.
+    devices: Vec<Arc<dyn Device>>,
     model: Option<Arc<ModelDevice>>,
     /// How placement reaches a real device, and what the user must be told of it.
     pub(super) placement_path: Option<String>,
@@ -40,6 +44,7 @@ impl Stage {
         let (mut placement_path, mut notice) = (None, None);
         let device: Option<Arc<dyn Device>> = match &options.storage {
             _ if options.flash_bytes == 0 => None,
+            Storage::Model if options.shards > 1 => return Self::of_shards(options, placement),
             Storage::Model => {
                 let drive = Arc::new(drive(options, placement, HANDLES)?);
                 model = Some(Arc::clone(&drive));
@@ -88,34 +93,82 @@ impl Stage {
     ) -> Result<Self, Error> {
         let config = config(options, engines, placement);
         let cache = Larder::open(config, device.clone(), Arc::clone(&clock) as _);
-        let cache = block_on(cache).map_err(|error| match error.kind() {
-            larder::ErrorKind::Config => Error::usage(error.to_string()),
-            _ => Error::run(error.to_string()),
-        })?;
-        Ok(Self {
-            cache,
+        let cache = block_on(cache).map_err(|error| refused(&error))?;
+        Ok(Self::on(AnyRoute::One(Arc::new(cache)), device.into_iter().collect(), clock))
+    }
+
+    /// A set of shards, each with a simulated drive of its own.
+    fn of_shards(options: &ReplayOptions, placement: bool) -> Result<Self, Error> {
+        let drives = (0..options.shards).map(|_| drive(options, placement, HANDLES));
+        let drives = drives.map(|drive| Ok(Arc::new(drive?) as Arc<dyn Device>));
+        let devices: Vec<Arc<dyn Device>> = drives.collect::<Result<_, Error>>()?;
+        let clock: Arc<VirtualClock> = Arc::default();
+        // Nothing waits and no drive fails, and the run is to be the same each time.
+        let of_set =
+            ShardOptions { get_wait: None, upkeep: Upkeep::Callers, ..ShardOptions::default() };
+        let config = config(options, EngineOptions::default(), placement);
+        let given = devices.iter().cloned().map(Some).collect();
+        let cache = Shards::open_with(config, of_set, given, Arc::clone(&clock) as _);
+        let cache = block_on(cache).map_err(|error| refused(&error))?;
+        Ok(Self::on(AnyRoute::Shards(Arc::new(cache)), devices, clock))
+    }
+
+    fn on(cache: AnyRoute, devices: Vec<Arc<dyn Device>>, clock: Arc<VirtualClock>) -> Self {
+        Self {
+            cache: Routed::new(cache),
             clock,
-            device,
+            devices,
             model: None,
             placement_path: None,
             notice: None,
             _file: None,
             _vssd: None,
-        })
+        }
+    }
+
+    /// The cache, or that of a shard: what follows from the options is the same for all.
+    pub(super) fn some_cache(&self) -> &Larder {
+        self.cache.route().cache_for(b"")
+    }
+
+    /// What each shard has counted, if there are several.
+    pub(super) fn shards(&self) -> Vec<ShardSample> {
+        let AnyRoute::Shards(set) = self.cache.route() else { return Vec::new() };
+        let sample = |(shard, device): (larder::Shard<'_>, &Arc<dyn Device>)| {
+            let (stats, device) = (shard.cache().map(Larder::stats)?, device.stats());
+            Some(ShardSample {
+                number: shard.number(),
+                gets: stats.gets,
+                hits: stats.hits(),
+                host_bytes: device.host_written_bytes,
+                media_bytes: device.media_written_bytes,
+                erased_bytes: device.erased_bytes,
+                copied_bytes: device.copied_bytes,
+            })
+        };
+        set.shards().zip(&self.devices).filter_map(sample).collect()
+    }
+
+    /// Why a shard does not serve, if there is one.
+    pub(super) fn lost_shard(&self) -> Option<String> {
+        let AnyRoute::Shards(set) = self.cache.route() else { return None };
+        let mut down = set.shards().filter_map(|shard| Some((shard.number(), shard.down()?)));
+        down.next().map(|(number, why)| format!("shard {number}: {why}"))
     }
 
     pub(super) fn device_stats(&self) -> DeviceStats {
-        self.device.as_ref().map(|device| device.stats()).unwrap_or_default()
+        let all: Vec<_> = self.devices.iter().map(|device| device.stats()).collect();
+        DeviceStats::of_all(&all)
     }
 
-    /// Bytes of the device; 0 without one.
+    /// Bytes of all devices; 0 without one.
     pub(super) fn capacity_bytes(&self) -> u64 {
-        self.device.as_ref().map_or(0, |device| device.info().capacity_bytes)
+        self.devices.iter().map(|device| device.info().capacity_bytes).sum()
     }
 
-    /// The simulated drive's units, by what they hold. Empty for other devices.
+    /// The simulated drive's units, by what they hold. Empty for other devices, and for several.
     pub(super) fn picture(&self) -> Vec<UnitPicture> {
-        let (Some(model), Some(layout)) = (&self.model, self.cache.layout()) else {
+        let (Some(model), Some(layout)) = (&self.model, self.some_cache().layout()) else {
             return Vec::new();
         };
         model.with_ssd(|ssd| {
@@ -135,6 +188,14 @@ impl Stage {
                 })
                 .collect()
         })
+    }
+}
+
+/// Settings that cannot work are the user's to change.
+fn refused(error: &larder::Error) -> Error {
+    match error.kind() {
+        larder::ErrorKind::Config => Error::usage(error.to_string()),
+        _ => Error::run(error.to_string()),
     }
 }
 

@@ -7,7 +7,7 @@
 use larder_device::DeviceStats;
 
 use super::client::ClientCounts;
-use super::outcome::{ArrayRun, Interval, Run, SocLog};
+use super::outcome::{ArrayRun, Interval, Run, ShardRun, SocLog};
 
 const FIRST_STEP: u64 = 1024;
 const SAMPLES_MAX: usize = 256;
@@ -18,6 +18,20 @@ pub(super) struct Sample {
     pub(super) client: ClientCounts,
     pub(super) cache: larder::Stats,
     pub(super) device: DeviceStats,
+    /// By shard, if there are several.
+    pub(super) shards: Vec<ShardSample>,
+}
+
+/// Counters of a shard at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ShardSample {
+    pub(super) number: usize,
+    pub(super) gets: u64,
+    pub(super) hits: u64,
+    pub(super) host_bytes: u64,
+    pub(super) media_bytes: Option<u64>,
+    pub(super) erased_bytes: Option<u64>,
+    pub(super) copied_bytes: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -120,6 +134,22 @@ fn array(from: &Sample, to: &Sample) -> Option<ArrayRun> {
     })
 }
 
+fn shard(from: &ShardSample, to: &ShardSample) -> ShardRun {
+    let host_bytes = to.host_bytes - from.host_bytes;
+    let media_bytes = difference(to.media_bytes, from.media_bytes);
+    ShardRun {
+        number: to.number,
+        gets: to.gets,
+        hits: to.hits,
+        hit_ratio: ratio(to.hits, to.gets),
+        dlwa: media_bytes.and_then(|media| ratio(media, host_bytes)),
+        host_bytes,
+        media_bytes,
+        erased_bytes: difference(to.erased_bytes, from.erased_bytes),
+        copied_bytes: difference(to.copied_bytes, from.copied_bytes),
+    }
+}
+
 fn interval(from: &Sample, to: &Sample, warmup_requests: u64) -> Interval {
     let host = to.device.host_written_bytes - from.device.host_written_bytes;
     let media = difference(to.device.media_written_bytes, from.device.media_written_bytes);
@@ -178,6 +208,12 @@ impl Run {
             rejected_by_budget_objects: last.cache.rejected_by_budget_objects,
             rejected_for_exhausted_budget_objects: last.cache.rejected_for_exhausted_budget_objects,
             refused_objects: last.client.refused,
+            shards: warm
+                .shards
+                .iter()
+                .zip(&last.shards)
+                .map(|(from, to)| shard(from, to))
+                .collect(),
             streams: Vec::new(),
             drive_writes_before: 0.0,
             requests_per_second: 0.0,

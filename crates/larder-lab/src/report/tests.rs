@@ -39,6 +39,7 @@ pub(super) fn run(placement: &'static str) -> Run {
         rejected_by_budget_objects: 0,
         rejected_for_exhausted_budget_objects: 0,
         refused_objects: 0,
+        shards: Vec::new(),
         drive_writes_before: 0.0,
         requests_per_second: 0.0,
         interrupted: false,

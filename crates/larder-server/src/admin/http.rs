@@ -180,6 +180,7 @@ impl Response {
             403 => "Forbidden",
             404 => "Not Found",
             405 => "Method Not Allowed",
+            409 => "Conflict",
             413 => "Content Too Large",
             421 => "Misdirected Request",
             431 => "Request Header Fields Too Large",

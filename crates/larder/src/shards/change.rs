@@ -230,7 +230,8 @@ impl LiveSet {
         let mut book = self.book.lock().await;
         let failed = ShardNumber::all(book.seats.len())
             .find(|shard| book.seats[shard.index()].standing.state == ShardState::Failed);
-        let Some((shard, spare)) = failed.zip(book.spares.pop()) else { return Ok(false) };
+        let Some(shard) = failed else { return Ok(false) };
+        let Some(spare) = book.spares.pop() else { return Ok(false) };
         let weight = book.seats[shard.index()].standing.weight;
         drop(book);
         self.bring(shard, weight, spare).await?;

@@ -7,7 +7,7 @@ use crate::rig::{Rig, config, drive_of};
 const FLASH_BYTES: u64 = 64 << 20;
 
 /// Buckets for what is small, the array for all else, and little DRAM.
-fn with_array(crash_safety: CrashSafety) -> Config {
+pub(crate) fn with_array(crash_safety: CrashSafety) -> Config {
     let array = ArrayConfig {
         percent: 90.0,
         region_bytes: Some(256 << 10),

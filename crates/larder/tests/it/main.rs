@@ -43,6 +43,7 @@ mod pieces;
 mod placement;
 mod power;
 mod reads;
+mod refusals;
 mod removals;
 mod resident;
 mod restart;

@@ -110,6 +110,8 @@ fn a_spare_steps_in_and_gets_what_others_stood_in_for() {
     let rig = open(given(&drives[..3]));
     rig.fill(1);
     block_on(rig.cache.add_spare(Arc::clone(&drives[3]) as _)).unwrap();
+    // Shards that have failed are looked for before there is one: it stays.
+    assert!(rig.cache.upkeep().now_or_never().is_none());
     let homes = rig.homes();
     let at_home = |shard| homes.iter().filter(|&&home| home == shard).count();
     block_on(rig.cache.fail_shard(1)).unwrap();

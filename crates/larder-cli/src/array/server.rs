@@ -1,0 +1,163 @@
+//! A set that a server has open, by the server's admin address.
+
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use larder_lab::Error;
+use ureq::http::{Response, StatusCode, header};
+use ureq::{Agent, Body};
+
+use super::report::Report;
+
+/// An order writes on all devices of the set before it is answered.
+const PATIENCE: Duration = Duration::from_secs(60);
+const CONNECT: Duration = Duration::from_secs(5);
+
+pub(super) struct Server {
+    agent: Agent,
+    address: String,
+    token: Option<String>,
+}
+
+impl Server {
+    /// The server at this address; its token, which changes need, is in a file.
+    pub(super) fn at(address: &str, token: Option<&Path>) -> Result<Self, Error> {
+        let agent = Agent::config_builder()
+            .timeout_global(Some(PATIENCE))
+            .timeout_connect(Some(CONNECT))
+            .http_status_as_error(false)
+            // It is a server's own address, often of this machine.
+            .proxy(None)
+            .max_redirects(0)
+            .build()
+            .new_agent();
+        let token = token.map(token_in).transpose()?;
+        Ok(Self { agent, address: address.to_owned(), token })
+    }
+
+    pub(super) fn status(&self) -> Result<Report, Error> {
+        let answer = self.agent.get(format!("http://{}/api/array", self.address)).call();
+        let (status, text) = self.heard(answer)?;
+        match status {
+            StatusCode::OK => serde_json::from_str(&text).map_err(|error| {
+                self.failed(&format!("its answer is one that no `larder array` can read: {error}"))
+            }),
+            StatusCode::NOT_FOUND => {
+                Err(self.failed("it has no set of shards open, or is no admin address of Larder's"))
+            }
+            _ => Err(self.refused(status, &text)),
+        }
+    }
+
+    /// Has the set do something: `order` is the last part of its path. Returns what has come of it.
+    pub(super) fn order(&self, order: &str, query: &[(&str, String)]) -> Result<String, Error> {
+        let mut request = self.agent.post(format!("http://{}/api/array/{order}", self.address));
+        for (name, value) in query {
+            request = request.query(name, value);
+        }
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let (status, text) = self.heard(request.send_empty())?;
+        if status == StatusCode::OK { Ok(text) } else { Err(self.refused(status, &text)) }
+    }
+
+    fn heard(
+        &self,
+        answer: Result<Response<Body>, ureq::Error>,
+    ) -> Result<(StatusCode, String), Error> {
+        let mut answer = answer.map_err(|error| {
+            self.failed(&format!(
+                "cannot be asked: {error}; is it the admin address of a running server?"
+            ))
+        })?;
+        let text = answer.body_mut().read_to_string();
+        let text = text.map_err(|error| self.failed(&format!("broke off its answer: {error}")))?;
+        Ok((answer.status(), text))
+    }
+
+    fn refused(&self, status: StatusCode, text: &str) -> Error {
+        let way_out = match status {
+            StatusCode::UNAUTHORIZED => "; give the file that has it by --token-file",
+            StatusCode::FORBIDDEN => "; start the server with --admin-token",
+            _ => "",
+        };
+        self.failed(&format!("{} {}{way_out}", status.as_u16(), text.trim().replace('\n', " ")))
+    }
+
+    fn failed(&self, complaint: &str) -> Error {
+        Error::run(format!("--server {}: {complaint}", self.address))
+    }
+}
+
+/// The token: the first line.
+fn token_in(path: &Path) -> Result<String, Error> {
+    let mut text = String::new();
+    let read = match path.to_str() {
+        Some("-") => std::io::stdin().read_to_string(&mut text),
+        _ => std::fs::File::open(path).and_then(|mut file| file.read_to_string(&mut text)),
+    };
+    read.map_err(|error| Error::run(format!("--token-file {}: {error}", path.display())))?;
+    let token = text.lines().next().unwrap_or_default().trim();
+    if token.is_empty() || token.contains(|c: char| !c.is_ascii_graphic()) {
+        return Err(Error::usage(format!(
+            "--token-file {}: its first line is no token: one word of ASCII",
+            path.display()
+        )));
+    }
+    Ok(token.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Somebody who gives this answer, once; returns its address.
+    fn somebody(status: &'static str, body: &'static str) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let head = BufReader::new(stream.try_clone().unwrap()).lines();
+            head.take_while(|line| line.as_ref().is_ok_and(|it| !it.is_empty())).for_each(drop);
+            let length = body.len();
+            write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
+        });
+        address
+    }
+
+    #[test]
+    fn whoever_is_no_server_with_a_set_is_named() {
+        for (status, body, part) in [
+            ("404 Not Found", "here are /, /metrics", "no set of shards open"),
+            ("200 OK", "<html>", "no `larder array` can read"),
+            ("200 OK", "{\"epoch\":1}", "missing field `shards`"),
+            ("302 Found", "", "302"),
+            ("421 Misdirected Request", "no such name\n", "421 no such name"),
+        ] {
+            let address = somebody(status, body);
+            let server = Server::at(&address, None).unwrap();
+            let error = server.status().unwrap_err().to_string();
+            assert!(error.contains(part) && error.contains(&address), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_one_word() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("token");
+        let token = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            token_in(&path)
+        };
+        assert_eq!(token("rye\n").unwrap(), "rye");
+        assert_eq!(token(" rye \r\nbread").unwrap(), "rye");
+        for wrong in ["", "\nrye", "two words", "r\u{fc}ben", "a\u{1}b"] {
+            assert!(token(wrong).unwrap_err().to_string().contains("no token"), "{wrong:?}");
+        }
+    }
+}
