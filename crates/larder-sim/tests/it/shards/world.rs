@@ -9,18 +9,17 @@ use larder::{
     Clock, Config, Device, LocConfig, SetOptions, ShardOptions, ShardState, Shards, SocConfig,
     Upkeep, VirtualClock,
 };
-use larder_device::model::virtual_time::{ShapedStorage, VirtualTimeDevice, shapes};
-use larder_device::{Fault, FaultDevice, FaultPlan, FaultRule, Payload};
+use larder_device::Condition;
+use larder_device::model::virtual_time::shapes;
 use larder_sim::executor::Executor;
 
+use super::drive::Drive;
 use super::oracle::Oracle;
 
 const KEYS: u32 = 150;
 const CLIENTS: u64 = 6;
 /// Drives that may be in use at a time.
 const SHARDS_MAX: usize = 6;
-
-type Drive = Arc<FaultDevice<VirtualTimeDevice<ShapedStorage>>>;
 
 /// What happened in a run.
 #[derive(Debug, Default, Clone)]
@@ -144,7 +143,7 @@ impl World {
         };
         // Who was pulled out is there again, or is missing once more.
         for drive in self.drives.borrow().iter().flatten() {
-            drive.set_plan(&FaultPlan::new(1));
+            drive.becomes(Condition::Well);
         }
         self.pulled.set(0);
         Shards::open_with(config, options, drives, Arc::clone(&self.clock) as _).await.unwrap()
@@ -289,9 +288,9 @@ impl World {
             2 | 3 if may_lose => {
                 self.totals.borrow_mut().failures += 1;
                 self.pulled.set(self.pulled.get() + 1);
-                let fault = if self.below(2) == 0 { Fault::Gone } else { Fault::Error };
-                let plan = FaultPlan::new(self.below(99)).with(FaultRule::new(fault));
-                self.drives.borrow()[any].as_ref().unwrap().set_plan(&plan);
+                let conditions = [Condition::Gone, Condition::Failing];
+                let condition = conditions[usize::from(self.below(2) == 0)];
+                self.drives.borrow()[any].as_ref().unwrap().becomes(condition);
             }
             4..7 => {
                 let Some(failed) = failed else { return };
@@ -321,7 +320,7 @@ impl World {
         let old = self.drives.borrow()[number].clone();
         let drive = match old {
             Some(old) if self.below(2) == 0 => {
-                old.set_plan(&FaultPlan::new(1));
+                old.becomes(Condition::Well);
                 old
             }
             _ => drive(&self.clock),
@@ -336,9 +335,7 @@ impl World {
 }
 
 fn drive(clock: &Arc<VirtualClock>) -> Drive {
-    let storage = ShapedStorage::new(shapes::SATA_SSD, 8 << 20).unwrap();
-    let timed = VirtualTimeDevice::new(storage, Payload::Memory, Arc::clone(clock)).unwrap();
-    Arc::new(FaultDevice::new(timed, &FaultPlan::new(1)))
+    super::drive::drive(shapes::SATA_SSD, clock)
 }
 
 fn version_in(key: u32, value: &[u8]) -> u32 {
