@@ -17,7 +17,7 @@ use super::drive::{Drive, drive};
 use super::load::{Engine, Load, SHARDS, Seen, VICTIM, name_of, run, until};
 
 /// Until each key was asked for, and after that.
-const WARM_UP: Duration = Duration::from_millis(600);
+pub(super) const WARM_UP: Duration = Duration::from_millis(600);
 /// Windows in which all is well,
 const USUAL: u32 = 6;
 /// a shard is away,
@@ -25,7 +25,7 @@ const OUTAGE: u32 = 8;
 /// and is back and refilled.
 const AFTER: u32 = 4;
 
-fn started() -> (Arc<VirtualClock>, Vec<Drive>) {
+pub(super) fn started() -> (Arc<VirtualClock>, Vec<Drive>) {
     let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
     let drives = (0..SHARDS).map(|_| drive(shapes::NVME_TLC, &clock)).collect();
     (clock, drives)
@@ -81,7 +81,7 @@ fn judge(usual: &Seen, dead: &[Seen], refill: &Seen, after: &[Seen]) {
         assert!(dip <= 0.125 + 0.1, "throughput without one of eight shards is {dip:.3} lower");
     }
     // From the moment when it is back: what it has not yet, surrogates have.
-    let back = Seen::sum(&[&[refill.clone()], after].concat());
+    let back = Seen::sum(&[std::slice::from_ref(refill), after].concat());
     for seen in [&Seen::sum(dead), refill, &back] {
         assert!(seen.p99_us() * 10 <= usual.p99_us() * 11, "{} us", seen.p99_us());
     }

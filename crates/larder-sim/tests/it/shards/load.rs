@@ -19,7 +19,7 @@ pub(super) const SHARDS: usize = 8;
 pub(super) const VICTIM: usize = 3;
 pub(super) const KEYS: u32 = 1500;
 /// More than small objects have.
-const VALUE_BYTES: usize = 3000;
+pub(super) const VALUE_BYTES: usize = 3000;
 /// What is seen is noted for so long at a time.
 pub(super) const WINDOW: Duration = Duration::from_millis(50);
 const CLIENTS: u64 = 10;

@@ -1,5 +1,6 @@
 //! Sets of shards under virtual time: shards fail, come and go while clients change keys.
 
+mod drain;
 mod drive;
 mod failure;
 mod load;
