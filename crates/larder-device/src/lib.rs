@@ -72,7 +72,7 @@ pub use claim::{Claim, DeviceIdentity, Extent};
 pub use clock::{Clock, LoopClock, RealClock, Sleep, VirtualClock};
 pub use device::{BLOCK_BYTES_MIN, Device, DeviceInfo, DeviceStats, VolatileCache};
 pub use error::{Error, ErrorKind};
-pub use fault::{Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule};
+pub use fault::{Condition, DegradedDevice, Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule};
 pub use file::{DirectIo, FileDevice, FileOptions, IoEngine};
 pub use io::{
     CheckedIo, Completer, Durability, Ending, Io, IoFailure, IoFuture, IoResult, Observer,

@@ -1,5 +1,6 @@
 //! A device that misbehaves to plan, around any other.
 
+mod degraded;
 mod inject;
 mod plan;
 mod volatile;
@@ -7,6 +8,7 @@ mod volatile;
 use std::ops::Range;
 use std::sync::Arc;
 
+pub use degraded::{Condition, DegradedDevice};
 pub use plan::{Fault, FaultPlan, FaultRule};
 
 use crate::claim::Extent;

@@ -1,28 +1,35 @@
 //! Sets of shards under virtual time: shards fail, come and go while clients change keys.
 
+mod drain;
+mod drive;
 mod failure;
+mod load;
 mod oracle;
 mod world;
 
 use world::World;
 
-/// More seeds: `LARDER_SHARD_SEEDS`.
-const SEEDS: u64 = 2;
+/// So many, or as many as `LARDER_SHARD_SEEDS` says, from `LARDER_SHARD_FIRST` on.
+fn seeds(usual: u64) -> std::ops::Range<u64> {
+    let named = |name: &str| std::env::var(name).ok().and_then(|it| it.parse().ok());
+    let first = named("LARDER_SHARD_FIRST").unwrap_or(0);
+    first..first + named("LARDER_SHARD_SEEDS").unwrap_or(usual)
+}
+
 /// Of a set, each of which ends in a crash or a close.
 const LIVES: u32 = 6;
 
 #[test]
 fn whatever_comes_and_goes_nothing_stale_comes_back() {
-    let seeds = std::env::var("LARDER_SHARD_SEEDS").ok().and_then(|it| it.parse().ok());
-    let first = std::env::var("LARDER_SHARD_FIRST").ok().and_then(|it| it.parse().ok());
-    let (first, seeds) = (first.unwrap_or(0), seeds.unwrap_or(SEEDS));
+    let seeds = seeds(2);
     let mut all = Vec::new();
-    for seed in first..first + seeds {
+    for seed in seeds.clone() {
         match World::new(seed).run(LIVES) {
             Ok(totals) => all.push(totals),
             Err(wrong) => panic!("{wrong}"),
         }
     }
+    let seeds = seeds.end - seeds.start;
     let sum = |of: fn(&world::Totals) -> u64| all.iter().map(of).sum::<u64>();
     println!(
         "{seeds} seeds: {} crashes, {} hits, {} misses, {} sets, {} failures, {} replaced, {} added, {} retired, \

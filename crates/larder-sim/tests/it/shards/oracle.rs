@@ -2,7 +2,8 @@
 //!
 //! Every write has a version of its own and lasts from its call to its answer. A look-up may find any version whose
 //! write had begun before it ended, but none that is certainly older than another that is certainly in its place: one
-//! that was acknowledged, or found by somebody, before the look-up began.
+//! that was acknowledged, or found by somebody, before the look-up began. Nor may it find one that had ended before
+//! another look-up began that found something else, and has ended itself: that has been replaced.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,6 +18,8 @@ struct Write {
     ended: Option<Moment>,
     /// When it was certainly the key's state: acknowledged as done, or found.
     certain: Option<Moment>,
+    /// When it had certainly been replaced: somebody found another one after its end.
+    replaced: Option<Moment>,
 }
 
 /// All writes of all keys.
@@ -39,7 +42,7 @@ impl Oracle {
         let begun = self.tick();
         *self.versions.borrow_mut() += 1;
         let version = *self.versions.borrow();
-        let write = Write { begun, ended: None, certain: None };
+        let write = Write { begun, ended: None, certain: None, replaced: None };
         self.keys.borrow_mut().entry(key).or_default().insert(version, write);
         version
     }
@@ -68,6 +71,11 @@ impl Oracle {
         let Some(found) = writes.get(&version).copied() else {
             return Err(format!("key {key}: version {version} was never written"));
         };
+        if found.replaced.is_some_and(|replaced| replaced < begun) {
+            return Err(format!(
+                "key {key}: found version {version} ({found:?}) at {begun} to {now}, and another one before"
+            ));
+        }
         let newer = writes.iter().find(|(_, other)| {
             let follows = found.ended.is_some_and(|ended| ended < other.begun);
             follows && other.certain.is_some_and(|certain| certain < begun)
@@ -79,6 +87,11 @@ impl Oracle {
         }
         let found = writes.get_mut(&version).unwrap();
         found.certain = Some(found.certain.unwrap_or(now));
+        for (other, write) in writes.iter_mut() {
+            if *other != version && write.ended.is_some_and(|ended| ended < begun) {
+                write.replaced = Some(write.replaced.unwrap_or(now));
+            }
+        }
         // What it has replaced for good is not asked for again.
         if writes.len() > 200 {
             let oldest =
@@ -106,4 +119,16 @@ fn it_knows_what_may_be_found() {
     assert!(oracle.found(1, third, oracle.tick()).is_ok());
     assert!(oracle.found(1, second, oracle.tick()).is_err());
     assert!(oracle.found(1, 77, oracle.tick()).is_err());
+    // Two that were under way at once, of which the one is found after both have ended: it has replaced the other.
+    let (one, other) = (oracle.writes(2), oracle.writes(2));
+    assert!(
+        oracle.found(2, one, oracle.tick()).is_ok()
+            && oracle.found(2, other, oracle.tick()).is_ok()
+    );
+    oracle.wrote(2, one, true);
+    oracle.wrote(2, other, true);
+    let both = oracle.tick();
+    assert!(oracle.found(2, one, oracle.tick()).is_ok());
+    assert!(oracle.found(2, other, both).is_ok(), "it may have looked before");
+    assert!(oracle.found(2, other, oracle.tick()).is_err());
 }

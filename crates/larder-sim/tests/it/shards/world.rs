@@ -6,21 +6,20 @@ use std::time::Duration;
 
 use larder::config::Demotions;
 use larder::{
-    Clock, Config, Device, LocConfig, SetOptions, ShardOptions, ShardState, Shards, SocConfig,
-    Upkeep, VirtualClock,
+    Clock, Config, Device, ErrorKind, LocConfig, SetOptions, ShardOptions, ShardState, Shards,
+    SocConfig, Upkeep, VirtualClock,
 };
-use larder_device::model::virtual_time::{ShapedStorage, VirtualTimeDevice, shapes};
-use larder_device::{Fault, FaultDevice, FaultPlan, FaultRule, Payload};
+use larder_device::Condition;
+use larder_device::model::virtual_time::shapes;
 use larder_sim::executor::Executor;
 
+use super::drive::Drive;
 use super::oracle::Oracle;
 
 const KEYS: u32 = 150;
 const CLIENTS: u64 = 6;
 /// Drives that may be in use at a time.
 const SHARDS_MAX: usize = 6;
-
-type Drive = Arc<FaultDevice<VirtualTimeDevice<ShapedStorage>>>;
 
 /// What happened in a run.
 #[derive(Debug, Default, Clone)]
@@ -42,7 +41,8 @@ pub(super) struct World {
     rng: RefCell<fastrand::Rng>,
     /// By the number of their shard; `None` if it was retired.
     drives: RefCell<Vec<Option<Drive>>>,
-    spare: RefCell<Option<Drive>>,
+    /// What a crash cuts off: the shard whose drive may be of the set or not, and what is instead if it is not.
+    in_doubt: RefCell<Option<(usize, Option<Drive>)>>,
     /// Those that were pulled out and not replaced yet.
     pulled: Cell<u32>,
     oracle: Oracle,
@@ -59,7 +59,7 @@ impl World {
             seed,
             rng: RefCell::new(fastrand::Rng::with_seed(seed)),
             drives,
-            spare: RefCell::default(),
+            in_doubt: RefCell::default(),
             pulled: Cell::new(0),
             oracle: Oracle::default(),
             totals: RefCell::default(),
@@ -121,13 +121,25 @@ impl World {
     }
 
     async fn open(&self) -> Shards {
-        let drives: Vec<Option<Arc<dyn Device>>> = {
-            let drives = self.drives.borrow();
-            let mut given: Vec<_> =
-                drives.iter().flatten().map(|it| Some(Arc::clone(it) as _)).collect();
-            given.extend(self.spare.borrow().iter().map(|it| Some(Arc::clone(it) as _)));
-            given
-        };
+        // Who was pulled out is there again, or is missing once more.
+        for drive in self.drives.borrow().iter().flatten() {
+            drive.becomes(Condition::Well);
+        }
+        self.pulled.set(0);
+        let opened = self.open_with_all().await;
+        let refused = opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::Foreign);
+        match self.in_doubt.take().filter(|_| refused) {
+            Some((number, instead)) => {
+                self.drives.borrow_mut()[number] = instead;
+                self.open_with_all().await.unwrap()
+            }
+            None => opened.unwrap(),
+        }
+    }
+
+    async fn open_with_all(&self) -> Result<Shards, larder::Error> {
+        let given: Vec<Option<Arc<dyn Device>>> =
+            self.drives.borrow().iter().flatten().map(|it| Some(Arc::clone(it) as _)).collect();
         let config = Config {
             dram_bytes: 48 << 10,
             soc: SocConfig { percent: Some(25.0), ..SocConfig::default() },
@@ -142,12 +154,7 @@ impl World {
             look_every: Duration::from_millis(20),
             ..ShardOptions::default()
         };
-        // Who was pulled out is there again, or is missing once more.
-        for drive in self.drives.borrow().iter().flatten() {
-            drive.set_plan(&FaultPlan::new(1));
-        }
-        self.pulled.set(0);
-        Shards::open_with(config, options, drives, Arc::clone(&self.clock) as _).await.unwrap()
+        Shards::open_with(config, options, given, Arc::clone(&self.clock) as _).await
     }
 
     /// One after another does something with the keys.
@@ -289,27 +296,32 @@ impl World {
             2 | 3 if may_lose => {
                 self.totals.borrow_mut().failures += 1;
                 self.pulled.set(self.pulled.get() + 1);
-                let fault = if self.below(2) == 0 { Fault::Gone } else { Fault::Error };
-                let plan = FaultPlan::new(self.below(99)).with(FaultRule::new(fault));
-                self.drives.borrow()[any].as_ref().unwrap().set_plan(&plan);
+                let conditions = [Condition::Gone, Condition::Failing];
+                let condition = conditions[usize::from(self.below(2) == 0)];
+                self.drives.borrow()[any].as_ref().unwrap().becomes(condition);
             }
             4..7 => {
                 let Some(failed) = failed else { return };
                 self.replace(cache, failed).await;
             }
             7 if all.iter().filter(|it| it.1 != ShardState::Retired).count() < SHARDS_MAX => {
+                let number = {
+                    let drives = &mut *self.drives.borrow_mut();
+                    let free = drives.iter().position(Option::is_none).unwrap_or(drives.len());
+                    drives.resize(drives.len().max(free + 1), None);
+                    free
+                };
                 let drive = drive(&self.clock);
-                // Before it answers: a crash may leave it in the set.
-                let number = cache.add_shard(Arc::clone(&drive) as _).await.unwrap();
-                let mut drives = self.drives.borrow_mut();
-                if drives.len() <= number {
-                    drives.resize(number + 1, None);
-                }
-                drives[number] = Some(drive);
+                self.drives.borrow_mut()[number] = Some(Arc::clone(&drive));
+                self.in_doubt.replace(Some((number, None)));
+                assert_eq!(cache.add_shard(drive).await.unwrap(), number);
+                self.in_doubt.take();
                 self.totals.borrow_mut().added += 1;
             }
             8 if may_lose => {
+                self.in_doubt.replace(Some((any, None)));
                 cache.retire_shard(any).await.unwrap();
+                self.in_doubt.take();
                 self.drives.borrow_mut()[any] = None;
                 self.totals.borrow_mut().retired += 1;
             }
@@ -319,16 +331,21 @@ impl World {
 
     async fn replace(&self, cache: &Shards, number: usize) {
         let old = self.drives.borrow()[number].clone();
-        let drive = match old {
+        let drive = match &old {
             Some(old) if self.below(2) == 0 => {
-                old.set_plan(&FaultPlan::new(1));
-                old
+                old.becomes(Condition::Well);
+                Arc::clone(old)
             }
             _ => drive(&self.clock),
         };
+        self.drives.borrow_mut()[number] = Some(Arc::clone(&drive));
+        self.in_doubt.replace(Some((number, old.clone())));
+        let replaced = cache.replace_shard(number, drive).await;
+        self.in_doubt.take();
         // The old one may still owe answers.
-        if cache.replace_shard(number, Arc::clone(&drive) as _).await.is_ok() {
-            self.drives.borrow_mut()[number] = Some(drive);
+        if replaced.is_err() {
+            self.drives.borrow_mut()[number] = old;
+        } else {
             self.pulled.set(self.pulled.get().saturating_sub(1));
             self.totals.borrow_mut().replaced += 1;
         }
@@ -336,9 +353,7 @@ impl World {
 }
 
 fn drive(clock: &Arc<VirtualClock>) -> Drive {
-    let storage = ShapedStorage::new(shapes::SATA_SSD, 8 << 20).unwrap();
-    let timed = VirtualTimeDevice::new(storage, Payload::Memory, Arc::clone(clock)).unwrap();
-    Arc::new(FaultDevice::new(timed, &FaultPlan::new(1)))
+    super::drive::drive(shapes::SATA_SSD, clock)
 }
 
 fn version_in(key: u32, value: &[u8]) -> u32 {

@@ -1,0 +1,169 @@
+//! A device that is well, fails or is slow, as it is told from one request to the next.
+//!
+//! What it lets through it leaves to the device below, unchanged: many requests are under way at once, and take as long
+//! as they take there. So under virtual time latency and throughput mean what they mean without it, which those of a
+//! [`FaultDevice`](super::FaultDevice) do not: that carries out one request after the other.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::claim::Extent;
+use crate::clock::Clock;
+use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::error::{Error, ErrorKind};
+use crate::io::{CheckedIo, IoFuture};
+use crate::steps;
+
+/// How a [`DegradedDevice`] fares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Condition {
+    /// As the device below.
+    #[default]
+    Well,
+    /// Every request fails at once with [`ErrorKind::Gone`], and is not carried out.
+    Gone,
+    /// The same with [`ErrorKind::Io`].
+    Failing,
+    /// Each request takes so many times as long as the device below takes, at least 1; it is carried out there as it
+    /// comes. Where time is virtual, somebody has to move it on: a thread that waits for the request does not.
+    Slower(u32),
+}
+
+/// A device around `D` that is in the [`Condition`] that it was told last. What was sent before goes on as it began.
+///
+/// ```
+/// use std::sync::Arc;
+/// use larder_device::{Condition, DegradedDevice, Device, ErrorKind, Io, IoBuffer, MemoryDevice, RealClock};
+///
+/// let device = DegradedDevice::new(MemoryDevice::holding(vec![7; 1 << 20]), Arc::new(RealClock));
+/// let read = || device.submit(Io::Read { offset: 0, buffer: IoBuffer::zeroed(4096) }).wait();
+/// assert_eq!(read().unwrap().as_slice()[0], 7);
+/// device.becomes(Condition::Gone);
+/// assert_eq!(read().unwrap_err().error.kind(), ErrorKind::Gone);
+/// device.becomes(Condition::Well);
+/// assert!(read().is_ok());
+/// ```
+pub struct DegradedDevice<D> {
+    inner: D,
+    clock: Arc<dyn Clock>,
+    condition: Mutex<Condition>,
+}
+
+impl<D: Device> DegradedDevice<D> {
+    /// `inner`, which is well. By the monotonic time of `clock` it is slow when it is.
+    pub fn new(inner: D, clock: Arc<dyn Clock>) -> Self {
+        Self { inner, clock, condition: Mutex::default() }
+    }
+
+    /// How it fares from the next request on.
+    pub fn becomes(&self, condition: Condition) {
+        *self.condition.lock().unwrap_or_else(PoisonError::into_inner) = condition;
+    }
+
+    /// How it fares now.
+    pub fn condition(&self) -> Condition {
+        *self.condition.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The device below.
+    pub fn inner(&self) -> &D {
+        &self.inner
+    }
+
+    fn refuse(&self, kind: ErrorKind, io: CheckedIo) -> IoFuture {
+        let (verb, offset, bytes) = io.get().extent();
+        let name = &self.info().name;
+        let context = format!("{verb} of {bytes} bytes at {offset} on {name}: failed (injected)");
+        io.fail(Error::new(kind, context))
+    }
+
+    fn start_slower(&self, times: u32, io: CheckedIo) -> IoFuture {
+        let clock = Arc::clone(&self.clock);
+        let begun = clock.monotonic();
+        let request = self.inner.start(io);
+        steps::request(async move {
+            let result = request.await;
+            let now = clock.monotonic();
+            let more = now.saturating_sub(begun).saturating_mul(times.saturating_sub(1));
+            clock.sleep_until(now.saturating_add(more)).await;
+            result
+        })
+    }
+}
+
+impl<D: Device> Device for DegradedDevice<D> {
+    fn info(&self) -> &DeviceInfo {
+        self.inner.info()
+    }
+
+    fn start(&self, io: CheckedIo) -> IoFuture {
+        match self.condition() {
+            Condition::Well => self.inner.start(io),
+            Condition::Gone => self.refuse(ErrorKind::Gone, io),
+            Condition::Failing => self.refuse(ErrorKind::Io, io),
+            Condition::Slower(times) => self.start_slower(times, io),
+        }
+    }
+
+    fn stats(&self) -> DeviceStats {
+        self.inner.stats()
+    }
+
+    fn boot(&self) -> Option<u64> {
+        self.inner.boot()
+    }
+
+    fn stored_at(&self, range: Range<u64>) -> Vec<Extent> {
+        self.inner.stored_at(range)
+    }
+}
+
+impl<D: Device> fmt::Debug for DegradedDevice<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DegradedDevice")
+            .field("info", self.info())
+            .field("condition", &self.condition())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::buffer::IoBuffer;
+    use crate::clock::VirtualClock;
+    use crate::io::Io;
+    use crate::model::Payload;
+    use crate::model::virtual_time::{ShapedStorage, VirtualTimeDevice, shapes};
+
+    #[test]
+    fn many_are_under_way_at_once_and_take_so_many_times_as_long() {
+        let clock = Arc::new(VirtualClock::default());
+        let storage = ShapedStorage::new(shapes::NVME_TLC, 1 << 20).unwrap();
+        let inner = VirtualTimeDevice::new(storage, Payload::Memory, Arc::clone(&clock)).unwrap();
+        let device = DegradedDevice::new(inner, Arc::clone(&clock) as _);
+        let takes = |condition| {
+            device.becomes(condition);
+            let begun = clock.monotonic();
+            let read = |number: u64| {
+                device.submit(Io::Read { offset: number * 4096, buffer: IoBuffer::zeroed(4096) })
+            };
+            let reads: Vec<IoFuture> = (0..8).map(read).collect();
+            let mut last = begun;
+            while clock.advance_to_next().is_some() {
+                last = clock.monotonic();
+            }
+            let all = reads.into_iter().map(IoFuture::wait).collect::<Result<Vec<_>, _>>();
+            (last - begun, all.map(|_| ()).map_err(|failure| failure.error.kind()))
+        };
+        let (well, done) = takes(Condition::Well);
+        assert!(done.is_ok() && well < Duration::from_micros(2 * 80), "{well:?}");
+        assert_eq!(takes(Condition::Slower(100)), (well * 100, Ok(())));
+        assert_eq!(takes(Condition::Failing), (Duration::ZERO, Err(ErrorKind::Io)));
+        assert_eq!(takes(Condition::Gone), (Duration::ZERO, Err(ErrorKind::Gone)));
+        assert_eq!(takes(Condition::Well), (well, Ok(())));
+    }
+}

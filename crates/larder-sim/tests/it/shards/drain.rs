@@ -1,0 +1,105 @@
+//! A shard is back, and full again, only when no change is under way that goes by what the set was before: such a one
+//! could leave a value where nobody removes it, and which is asked later.
+
+use std::cell::Cell;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use larder::{Clock, Device, SetOptions, ShardState, Shards};
+use larder_device::Condition;
+
+use super::drive::Drive;
+use super::failure::{WARM_UP, started};
+use super::load::{Engine, KEYS, Load, VALUE_BYTES, VICTIM, WINDOW, name_of, run, until};
+
+/// What a change takes at least whose first request is slow.
+const CHANGE: Duration = Duration::from_millis(100);
+/// Until a change has sent that.
+const BEGINS: Duration = Duration::from_millis(1);
+const SLOWER: Condition = Condition::Slower(2000);
+
+#[test]
+fn a_shard_is_back_when_changes_at_its_surrogates_have_ended() {
+    let (clock, drives) = started();
+    run(&clock, (Engine::Loc, 1), &drives, async |load, cache| {
+        let name = stood_in_for(load, cache).await;
+        beside_an_add(load, cache, (&name, &drives), async || {
+            let drive = Arc::clone(&drives[VICTIM]) as Arc<dyn Device>;
+            cache.replace_shard(VICTIM, drive).await.unwrap();
+        })
+        .await;
+    });
+}
+
+#[test]
+fn it_is_full_again_when_changes_at_two_places_have_ended() {
+    let (clock, drives) = started();
+    run(&clock, (Engine::Loc, 1), &drives, async |load, cache| {
+        let name = stood_in_for(load, cache).await;
+        let drive = Arc::clone(&drives[VICTIM]) as Arc<dyn Device>;
+        cache.replace_shard(VICTIM, drive).await.unwrap();
+        assert_eq!(cache.status().shards[VICTIM].state, ShardState::Refilling);
+        beside_an_add(load, cache, (&name, &drives), async || {
+            until(load, cache, ShardState::Healthy).await;
+        })
+        .await;
+    });
+}
+
+/// The victim has failed. Returns a key of its own that another shard has meanwhile, on flash.
+async fn stood_in_for(load: &Load, cache: &Shards) -> Vec<u8> {
+    load.sleep(WARM_UP).await;
+    cache.fail_shard(VICTIM).await.unwrap();
+    // No client knows them.
+    let own = (KEYS..).map(name_of).filter(|name| cache.home_of(name) == VICTIM).take(20);
+    let own: Vec<Vec<u8>> = own.collect();
+    for name in &own {
+        cache.set(name, &[7; VALUE_BYTES], None).await.unwrap();
+    }
+    load.sleep(6 * WINDOW).await;
+    for name in own {
+        let is_in_dram = cache.get_at_once_with(&name, |_, _| ()).unwrap().is_some();
+        if !is_in_dram && cache.contains(&name).await.unwrap() {
+            return name;
+        }
+    }
+    unreachable!("all of them fit on flash");
+}
+
+/// Adds a key that is there, on drives that are slow until `other` begins: that may end only afterwards.
+async fn beside_an_add(
+    load: &Load,
+    cache: &Shards,
+    (name, drives): (&[u8], &[Drive]),
+    other: impl AsyncFnOnce(),
+) {
+    let begun = load.clock.monotonic();
+    drives.iter().for_each(|drive| drive.becomes(SLOWER));
+    let has_ended = Cell::new(false);
+    let mut adding = pin!(async {
+        let is_added = cache.add(name, b"another", SetOptions::default()).await.unwrap();
+        has_ended.set(true);
+        assert!(!is_added);
+        let took = load.clock.monotonic() - begun;
+        assert!(took >= CHANGE, "its first request was slow: {took:?}");
+    });
+    let mut other = pin!(async {
+        load.sleep(BEGINS).await;
+        drives.iter().for_each(|drive| drive.becomes(Condition::Well));
+        other().await;
+    });
+    let (mut other_ended, mut in_time) = (false, true);
+    std::future::poll_fn(|context| {
+        if !has_ended.get() {
+            _ = adding.as_mut().poll(context);
+        }
+        if !other_ended && other.as_mut().poll(context).is_ready() {
+            (other_ended, in_time) = (true, has_ended.get());
+        }
+        if has_ended.get() && other_ended { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    assert!(in_time, "a change was under way");
+}
