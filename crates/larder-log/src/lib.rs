@@ -52,6 +52,7 @@ pub use host::{AsRecord, Entries, Event, Host, Kept, Rescue};
 pub use identity::{CACHE_ID_BYTES, CacheId};
 pub use in_flight::PIECES_IN_FLIGHT;
 pub use log::{LogPlace, LogState, RegionLog, Stream, buffer_bytes};
+pub use read::Unreadable;
 pub use record::{NewRecord, Record, RecordIdentity};
 pub use region::{Region, RegionId, RegionIdentity, RegionState};
 pub use regions::{Next, Regions, SEGMENTS};

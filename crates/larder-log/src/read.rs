@@ -8,6 +8,10 @@ use crate::host::{Entries, Event, Host};
 use crate::log::RegionLog;
 use crate::region::{RegionId, RegionIdentity};
 
+/// The device could not read it: what is there nobody knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unreadable;
+
 /// How long a tail to read at first when looking for a footer.
 const FOOTER_GUESS_BYTES: usize = 4096;
 /// The same, where many are read: one entry for so many bytes.
@@ -44,7 +48,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
 
     /// Lists the records of a sealed region. `None` if its footer cannot be read or believed.
     pub async fn read_footer(&self, identity: RegionIdentity) -> Option<Footer> {
-        let found = self.footer_of(identity.region, FOOTER_GUESS_BYTES).await;
+        let found = self.footer_of(identity.region, FOOTER_GUESS_BYTES).await.ok().flatten();
         let listed = found.filter(|footer| footer.sequence == identity.sequence);
         if listed.is_none() {
             self.host.note(Event::BadFooter);
@@ -53,23 +57,31 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     }
 
     /// The footer of a region, whichever filling it is of.
-    pub async fn read_any_footer(&self, region: RegionId) -> Option<Footer> {
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub async fn read_any_footer(&self, region: RegionId) -> Result<Option<Footer>, Unreadable> {
         self.footer_of(region, self.tail_bytes()).await
     }
 
     /// Its length is not known, or `wanted` is what it announces.
-    async fn footer_of(&self, region: RegionId, wanted: usize) -> Option<Footer> {
+    async fn footer_of(
+        &self,
+        region: RegionId,
+        wanted: usize,
+    ) -> Result<Option<Footer>, Unreadable> {
         let region_bytes = self.region_bytes();
         let whose = (self.place.cache, self.place.form);
         let end = self.offset_of(region) + region_bytes as u64;
         let mut wanted = wanted.min(region_bytes);
         loop {
-            let (buffer, skip) = self.read_span(end - wanted as u64, wanted).await?;
+            let read = self.read_span(end - wanted as u64, wanted).await;
+            let (buffer, skip) = read.ok_or(Unreadable)?;
             let tail = &buffer.as_slice()[skip..skip + wanted];
             match footer::announced_bytes(tail, self.place.form, region_bytes) {
                 // At most once: the same trailer announces the same length.
                 Some(bytes) if bytes > wanted => wanted = bytes,
-                _ => return footer::parse(tail, whose, region, region_bytes),
+                _ => return Ok(footer::parse(tail, whose, region, region_bytes)),
             }
         }
     }
@@ -87,13 +99,24 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     }
 
     /// The footer that this end of a region has; more is read if it is longer.
-    pub async fn footer_in(&self, region: RegionId, tail: &IoBuffer) -> Option<Footer> {
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub async fn footer_in(
+        &self,
+        region: RegionId,
+        tail: &IoBuffer,
+    ) -> Result<Option<Footer>, Unreadable> {
         let region_bytes = self.region_bytes();
         let whose = (self.place.cache, self.place.form);
-        let announced = footer::announced_bytes(tail.as_slice(), self.place.form, region_bytes)?;
+        let Some(announced) =
+            footer::announced_bytes(tail.as_slice(), self.place.form, region_bytes)
+        else {
+            return Ok(None);
+        };
         if announced > tail.len() {
             return self.footer_of(region, announced).await;
         }
-        footer::parse(tail.as_slice(), whose, region, region_bytes)
+        Ok(footer::parse(tail.as_slice(), whose, region, region_bytes))
     }
 }

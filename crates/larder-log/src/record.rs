@@ -206,6 +206,13 @@ pub fn parse_first(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>>
     parse(bytes.get(..length)?, identity)
 }
 
+/// Checks that `bytes` are the beginning of a region, with a record of this cache, whichever filling it is of.
+pub(crate) fn parse_first_of_any(bytes: &[u8], cache: CacheId) -> Option<Record<'_>> {
+    let (header, _) = Header::ref_from_prefix(bytes).ok()?;
+    let sequence = header.checked.sequence.get();
+    parse_first(bytes, RecordIdentity { cache, sequence, offset: 0 })
+}
+
 /// Whether `bytes` begin with the header of the record of this identity. What follows is not checked.
 pub fn begins(bytes: &[u8], identity: RecordIdentity) -> bool {
     Header::ref_from_prefix(bytes).is_ok_and(|(header, _)| {

@@ -10,30 +10,34 @@ use crate::form::RecordForm;
 use crate::host::{Entries, Event, Host};
 use crate::identity::CacheId;
 use crate::log::{LogPlace, RegionLog};
+use crate::read::Unreadable;
 use crate::record::{self, Record, RecordIdentity};
-use crate::region::RegionIdentity;
+use crate::region::{RegionId, RegionIdentity};
 
 impl<E: Entries, H: Host> RegionLog<E, H> {
     /// Seals a region that was being filled: `hash_of` a record is what the footer names it by, and `closing` says how
     /// the region was filled, by its first record. Returns its records, if there are any.
+    ///
+    /// # Errors
+    /// If the device fails.
     pub async fn seal_unsealed(
         &self,
         identity: RegionIdentity,
         hash_of: impl Fn(&Record<'_>) -> u64 + Send,
         closing: impl Fn(&Record<'_>) -> Option<Closing> + Send,
-    ) -> Option<Footer> {
+    ) -> Result<Option<Footer>, Unreadable> {
         let region_bytes = self.region_bytes();
         let offset = self.offset_of(identity.region);
         // Most regions without a footer hold nothing: the first record tells.
         let first = Io::Read { offset, buffer: self.pool.take(BLOCK_BYTES) };
-        let first = self.device.submit(first).await.ok()?;
+        let first = self.carry_out(first).await?;
         let LogPlace { cache, form, durability, .. } = self.place;
         let filling = Filling { cache, form, sequence: identity.sequence, hash_of };
         if !record::begins(first.as_slice(), filling.record_at(0)) {
-            return None;
+            return Ok(None);
         }
         let whole = Io::Read { offset, buffer: self.pool.take(region_bytes) };
-        let whole = self.device.submit(whole).await.ok()?;
+        let whole = self.carry_out(whole).await?;
         let (mut footer, used) = filling.records_in(whole.as_slice());
         let first = record::parse_first(whole.as_slice(), filling.record_at(0));
         footer.closing = first.as_ref().and_then(closing);
@@ -41,7 +45,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         let footer_bytes = form.footer_bytes(footer.entries.len());
         // Whoever filled it left room for this.
         if footer.entries.is_empty() || used + footer_bytes > region_bytes {
-            return None;
+            return Ok(None);
         }
         let from = (region_bytes - footer_bytes) / BLOCK_BYTES * BLOCK_BYTES;
         let mut tail = IoBuffer::zeroed(region_bytes - from);
@@ -49,7 +53,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         let new = NewFooter {
             identity,
             entries: &footer.entries,
-            used_bytes: u32::try_from(used).ok()?,
+            used_bytes: u32::try_from(used).expect("regions are shorter than 4 GiB"),
             latest_expiry_s: footer.latest_expiry_s,
             closing: footer.closing,
         };
@@ -58,13 +62,35 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         let handle = self.place.streams[stream].handle;
         self.host.note(Event::Wrote { stream, bytes: tail.len() as u64 });
         let write = Io::Write { offset: offset + from as u64, buffer: tail, handle, durability };
-        match self.device.submit(write).await {
-            Ok(_) => Some(footer),
-            Err(failure) => {
-                self.host.note(Event::Failed(&failure.error));
-                None
+        self.carry_out(write).await?;
+        Ok(Some(footer))
+    }
+
+    /// The first record of a region, of whichever filling, if that can be read: for a region whose end cannot.
+    pub async fn look_at_first<T>(
+        &self,
+        region: RegionId,
+        look: impl FnOnce(&Record<'_>) -> T,
+    ) -> Option<T> {
+        let (offset, mut bytes) = (self.offset_of(region), Vec::new());
+        while bytes.len() < self.region_bytes() {
+            let (offset, buffer) = (offset + bytes.len() as u64, self.pool.take(BLOCK_BYTES));
+            match self.device.submit(Io::Read { offset, buffer }).await {
+                Ok(block) => bytes.extend_from_slice(block.as_slice()),
+                Err(_) => break,
+            }
+            if let Some(record) = record::parse_first_of_any(&bytes, self.place.cache) {
+                return Some(look(&record));
             }
         }
+        None
+    }
+
+    async fn carry_out(&self, io: Io) -> Result<IoBuffer, Unreadable> {
+        self.device.submit(io).await.map_err(|failure| {
+            self.host.note(Event::Failed(&failure.error));
+            Unreadable
+        })
     }
 }
 

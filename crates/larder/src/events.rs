@@ -84,6 +84,10 @@ pub(crate) fn revived(what: Place, count: u64) {
     }
 }
 
+pub(crate) fn array_given_up(region: u32) {
+    event!(error, region, "array given up: a region that may have tables cannot be read");
+}
+
 pub(crate) fn writes_suspended(seconds: u32) {
     event!(warn, seconds, "writes suspended");
 }

@@ -6,6 +6,8 @@
 //!    written for them. All others are void, and written down as that.
 //! 2. Of each table the newest writing counts. An older one may be anywhere, and says less than the tombstone log
 //!    relies on: so a region of tables is given up only when what was newer in it is on flash elsewhere (`tables.rs`).
+//!    And if a region cannot be read that may have the newest writing of some table, nothing at all counts: what was
+//!    deleted might be found by an older one.
 //! 3. Records with later stamps than that of their table, of whose hash nobody died since, are put into the sets of
 //!    that table, the newest of a hash last; if these have no room for all, into the table itself, all in one writing:
 //!    its stamp would tell the next crash that it knows the others. Regions that were closed before the horizon have
@@ -15,7 +17,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
 use larder_device::IoFuture;
-use larder_log::{Closing, Footer, FooterEntry, Record, RegionId, RegionIdentity, RegionState};
+use larder_log::{
+    Closing, Footer, FooterEntry, Record, RegionId, RegionIdentity, RegionState, Unreadable,
+};
 
 use super::entry::{Entry, GRAIN_BYTES, Place};
 use super::groups::group_of;
@@ -23,6 +27,7 @@ use super::host::Why;
 use super::table::{KEY_BYTES, PAGE_BYTES, TABLE_BYTES};
 use super::{Array, State};
 use crate::error::Error;
+use crate::events;
 use crate::stored::IS_TABLE;
 use crate::tombstones::Inheritance;
 
@@ -60,7 +65,16 @@ impl Array {
     pub(super) async fn recover_all(&self) -> Result<(), Error> {
         let inheritance = self.inheritance.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(log) = inheritance else { return Ok(()) };
-        let (mut found, void) = self.read_footers(&log).await;
+        let (mut found, mut void) = match self.read_footers(&log).await {
+            Ok(found) => found,
+            Err(region) => {
+                events::array_given_up(region.number());
+                (Vec::new(), Vec::new())
+            }
+        };
+        if found.is_empty() {
+            void = (0..self.place.log.regions).map(RegionId::new).collect();
+        }
         self.log.empty_regions(&void).await?;
         self.restore(&found);
         self.find_tables(&found);
@@ -81,7 +95,13 @@ impl Array {
     }
 
     /// Reads the ends of all regions: what counts, and which hold nothing.
-    async fn read_footers(&self, log: &Inheritance) -> (Vec<Found>, Vec<RegionId>) {
+    ///
+    /// # Errors
+    /// With a region that may have tables, and cannot be read.
+    async fn read_footers(
+        &self,
+        log: &Inheritance,
+    ) -> Result<(Vec<Found>, Vec<RegionId>), RegionId> {
         let (mut found, mut void) = (Vec::new(), Vec::new());
         let mut reads: VecDeque<(RegionId, IoFuture)> = VecDeque::new();
         let mut regions = (0..self.place.log.regions).map(RegionId::new);
@@ -96,38 +116,56 @@ impl Array {
                 Err(_) => self.log.read_any_footer(region).await,
             };
             match self.judge(log, region, footer).await {
-                Some(filling) => found.push(filling),
-                None => void.push(region),
+                Ok(Some(filling)) => found.push(filling),
+                Ok(None) => void.push(region),
+                Err(Unreadable) => return Err(region),
             }
         }
-        (found, void)
+        Ok((found, void))
     }
 
     /// What counts of a region with this footer.
+    ///
+    /// # Errors
+    /// If it may have tables, and cannot be read.
     async fn judge(
         &self,
         log: &Inheritance,
         region: RegionId,
-        footer: Option<Footer>,
-    ) -> Option<Found> {
+        footer: Result<Option<Footer>, Unreadable>,
+    ) -> Result<Option<Found>, Unreadable> {
         let first = log.first_filling(self.log.host().regions.number(region));
         let counts = first.max(self.place.oldest_sequence)..self.place.log.first_sequence;
+        let is_readable = footer.is_ok();
+        let footer = footer.ok().flatten();
         let footer = match footer.filter(|footer| counts.contains(&footer.sequence)) {
-            Some(footer) => footer,
-            None if counts.contains(&first) => self.seal_unsealed(region, first).await?,
-            None => return None,
+            Some(footer) => Ok(Some(footer)),
+            None if counts.contains(&first) => self.seal_unsealed(region, first).await,
+            None if is_readable => Ok(None),
+            None => Err(Unreadable),
         };
-        let Footer { sequence, latest_expiry_s, entries, closing } = footer;
-        let closing = closing.filter(|it| usize::from(it.stream) <= self.place.index_stream)?;
-        Some(Found {
+        let Ok(footer) = footer else {
+            let is_of_objects = |first: &Record<'_>| first.marks != IS_TABLE;
+            let is_of_objects = self.log.look_at_first(region, is_of_objects).await;
+            return if is_of_objects == Some(true) { Ok(None) } else { Err(Unreadable) };
+        };
+        let Some(Footer { sequence, latest_expiry_s, entries, closing }) = footer else {
+            return Ok(None);
+        };
+        let closing = closing.filter(|it| usize::from(it.stream) <= self.place.index_stream);
+        Ok(closing.map(|closing| Found {
             filling: RegionIdentity { region, sequence },
             closing,
             latest_expiry_s,
             entries,
-        })
+        }))
     }
 
-    async fn seal_unsealed(&self, region: RegionId, sequence: u64) -> Option<Footer> {
+    async fn seal_unsealed(
+        &self,
+        region: RegionId,
+        sequence: u64,
+    ) -> Result<Option<Footer>, Unreadable> {
         let now_s = self.log.host().regions.breaker.now_s();
         let hash_of = |record: &Record<'_>| match record.marks == IS_TABLE {
             true => table_of(record).map_or(u64::MAX, u64::from),

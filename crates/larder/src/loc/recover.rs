@@ -291,6 +291,8 @@ impl Loc {
             Some(tail) => self.log.footer_in(region, &tail).await,
             None => self.log.read_any_footer(region).await,
         };
+        // Of what cannot be read nothing counts: what was older has a tombstone as long as its region is full.
+        let footer = footer.ok().flatten();
         let footer = footer.filter(|footer| rebuild.witness.believes(region, footer));
         let first = rebuild.witness.first_filling(region);
         let counts = first.max(self.place.oldest_sequence)..self.place.log.first_sequence;
@@ -300,7 +302,7 @@ impl Loc {
                 let hasher = self.place.hasher;
                 let unsealed = RegionIdentity { region, sequence: first };
                 let hash_of = |record: &Record<'_>| hasher.hash(record.key()).0;
-                self.log.seal_unsealed(unsealed, hash_of, |_| None).await
+                self.log.seal_unsealed(unsealed, hash_of, |_| None).await.ok().flatten()
             }
             None => None,
         };

@@ -5,6 +5,7 @@
 mod admission;
 mod array;
 mod array_long;
+mod array_unreadable;
 mod budgets;
 mod chunks;
 mod clearing;
