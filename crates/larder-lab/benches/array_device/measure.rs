@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -36,8 +36,8 @@ struct Arguments {
     /// DRAM of the cache in MiB: of the look-ups at most one in twenty may be answered there
     #[arg(long, default_value_t = 64)]
     dram_mib: u64,
-    /// Tasks that set objects
-    #[arg(long, default_value_t = 4)]
+    /// Tasks that set objects; those that come together share a write of the tombstone log
+    #[arg(long, default_value_t = 64)]
     writers: usize,
     /// Seconds of each run of random reads
     #[arg(long, default_value_t = 5)]
@@ -68,7 +68,8 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         println!("{line}");
     }
     println!(
-        "{} of {} MiB, {} MiB of DRAM, objects of {MEAN_OBJECT_BYTES} bytes, {} look-ups at a time, {} writers, seed {}",
+        "{} of {} MiB, {} MiB of DRAM, objects of {MEAN_OBJECT_BYTES} bytes, {} look-ups at a time, {} writers, \
+         seed {}",
         arguments.file.display(),
         arguments.mib,
         arguments.dram_mib,

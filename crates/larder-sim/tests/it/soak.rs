@@ -24,8 +24,8 @@ fn is_of_shards(what: &str) -> bool {
     ["of sets", "in sets", "with their shard"].iter().any(|part| what.contains(part))
 }
 
-/// What came of all these seeds, run on as many threads as there are processors; no answer was wrong. `replay` is how to
-/// run one of them again, but for its number.
+/// What came of all these seeds, run on as many threads as there are processors; no answer was wrong. `replay` is how
+/// to run one of them again, but for its number.
 fn right(seeds: Range<u64>, replay: &str, run: impl Fn(u64) -> SeedReport + Sync) -> Totals {
     let (next, totals) = (Mutex::new(seeds), Mutex::new(Totals::default()));
     let work = || {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use larder::{ArrayConfig, Clock, Device, ShardState, VirtualClock};
 use larder_device::model::virtual_time::{SsdTiming, VirtualTimeDevice};
-use larder_device::{Fault, FaultDevice, FaultPlan, FaultRule, Payload};
+use larder_device::{Condition, DegradedDevice, Payload};
 use larder_sim::executor::Executor;
 
 use super::clients::{Store, stalled};
@@ -94,7 +94,7 @@ pub(in crate::experiment) static ARRAY_FAILURE: Experiment = Experiment {
     judge,
 };
 
-type Drive = FaultDevice<VirtualTimeDevice<SsdTiming>>;
+type Drive = DegradedDevice<VirtualTimeDevice<SsdTiming>>;
 
 /// A set, and who uses it.
 struct Field {
@@ -143,7 +143,7 @@ impl Field {
         let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
         let new = |_| {
             let drive = drive(shard_bytes, Payload::Memory, &clock)?;
-            Ok(Arc::new(FaultDevice::new(drive, &FaultPlan::new(1))))
+            Ok(Arc::new(DegradedDevice::new(drive, Arc::clone(&clock) as Arc<dyn Clock>)))
         };
         let drives: Vec<Arc<Drive>> = (0..SHARDS).map(new).collect::<Result<_, Error>>()?;
         let given = drives.iter().map(|it| Some(Arc::clone(it) as Arc<dyn Device>)).collect();
@@ -212,8 +212,7 @@ impl Field {
                 match name {
                     "usual" => {}
                     "dead" | "dead_again" => {
-                        let plan = FaultPlan::new(1).with(FaultRule::new(Fault::Error));
-                        self.drives[VICTIM].set_plan(&plan);
+                        self.drives[VICTIM].becomes(Condition::Failing);
                     }
                     _ => {
                         let from = self.clock.monotonic();
@@ -234,7 +233,7 @@ impl Field {
 
     /// The same drive is there again, with what was on it, and is refilled.
     async fn come_back(&self, part: Duration) -> Result<(), Error> {
-        self.drives[VICTIM].set_plan(&FaultPlan::new(1));
+        self.drives[VICTIM].becomes(Condition::Well);
         let drive = Arc::clone(&self.drives[VICTIM]) as Arc<dyn Device>;
         let replaced = self.shards.cache().replace_shard(VICTIM, drive).await;
         replaced.map_err(|error| Error::run(error.to_string()))?;
