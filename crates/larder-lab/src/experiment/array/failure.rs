@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder::{ArrayConfig, Clock, Device, ShardState, VirtualClock};
+use larder::{ArrayConfig, Clock, Device, ErrorKind, ShardState, VirtualClock};
 use larder_device::model::virtual_time::{SsdTiming, VirtualTimeDevice};
 use larder_device::{Condition, DegradedDevice, Payload};
 use larder_sim::executor::Executor;
@@ -235,9 +235,18 @@ impl Field {
     async fn come_back(&self, part: Duration) -> Result<(), Error> {
         self.drives[VICTIM].becomes(Condition::Well);
         let drive = Arc::clone(&self.drives[VICTIM]) as Arc<dyn Device>;
-        let replaced = self.shards.cache().replace_shard(VICTIM, drive).await;
-        replaced.map_err(|error| Error::run(error.to_string()))?;
         let end = self.clock.monotonic() + part.max(Duration::from_secs(1)) * REFILLS_MAX;
+        // What was under way to it when it died may not have ended yet.
+        loop {
+            let replaced = self.shards.cache().replace_shard(VICTIM, Arc::clone(&drive)).await;
+            match replaced {
+                Ok(()) => break,
+                Err(error) if error.kind() == ErrorKind::InUse && self.clock.monotonic() < end => {
+                    self.sleep(LOOK).await;
+                }
+                Err(error) => return Err(Error::run(error.to_string())),
+            }
+        }
         while self.shards.cache().status().shards[VICTIM].state != ShardState::Healthy {
             if self.clock.monotonic() > end {
                 return Err(Error::run("the drive that is back was not refilled"));
