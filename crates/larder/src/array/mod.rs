@@ -199,11 +199,12 @@ impl Array {
         let state = &mut *self.lock();
         let slot = state.entries.slot(item.hash.0);
         let shape = state.entries.shape();
-        let new = record_of(item, Some(self.dead.clock()));
+        // Whenever it was appended.
+        let same = record_of(item, None);
         let there = state.entries.set(slot).get(shape, slot.fingerprint);
         let already = there.map(|entry| shape.place_of(entry)).filter(|at| {
             let active = state.active.get(at.region);
-            active.is_some_and(|active| active.holds(at.offset, at.span, &new))
+            active.is_some_and(|active| active.holds(at.offset, at.span, &same))
         });
         if let Some(at) = already {
             // A caller gave up after appending it.

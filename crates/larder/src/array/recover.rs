@@ -65,16 +65,10 @@ impl Array {
     pub(super) async fn recover_all(&self) -> Result<(), Error> {
         let inheritance = self.inheritance.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(log) = inheritance else { return Ok(()) };
-        let (mut found, mut void) = match self.read_footers(&log).await {
-            Ok(found) => found,
-            Err(region) => {
-                events::array_given_up(region.number());
-                (Vec::new(), Vec::new())
-            }
-        };
-        if found.is_empty() {
-            void = (0..self.place.log.regions).map(RegionId::new).collect();
-        }
+        let (mut found, void) = self.read_footers(&log).await.unwrap_or_else(|unreadable| {
+            events::array_given_up(unreadable.number());
+            (Vec::new(), (0..self.place.log.regions).map(RegionId::new).collect())
+        });
         self.log.empty_regions(&void).await?;
         self.restore(&found);
         self.find_tables(&found);

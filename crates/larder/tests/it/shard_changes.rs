@@ -104,6 +104,25 @@ fn only_keys_that_must_move_do() {
     refused(block_on(rig.cache.fail_shard(7)), ErrorKind::InvalidInput, "there is no shard 7");
 }
 
+/// A short key too: where it is called something else, that is longer than the part that picks its counter.
+#[test]
+fn versions_of_a_key_grow_wherever_it_is() {
+    let rig = open(given(&[drive(), drive(), drive()]));
+    let set = |key: &[u8]| {
+        block_on(rig.cache.set(key, b"rye", None)).unwrap();
+        block_on(rig.cache.get(key)).unwrap().expect("it is in DRAM").version()
+    };
+    for key in [&b"bread"[..], b"bread-of-the-day"] {
+        let at_home = (0..100).map(|_| set(key)).max().unwrap();
+        block_on(rig.cache.fail_shard(rig.cache.home_of(key))).unwrap();
+        assert!(set(key) > at_home, "{key:?}");
+        // Back again, for the next key.
+        let home = rig.cache.home_of(key);
+        block_on(rig.cache.replace_shard(home, drive())).unwrap();
+        rig.tend(|status| status.shards.iter().all(|it| it.state == ShardState::Healthy));
+    }
+}
+
 #[test]
 fn a_spare_steps_in_and_gets_what_others_stood_in_for() {
     let drives = [drive(), drive(), drive(), drive()];
