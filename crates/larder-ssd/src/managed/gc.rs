@@ -18,24 +18,19 @@ impl ManagedSsd {
     /// short.
     pub(super) fn open_for_host(&mut self, index: usize) -> Result<(), Error> {
         let group = index / self.streams;
-        let pages_per_unit = self.config.geometry.pages_per_unit;
-        // Collections in a row that freed nothing: some policies take entirely live units.
-        let mut fruitless = 0;
-        while self.units.erased(group) < self.reserve {
-            let victim = self.choose_victim(group, index, fruitless)?;
-            let live = self.reclaim(victim, group)?;
-            if self.read_only {
-                return Err(self.worn_out());
-            }
-            // With a shared frontier, collection itself may have opened the unit that the host goes
-            // on with.
-            if self.host_frontiers[index].room() > 0 && self.units.erased(group) > 0 {
-                return Ok(());
-            }
-            fruitless = if live == pages_per_unit { fruitless + 1 } else { 0 };
+        self.fill_reserve(group, index)?;
+        // With a shared frontier, collection itself may have opened the unit that the host goes on
+        // with.
+        if self.host_frontiers[index].room() > 0 {
+            return Ok(());
         }
-        self.collect_ahead(group, index)?;
+        // Each erase may fail and take a unit of the reserve, which the next move needs: it is
+        // filled before anything else is moved or opened.
+        while self.collect_ahead(group, index)? {
+            self.fill_reserve(group, index)?;
+        }
         self.level_wear(group)?;
+        self.fill_reserve(group, index)?;
         if self.host_frontiers[index].room() == 0 {
             let owner = self.owner_of_stream(index % self.streams);
             let role = Role::Host(narrow(index));
@@ -50,20 +45,41 @@ impl ManagedSsd {
         Ok(())
     }
 
-    /// Collects units that hold almost nothing, if the drive has that habit.
-    fn collect_ahead(&mut self, group: usize, index: usize) -> Result<(), Error> {
-        let Some(lazy) = self.config.lazy_collection else { return Ok(()) };
-        let pages_per_unit = u64::from(self.config.geometry.pages_per_unit);
-        let live_max = pages_per_unit * u64::from(lazy.live_percent_max) / 100;
-        while self.units.erased(group) < lazy.below_erased_units as usize {
-            match self.policy_choice(group, index) {
-                Some(victim) if u64::from(self.units.get(victim).live) <= live_max => {
-                    self.reclaim(victim, group)?;
-                }
-                _ => break,
+    /// Reclaims units of `group` until as many are erased as are held in reserve, or until one is
+    /// and host frontier `index` has room.
+    fn fill_reserve(&mut self, group: usize, index: usize) -> Result<(), Error> {
+        let pages_per_unit = self.config.geometry.pages_per_unit;
+        // Collections in a row that freed nothing: some policies take entirely live units.
+        let mut fruitless = 0;
+        while self.units.erased(group) < self.reserve {
+            let victim = self.choose_victim(group, index, fruitless)?;
+            let live = self.reclaim(victim, group)?;
+            if self.read_only {
+                return Err(self.worn_out());
             }
+            if self.host_frontiers[index].room() > 0 && self.units.erased(group) > 0 {
+                break;
+            }
+            fruitless = if live == pages_per_unit { fruitless + 1 } else { 0 };
         }
         Ok(())
+    }
+
+    /// Collects a unit that holds almost nothing, if the drive has that habit. Says whether it did.
+    fn collect_ahead(&mut self, group: usize, index: usize) -> Result<bool, Error> {
+        let Some(lazy) = self.config.lazy_collection else { return Ok(false) };
+        if self.units.erased(group) >= lazy.below_erased_units as usize {
+            return Ok(false);
+        }
+        let pages_per_unit = u64::from(self.config.geometry.pages_per_unit);
+        let live_max = pages_per_unit * u64::from(lazy.live_percent_max) / 100;
+        match self.policy_choice(group, index) {
+            Some(victim) if u64::from(self.units.get(victim).live) <= live_max => {
+                self.reclaim(victim, group)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Opens an erased unit of `group` for the frontier that `role` names.

@@ -60,9 +60,15 @@ fn destination() -> impl Strategy<Value = GcDestination> {
 fn endurance() -> impl Strategy<Value = Endurance> {
     prop_oneof![
         2 => Just(Endurance::Unlimited),
-        1 => (1..10u32, 1..10u32)
-            .prop_map(|(rated, more)| Endurance::Rated { rated, certain: rated + more }),
+        1 => worn_after(10),
     ]
+}
+
+/// Units whose erases fail with some chance after fewer than `erases`, and surely after as many
+/// more.
+fn worn_after(erases: u32) -> impl Strategy<Value = Endurance> {
+    (1..erases, 1..erases)
+        .prop_map(|(rated, more)| Endurance::Rated { rated, certain: rated + more })
 }
 
 /// Lazy collection, wear levelling gap and endurance.
@@ -100,6 +106,16 @@ fn history() -> impl Strategy<Value = (ManagedConfig, Vec<Op>)> {
     config().prop_flat_map(|config| {
         let ops = prop::collection::vec(op(config.groups), 1..250);
         (Just(config), ops)
+    })
+}
+
+/// Histories of drives that collect ahead, whose erases fail from the first collections on, until
+/// they are read-only.
+fn history_to_the_end_of_life() -> impl Strategy<Value = (ManagedConfig, Vec<Op>)> {
+    (config(), worn_after(3), 60..90u8).prop_flat_map(|(config, endurance, live_percent_max)| {
+        let ops = prop::collection::vec(op(config.groups), 150..250);
+        let lazy_collection = Some(LazyCollection { below_erased_units: 7, live_percent_max });
+        (Just(ManagedConfig { endurance, lazy_collection, ..config }), ops)
     })
 }
 
@@ -171,26 +187,44 @@ fn check_isolation(
     Ok(())
 }
 
+/// Carries out `ops` on two drives of one seed: pages are conserved after each, handles and groups
+/// stay apart, and the drives end alike.
+fn check_history(config: ManagedConfig, ops: &[Op]) -> Result<(), TestCaseError> {
+    let mut ssd = ManagedSsd::new(config.clone()).unwrap();
+    let mut twin = ManagedSsd::new(config).unwrap();
+    let (mut shadow, mut twin_shadow) = (HashMap::new(), HashMap::new());
+    for op in ops {
+        apply(&mut ssd, op, &mut shadow)?;
+        ssd.audit().map_err(TestCaseError::fail)?;
+        let retired: u64 = ssd.units().map(|u| u64::from(u.state == UnitState::Retired)).sum();
+        prop_assert_eq!(ssd.wear().retired_units, retired);
+        apply(&mut twin, op, &mut twin_shadow)?;
+    }
+    for page in 0..LOGICAL_PAGES {
+        prop_assert_eq!(ssd.is_mapped(page), shadow.contains_key(&page), "page {}", page);
+    }
+    check_isolation(&ssd, &shadow)?;
+    prop_assert_eq!(ssd.stats(), twin.stats());
+    prop_assert!(ssd.units().eq(twin.units()), "the same seed gives the same drive");
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn all_combinations_conserve_pages_and_isolation((config, ops) in history()) {
-        let mut ssd = ManagedSsd::new(config.clone()).unwrap();
-        let mut twin = ManagedSsd::new(config).unwrap();
-        let (mut shadow, mut twin_shadow) = (HashMap::new(), HashMap::new());
-        for op in &ops {
-            apply(&mut ssd, op, &mut shadow)?;
-            ssd.audit().map_err(TestCaseError::fail)?;
-            let retired: u64 = ssd.units().map(|u| u64::from(u.state == UnitState::Retired)).sum();
-            prop_assert_eq!(ssd.wear().retired_units, retired);
-            apply(&mut twin, op, &mut twin_shadow)?;
-        }
-        for page in 0..LOGICAL_PAGES {
-            prop_assert_eq!(ssd.is_mapped(page), shadow.contains_key(&page), "page {}", page);
-        }
-        check_isolation(&ssd, &shadow)?;
-        prop_assert_eq!(ssd.stats(), twin.stats());
-        prop_assert!(ssd.units().eq(twin.units()), "the same seed gives the same drive");
+        check_history(config, &ops)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn pages_are_conserved_to_the_end_of_a_drive_s_life(
+        (config, ops) in history_to_the_end_of_life()
+    ) {
+        check_history(config, &ops)?;
     }
 }
