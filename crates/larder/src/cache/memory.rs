@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::config::DRAM_BYTES_MIN;
+use larder_device::DeviceInfo;
+
+use crate::config::{Config, DRAM_BYTES_MIN};
 use crate::error::Error;
-use crate::flash::Flash;
+use crate::flash::{self, Flash};
 
 /// The tier keeps this part of the budget, whatever flash needs.
 const TIER_PART_MIN: u64 = 8;
@@ -59,6 +61,21 @@ impl MemoryBudget {
         debug_assert!(left >= DRAM_BYTES_MIN, "a tier of {left} bytes beside {needed} of flash");
         Ok(left)
     }
+}
+
+/// Refuses a budget of all memory that is too small for caches on these devices, before anything is written there.
+pub(crate) fn check_before<'a>(
+    bytes: Option<u64>,
+    caches: impl Iterator<Item = (&'a Config, DeviceInfo)>,
+    flash: &str,
+) -> Result<(), Error> {
+    let Some(bytes) = bytes else { return Ok(()) };
+    let (mut needed, mut tiers_min) = (0, 0);
+    for (config, info) in caches {
+        needed += flash::memory_bytes_needed(config, &info)?;
+        tiers_min += DRAM_BYTES_MIN;
+    }
+    check_all(bytes, needed, tiers_min, flash)
 }
 
 /// Refuses a budget of all memory of which too little is left for DRAM, `dram_min` at least, beside what

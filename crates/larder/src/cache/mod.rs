@@ -35,7 +35,7 @@ mod iterate;
 pub(crate) mod lending;
 pub(crate) mod look;
 pub(crate) mod many;
-mod memory;
+pub(crate) mod memory;
 mod open;
 mod options;
 pub(crate) mod pages;

@@ -144,7 +144,13 @@ impl Larder {
         let flash = match device.zip(start) {
             Some((device, start)) => {
                 let shared = (Arc::clone(&counters), Arc::clone(&clock));
-                Some(Arc::new(Flash::open(&config, device, start, placed, shared).await?))
+                let (mut flash, left) = Flash::planned(&config, device, start, placed, shared)?;
+                // A budget that is too small is refused while the device is as it was.
+                if let Some(all) = config.memory_bytes {
+                    MemoryBudget::first_share(all, Some(&flash))?;
+                }
+                flash.recover(left).await?;
+                Some(Arc::new(flash))
             }
             None => None,
         };

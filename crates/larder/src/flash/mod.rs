@@ -12,6 +12,7 @@ mod engines;
 mod invalidate;
 mod layout;
 mod memory;
+mod needs;
 mod on_blocks;
 mod persist;
 mod places;
@@ -40,7 +41,6 @@ use crate::config::Config;
 use crate::endurance::{DriveLife, Wear};
 use crate::engine::{FoundAgain, Stop};
 use crate::error::Error;
-use crate::events;
 use crate::flash_region::FlashRegion;
 use crate::item::{Fetched, ItemRef};
 use crate::key::KeyHash;
@@ -55,9 +55,10 @@ use crate::tombstones::Tombstones;
 pub(crate) use demote::Admitted;
 pub(crate) use engines::EngineId;
 use engines::{Engines, call};
+pub(crate) use needs::memory_bytes_needed;
 pub(crate) use persist::Sent;
 use places::Places;
-pub(crate) use recovery::{Start, examine, fuzz_snapshot};
+pub(crate) use recovery::{RecoveredState, Start, examine, fuzz_snapshot};
 pub(crate) use scan::FlashCursor;
 
 /// Objects of flash that the policies with a memory of keys expect, for want of knowledge: bytes per object.
@@ -89,15 +90,15 @@ pub(crate) struct Flash {
 pub(crate) type Placed = (PlacementPlan, String);
 
 impl Flash {
-    /// Opens the cache on `device`, which [`examine`] has seen: takes over what a clean shutdown
-    /// left, or starts empty. Without a plan it makes one for itself.
-    pub(crate) async fn open(
+    /// The cache on `device`, which [`examine`] has seen, and what is left to [`Flash::recover`]. Writes nothing.
+    /// Without a plan it makes one for itself.
+    pub(crate) fn planned(
         config: &Config,
         device: Arc<dyn Device>,
         start: Start,
         placed: Option<Placed>,
         (counters, clock): (Arc<Counters>, Arc<CacheClock>),
-    ) -> Result<Self, Error> {
+    ) -> Result<(Self, RecoveredState), Error> {
         let Start { superblock, labeller, recovered, recovery } = start;
         let layout = superblock.layout;
         assert!(
@@ -125,7 +126,7 @@ impl Flash {
         let breaker = Arc::new(CircuitBreaker::new(Arc::clone(&clock)));
         let engines = Engines::open(places, &device, tombstones.as_ref(), (&counters, &breaker));
         let expected_items = layout.usable_bytes / OBJECT_BYTES_GUESS;
-        let mut flash = Self {
+        let flash = Self {
             in_order_bytes: AtomicU64::new(0),
             breaker,
             admission: Admission::new(config, expected_items),
@@ -142,9 +143,7 @@ impl Flash {
             recovery,
             counters,
         };
-        flash.recover(recovered).await?;
-        events::opened(&flash.device.info().name, &flash.recovery());
-        Ok(flash)
+        Ok((flash, recovered))
     }
 
     /// Whether a crash now would leave a cache that can be taken over.

@@ -29,6 +29,7 @@ use super::{Flash, changes};
 use crate::config::{Config, CrashSafety, OnChange};
 use crate::engine::{DeadRecords, Kept};
 use crate::error::{Error, ErrorKind};
+use crate::events;
 use crate::key::KeyHasher;
 use crate::layout::Layout;
 use crate::recovery::Recovery;
@@ -62,6 +63,17 @@ impl Start {
     /// How the cache hashes its keys from now on.
     pub(crate) fn hasher(&self) -> KeyHasher {
         self.superblock.hasher
+    }
+
+    /// Of a cache on a device that holds nothing.
+    pub(super) fn empty_on(device: &Arc<dyn Device>, config: &Config) -> Result<Self, Error> {
+        let (layout, uuid) = (Layout::plan(config, device.info())?, Uuid::draw());
+        Ok(Self {
+            superblock: Superblock::of_another_cache(1, &layout, Duration::ZERO, (config, uuid)),
+            labeller: Labeller::new(Arc::clone(device), Kind::Cache, uuid, 0),
+            recovered: RecoveredState::None,
+            recovery: Recovery::Fresh,
+        })
     }
 }
 
@@ -290,8 +302,14 @@ async fn read(
 }
 
 impl Flash {
-    /// Takes over what there is, and marks the device as in use.
-    pub(super) async fn recover(&mut self, recovered: RecoveredState) -> Result<(), Error> {
+    /// Takes over what a clean shutdown left, or a crash, or starts empty. Marks the device as in use.
+    pub(crate) async fn recover(&mut self, recovered: RecoveredState) -> Result<(), Error> {
+        self.take_over(recovered).await?;
+        events::opened(&self.device.info().name, &self.recovery());
+        Ok(())
+    }
+
+    async fn take_over(&mut self, recovered: RecoveredState) -> Result<(), Error> {
         // What an earlier opening left may be in a volatile cache still, and was seen: from the superblock on it is
         // built upon, and must be there after a loss of power too. Of nothing there is nothing to keep.
         if self.superblock().power && !matches!(recovered, RecoveredState::None) {

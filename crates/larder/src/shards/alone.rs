@@ -8,6 +8,7 @@ use super::name::key_of_name;
 use super::opening::{Opening, ShardDevice, Tenancy};
 use super::places::mix;
 use crate::cache::Larder;
+use crate::cache::memory::check_before;
 use crate::config::Config;
 use crate::dram::versions::Versions;
 use crate::error::{Error, ErrorKind};
@@ -47,12 +48,21 @@ impl Alone {
             ..self.config.clone()
         }
     }
+
+    /// Whether a shard can be on this part of a device.
+    fn check(&self, info: &DeviceInfo, part: &Part) -> Result<(), Error> {
+        let config = self.config_of_each(self.count);
+        let info = DeviceInfo { capacity_bytes: part.bytes, ..info.clone() };
+        Layout::plan(&config, &info)?;
+        check_before(config.memory_bytes, [(&config, info)].into_iter(), "flash")
+    }
 }
 
 impl Tenancy for Alone {
     fn divide(&self, info: &DeviceInfo, found: Option<&PartitionTable>) -> Result<Division, Error> {
         match found.map(|table| &table.parts[..]) {
             Some([part]) if part.name == PART_NAME && part.share_ppm == PART_PPM => {
+                self.check(info, part)?;
                 Ok(Division { parts: vec![part.clone()], ..Division::default() })
             }
             Some(_) => Err(Error::new(
@@ -65,11 +75,7 @@ impl Tenancy for Alone {
             None => {
                 let part = whole(info)?;
                 // What cannot work is refused before anything is erased.
-                let capacity_bytes = part.bytes;
-                Layout::plan(
-                    &self.config_of_each(self.count),
-                    &DeviceInfo { capacity_bytes, ..info.clone() },
-                )?;
+                self.check(info, &part)?;
                 let parts = vec![part];
                 Ok(Division { new: parts.clone(), parts, is_changed: true, ..Division::default() })
             }

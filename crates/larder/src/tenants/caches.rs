@@ -6,6 +6,7 @@ use larder_device::{Claim, Clock, Device, DeviceInfo, PlacementHandle, SliceDevi
 
 use super::config::{Tenant, TenantsConfig};
 use crate::cache::Larder;
+use crate::cache::memory::check_before;
 use crate::config::Config;
 use crate::dram::versions::Versions;
 use crate::error::Error;
@@ -45,6 +46,10 @@ impl Shares<'_> {
             .map(|(tenant, part)| (tenant.name.as_str(), self.config_of(tenant, None), part.bytes));
         let tenants: Vec<_> = own.collect();
         let plan = plan::plan(&tenants, info)?;
+        let caches = tenants.iter().map(|(_, config, capacity_bytes)| {
+            (config, DeviceInfo { capacity_bytes: *capacity_bytes, ..info.clone() })
+        });
+        check_before(self.config.memory_bytes, caches, "flash of all tenants")?;
         check_groups(&plan, info, parts)?;
         Ok(plan)
     }

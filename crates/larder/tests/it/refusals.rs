@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder::{
-    AnyRoute, ArrayConfig, Config, CrashSafety, Error, ErrorKind, Larder, Routed, Shards,
-    VALUE_BYTES_MAX, VirtualClock, block_on,
+    AnyRoute, ArrayConfig, Config, CrashSafety, Error, ErrorKind, Larder, Routed, Shards, Tenant,
+    Tenants, TenantsConfig, VALUE_BYTES_MAX, VirtualClock, block_on,
 };
 use larder_device::{Device, Io, IoBuffer, ModelDevice, PlacementHandle};
 
@@ -192,13 +192,17 @@ fn budgets_below_what_is_needed_are_refused_before_anything_is_written() {
         change(&mut config);
         config
     };
-    let cases: [(Config, &[&str]); 3] = [
+    let cases: [(Config, &[&str]); 4] = [
         (
             with(|it| it.array.memory_bytes = Some(1 << 10)),
             &["array.memory_bytes = 1024", "needs", "use at least"],
         ),
         (with(|it| it.array.index_bytes = Some(1)), &["array.index_bytes = 1", "use at least"]),
         (with(|it| it.dram_bytes = 100), &["dram_bytes = 100"]),
+        (
+            with(|it| it.memory_bytes = Some(300 << 10)),
+            &["memory_bytes = ", "alone needs", "set at least"],
+        ),
     ];
     for (config, parts) in cases {
         for drives in [&all[..3], &blank] {
@@ -208,6 +212,18 @@ fn budgets_below_what_is_needed_are_refused_before_anything_is_written() {
         let drive = drives(1);
         refused(&drive, || open_one(config.clone(), &drive[0]).err(), ErrorKind::Config, parts);
     }
+    let tenants = || {
+        let both = ["photos", "pages"].map(|name| Tenant::new(name, 50.0));
+        let memory_bytes = Some(300 << 10);
+        TenantsConfig { memory_bytes, tenants: both.into(), ..TenantsConfig::default() }
+    };
+    let parts = ["memory_bytes = 307200: flash of all tenants alone needs", "set at least"];
+    let drive = drives(1);
+    let open = || block_on(Tenants::open(tenants(), Some(drive[0].clone()), clock(9000))).err();
+    refused(&drive, open, ErrorKind::Config, &parts);
+    let given = || drive.iter().map(|drive| Some(Arc::clone(drive) as _)).collect();
+    let open = || block_on(Tenants::open_sharded(tenants(), given(), clock(9000))).err();
+    refused(&drive, open, ErrorKind::Config, &parts);
     let none = open_set(settings(1), &[], 9000).err().unwrap().to_string();
     assert!(none.contains("0 shards: must be 1 to 128"), "{none}");
 }

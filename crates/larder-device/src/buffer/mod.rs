@@ -1,0 +1,209 @@
+//! Aligned, pooled buffers that an I/O owns while it is under way.
+//!
+//! Direct I/O wants memory aligned to the device's block. A buffer is a run of
+//! [`PAGE_BYTES`]-aligned pages, so it fits every block size up to 4096. Dropping a buffer hands
+//! its pages back to the pool that it came from.
+
+mod pages;
+mod pool;
+
+use std::fmt;
+
+use crate::fixed_index::Tag;
+pub use pages::PAGE_BYTES;
+use pages::Pages;
+pub use pool::BufferPool;
+
+/// Bytes that an I/O reads into or writes from: one run of memory, or a list of them.
+///
+/// A list ([`IoBuffer::list`]) is one request to a device, which fills or writes its buffers in their order; they come
+/// back in that order ([`IoBuffer::into_list`]). Each has its own memory and goes back to its own pool.
+///
+/// # Examples
+/// ```
+/// use larder_device::{Device, Io, IoBuffer, MemoryDevice};
+///
+/// let device = MemoryDevice::holding((0..16384).map(|at| (at / 4096) as u8).collect());
+/// let buffers = IoBuffer::list(vec![IoBuffer::zeroed(4096), IoBuffer::zeroed(8192)]);
+/// let read = device.submit(Io::Read { offset: 4096, buffer: buffers }).wait()?;
+/// let [one, other] = read.into_list().try_into().expect("as many as were given");
+/// assert_eq!((one.as_slice()[0], other.as_slice()[0], other.as_slice()[8191]), (1, 2, 3));
+/// # Ok::<(), larder_device::IoFailure>(())
+/// ```
+pub struct IoBuffer {
+    pages: Pages,
+    /// Of all buffers of a list together.
+    len: usize,
+    pool: Option<BufferPool>,
+    /// The buffers of a list: none of them is a list, and `pages` are none. Empty: it is no list.
+    list: Box<[IoBuffer]>,
+}
+
+impl IoBuffer {
+    /// A zeroed buffer of `len` bytes that belongs to no pool.
+    pub fn zeroed(len: usize) -> Self {
+        let pages = Pages::zeroed(len.div_ceil(PAGE_BYTES));
+        Self { pages, len, pool: None, list: Box::default() }
+    }
+
+    /// A buffer without bytes, for requests that carry none. Allocates nothing.
+    pub fn empty() -> Self {
+        Self { pages: Pages::default(), len: 0, pool: None, list: Box::default() }
+    }
+
+    /// Several buffers as one, for a request that reads into or writes from all of them in their order. Lists in the
+    /// list become part of it. For a device each must be whole blocks long.
+    pub fn list(buffers: Vec<Self>) -> Self {
+        let flat = |buffer: Self| if buffer.is_list() { buffer.into_list() } else { vec![buffer] };
+        let mut buffers: Vec<Self> = buffers.into_iter().flat_map(flat).collect();
+        if buffers.len() <= 1 {
+            return buffers.pop().unwrap_or_else(Self::empty);
+        }
+        let len = buffers.iter().map(Self::len).sum();
+        Self { pages: Pages::default(), len, pool: None, list: buffers.into() }
+    }
+
+    /// The buffers of a list in their order; of any other buffer, that one.
+    pub fn into_list(mut self) -> Vec<Self> {
+        if self.is_list() { std::mem::take(&mut self.list).into_vec() } else { vec![self] }
+    }
+
+    /// Whether its bytes lie in several runs of memory.
+    pub fn is_list(&self) -> bool {
+        !self.list.is_empty()
+    }
+
+    /// Its bytes, in order, as the runs of memory that they lie in.
+    pub fn runs(&self) -> impl Iterator<Item = &[u8]> {
+        let own = (!self.is_list()).then(|| self.as_slice());
+        own.into_iter().chain(self.list.iter().map(Self::as_slice))
+    }
+
+    /// The same, to fill.
+    pub fn runs_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let is_list = self.is_list();
+        let own = (!is_list).then(|| &mut self.pages.as_mut_bytes()[..self.len]);
+        own.into_iter().chain(self.list.iter_mut().map(Self::as_mut_slice))
+    }
+
+    /// Copies bytes from `at` on out of it, wherever they lie.
+    ///
+    /// # Panics
+    /// If it ends before `into` is full.
+    pub fn copy_out(&self, at: usize, mut into: &mut [u8]) {
+        let mut skip = at;
+        for run in self.runs() {
+            let part = run.get(skip..).unwrap_or_default();
+            let count = part.len().min(into.len());
+            let (now, rest) = into.split_at_mut(count);
+            now.copy_from_slice(&part[..count]);
+            (into, skip) = (rest, skip.saturating_sub(run.len()));
+        }
+        assert!(into.is_empty(), "{} bytes behind the end of a buffer", into.len());
+    }
+
+    /// Copies `from` into it from `at` on, wherever that lies.
+    ///
+    /// # Panics
+    /// If it has no room for all of `from`.
+    pub fn copy_in(&mut self, at: usize, mut from: &[u8]) {
+        let mut skip = at;
+        for run in self.runs_mut() {
+            let bytes = run.len();
+            let part = run.get_mut(skip..).unwrap_or_default();
+            let (now, rest) = from.split_at(part.len().min(from.len()));
+            part[..now.len()].copy_from_slice(now);
+            (from, skip) = (rest, skip.saturating_sub(bytes));
+        }
+        assert!(from.is_empty(), "{} bytes behind the end of a buffer", from.len());
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes.
+    ///
+    /// # Panics
+    /// If it is a list: these have [`IoBuffer::runs`].
+    pub fn as_slice(&self) -> &[u8] {
+        assert!(!self.is_list(), "a list of buffers has no one slice; take its runs");
+        &self.pages.as_bytes()[..self.len]
+    }
+
+    /// The bytes, to fill.
+    ///
+    /// # Panics
+    /// If it is a list: these have [`IoBuffer::runs_mut`].
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        assert!(!self.is_list(), "a list of buffers has no one slice; take its runs");
+        &mut self.pages.as_mut_bytes()[..self.len]
+    }
+
+    /// What names this memory among all buffers as long as it lives, and its bytes, counted in whole
+    /// pages. `None`: it is too young or too large to be registered with a ring.
+    pub(crate) fn registrable(&self) -> Option<(Tag, usize)> {
+        let index = self.pages.index.as_ref()?;
+        Some((index.tag(), self.pages.count() * PAGE_BYTES))
+    }
+}
+
+impl Drop for IoBuffer {
+    fn drop(&mut self) {
+        if let Some(pool) = self.pool.take() {
+            let pages = std::mem::take(&mut self.pages);
+            pool.put(pages);
+        }
+    }
+}
+
+impl fmt::Debug for IoBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let buffers = self.list.len().max(1);
+        let mut shown = f.debug_struct("IoBuffer");
+        shown.field("len", &self.len).field("buffers", &buffers).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_its_buffers_in_order() {
+        let pool = BufferPool::new();
+        let inner = IoBuffer::list(vec![pool.take(3), IoBuffer::zeroed(2)]);
+        let mut list = IoBuffer::list(vec![inner, IoBuffer::empty(), IoBuffer::zeroed(4)]);
+        assert_eq!((list.len(), list.is_list(), list.registrable()), (9, true, None));
+        list.copy_in(0, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        list.copy_in(2, &[30, 40]);
+        let mut part = [0; 4];
+        list.copy_out(1, &mut part);
+        assert_eq!(part, [2, 30, 40, 5]);
+        list.copy_out(5, &mut part);
+        assert_eq!(part, [6, 7, 8, 9]);
+        assert_eq!(list.runs().map(<[u8]>::len).collect::<Vec<_>>(), [3, 2, 0, 4]);
+        assert_eq!(list.runs_mut().map(|run| run.len()).sum::<usize>(), 9);
+        let buffers = list.into_list();
+        let bytes: Vec<&[u8]> = buffers.iter().map(IoBuffer::as_slice).collect();
+        assert_eq!(bytes, [&[1, 2, 30][..], &[40, 5], &[], &[6, 7, 8, 9]]);
+        drop(buffers);
+        assert_eq!(pool.memory_bytes(), PAGE_BYTES, "back in its pool");
+        let one = IoBuffer::list(vec![IoBuffer::zeroed(5)]);
+        assert!(!one.is_list() && one.into_list().len() == 1);
+        assert!(IoBuffer::list(Vec::new()).is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "behind the end")]
+    fn nothing_is_copied_behind_the_end_of_a_list() {
+        let mut list = IoBuffer::list(vec![IoBuffer::zeroed(3), IoBuffer::zeroed(2)]);
+        list.copy_in(4, &[1, 2]);
+    }
+}

@@ -1,0 +1,48 @@
+//! What a cache will need of memory, known before anything of its device is touched.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder_device::{
+    CheckedIo, Device, DeviceInfo, DeviceStats, Error as DeviceError, ErrorKind, IoFailure,
+    IoFuture, VirtualClock,
+};
+
+use super::Flash;
+use super::recovery::Start;
+use crate::config::Config;
+use crate::error::Error;
+use crate::stats::Counters;
+use crate::time::CacheClock;
+
+/// A device of which there is nothing but what it says of itself.
+struct Described(DeviceInfo);
+
+impl Device for Described {
+    fn info(&self) -> &DeviceInfo {
+        &self.0
+    }
+
+    fn start(&self, io: CheckedIo) -> IoFuture {
+        let error = DeviceError::new(ErrorKind::Io, "a description has no bytes");
+        IoFuture::ready(Err(IoFailure { error, buffer: io.into_inner().into_buffer() }))
+    }
+
+    fn stats(&self) -> DeviceStats {
+        DeviceStats::default()
+    }
+}
+
+/// Memory in bytes that flash needs of a cache on such a device, as long as nothing is on it.
+///
+/// # Errors
+/// If the configuration cannot work on it.
+pub(crate) fn memory_bytes_needed(config: &Config, info: &DeviceInfo) -> Result<u64, Error> {
+    let device: Arc<dyn Device> = Arc::new(Described(info.clone()));
+    let start = Start::empty_on(&device, config)?;
+    let counters = Arc::new(Counters::with_listener(None, start.hasher()));
+    let clock = VirtualClock::starting_at(Duration::from_secs(1));
+    let clock = Arc::new(CacheClock::new(Arc::new(clock)));
+    let (flash, _) = Flash::planned(config, device, start, None, (counters, clock))?;
+    Ok(flash.memory_bytes_to_keep())
+}
