@@ -24,16 +24,22 @@ use crate::signal::until_any;
 const LARGE_RUN: usize = 32;
 /// So many futures send large records: all append to the same region, and take turns to write it.
 const LARGE_AT_ONCE: usize = 4;
+/// So many large records are in hand at most, and so many of all: each takes memory beside its bytes, which are in DRAM
+/// still, and very short ones would take more than those.
+const LARGE_IN_HAND_MAX: usize = 8 * LARGE_RUN * LARGE_AT_ONCE;
+const IN_HAND_MAX: usize = 1 << 16;
 /// So many futures send while there is plenty of room: what waits behind them for the drive are reads, and
 /// the longer a record is in hand, the more others come for its bucket.
 const AT_ONCE_MIN: usize = 4;
 const _: () = assert!(LARGE_RUN > 0 && LARGE_AT_ONCE > 0);
 const _: () = assert!(0 < AT_ONCE_MIN && AT_ONCE_MIN <= AT_ONCE, "they are polled side by side");
 
-/// Records in the sender's hands. What there may be of them, the bytes bound that may be demoted.
+/// Records in the sender's hands.
 struct InHand<'a> {
     core: &'a Core,
     flash: &'a Flash,
+    /// How many of them are small.
+    small_records: usize,
     /// Small ones by bucket, in the order in which they left DRAM.
     small: HashMap<u64, Vec<BeingDemoted<'a>>>,
     /// Their buckets, in the order of the oldest record of each.
@@ -101,7 +107,7 @@ impl Core {
 impl<'a> InHand<'a> {
     fn new(core: &'a Core, flash: &'a Flash) -> Self {
         let (buckets, large) = (VecDeque::new(), VecDeque::new());
-        Self { core, flash, small: HashMap::new(), buckets, large }
+        Self { core, flash, small_records: 0, small: HashMap::new(), buckets, large }
     }
 
     /// What the next future sends. None where the run is to end: what is left goes back to where others
@@ -128,6 +134,7 @@ impl<'a> InHand<'a> {
             records.as_ref().is_some_and(|records| !records.is_empty()),
             "a bucket in the queue has what is to be written to it"
         );
+        self.small_records -= records.as_ref().map_or(0, Vec::len);
         records.map(Group::Small)
     }
 
@@ -138,6 +145,7 @@ impl<'a> InHand<'a> {
             drop(self.small.remove(&bucket));
         }
         debug_assert!(self.small.is_empty(), "whatever is in hand has its bucket in the queue");
+        self.small_records = 0;
         self.large.clear();
     }
 
@@ -146,7 +154,10 @@ impl<'a> InHand<'a> {
         if dram.is_shrinking() && !dram.demotions().wait() {
             dram.let_go_a_little(self.core.now_s());
         }
-        while let Some(demotion) = dram.next_demotion() {
+        while self.large.len() < LARGE_IN_HAND_MAX
+            && self.small_records + self.large.len() < IN_HAND_MAX
+            && let Some(demotion) = dram.next_demotion()
+        {
             let bucket = self.flash.group_of(&demotion.item(false));
             let demoting = BeingDemoted::new(dram, demotion);
             match bucket {
@@ -156,6 +167,7 @@ impl<'a> InHand<'a> {
                         self.buckets.push_back(bucket);
                     }
                     records.push(demoting);
+                    self.small_records += 1;
                 }
                 None => self.large.push_back(demoting),
             }
