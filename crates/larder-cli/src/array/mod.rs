@@ -1,7 +1,6 @@
 //! `larder array`: sets of shards, those that nobody has open and those of a running server.
 
 mod picture;
-mod report;
 mod server;
 
 use std::path::{Path, PathBuf};
@@ -12,11 +11,11 @@ use larder_device::label::{self, FRONT_BYTES, Found};
 use larder_device::{FileDevice, FileOptions, Io, IoBuffer};
 use larder_lab::Error;
 
-use self::report::Report;
 use self::server::Server;
 use crate::args::{ArrayArgs, ArrayCommand};
 use crate::ending::Ending;
 use crate::json::JsonTarget;
+use larder_server::SetReport;
 
 pub(crate) fn run(command: &ArrayCommand) -> Result<Ending, Error> {
     let array = match command {
@@ -70,7 +69,7 @@ fn there(path: &Path) -> Result<(&'static str, String), Error> {
 }
 
 /// Looks at a set that nobody has open, and changes it. Returns what is to be done next, for people.
-fn of_devices(command: &ArrayCommand, array: &ArrayArgs) -> Result<(Report, String), Error> {
+fn of_devices(command: &ArrayCommand, array: &ArrayArgs) -> Result<(SetReport, String), Error> {
     let (order, new) = match command {
         ArrayCommand::Status(_) => (None, None),
         ArrayCommand::Retire(it) => (Some(SetOrder::Retire(it.number)), None),
@@ -94,7 +93,7 @@ fn of_devices(command: &ArrayCommand, array: &ArrayArgs) -> Result<(Report, Stri
     let next = new.map_or(String::new(), |new| {
         format!("from the next opening on, give {} too\n", new.info().name)
     });
-    Ok((set.status().into(), next))
+    Ok((SetReport::closed(set.status()), next))
 }
 
 fn look(array: &ArrayArgs) -> Result<ClosedSet, Error> {

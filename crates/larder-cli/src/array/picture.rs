@@ -3,13 +3,13 @@
 use indicatif::BinaryBytes;
 use larder::ShardState;
 
-use super::report::{Counted, Report, Shard};
+use larder_server::{SetCounts, SetReport, ShardReport};
 
 /// Characters of the longest bar.
 const BAR: u64 = 32;
 
 /// A line a shard, and its part of the keys as a bar: `#` has them, `+` is getting them, `.` is away.
-pub(super) fn render(report: &Report) -> String {
+pub(super) fn render(report: &SetReport) -> String {
     let mut text = format!(
         "epoch {}\n{:>5}  {:10}{:>6}{:>12}{:>7}{:>6}  {:width$}DEVICE\n",
         report.epoch,
@@ -32,28 +32,28 @@ pub(super) fn render(report: &Report) -> String {
 }
 
 /// What a server counted since it opened the set.
-fn counted(counted: &Counted) -> String {
+fn counted(counted: &SetCounts) -> String {
     let refilled = BinaryBytes(counted.refilled_bytes);
     let under_way = match counted.refilled_permille {
         0 => String::new(),
         permille => format!(", {}.{} % of this one", permille / 10, permille % 10),
     };
-    let Counted { late_gets, lost_changes, suspected, failed, .. } = counted;
+    let SetCounts { late_gets, lost_changes, suspected, failed, .. } = counted;
     format!(
         "refilled {refilled}{under_way}; late gets {late_gets}; lost changes {lost_changes}; \
          suspected {suspected}, failed {failed} times\n"
     )
 }
 
-fn is(shard: &Shard, state: ShardState) -> bool {
+fn is(shard: &ShardReport, state: ShardState) -> bool {
     shard.state == state.name()
 }
 
-fn has_keys(shard: &Shard) -> bool {
+fn has_keys(shard: &ShardReport) -> bool {
     is(shard, ShardState::Healthy) || is(shard, ShardState::Refilling)
 }
 
-fn line(shard: &Shard, all: u64, most: u64) -> String {
+fn line(shard: &ShardReport, all: u64, most: u64) -> String {
     let unknown = || "-".to_owned();
     let capacity = shard.capacity_bytes.map_or_else(unknown, |it| BinaryBytes(it).to_string());
     let dlwa = shard.dlwa.map_or_else(unknown, |dlwa| format!("{dlwa:.2}"));
@@ -98,7 +98,7 @@ mod tests {
         let cache = block_on(Shards::open(Config::default(), devices, Arc::new(RealClock)));
         let cache = cache.unwrap();
         block_on(cache.fail_shard(1)).unwrap();
-        let text = render(&cache.status().into());
+        let text = render(&SetReport::closed(cache.status()));
         let lines: Vec<&str> = text.lines().collect();
         let count = |line: &str, mark| line.matches(mark).count();
         assert_eq!(count(lines[2], '#'), 32, "{text}");

@@ -8,7 +8,7 @@ use larder_lab::Error;
 use ureq::http::{Response, StatusCode, header};
 use ureq::{Agent, Body};
 
-use super::report::Report;
+use larder_server::SetReport;
 
 /// An order writes on all devices of the set before it is answered.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,7 +36,7 @@ impl Server {
         Ok(Self { agent, address: address.to_owned(), token })
     }
 
-    pub(super) fn status(&self) -> Result<Report, Error> {
+    pub(super) fn status(&self) -> Result<SetReport, Error> {
         let answer = self.agent.get(format!("http://{}/api/array", self.address)).call();
         let (status, text) = self.heard(answer)?;
         match status {

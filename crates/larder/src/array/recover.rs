@@ -67,6 +67,7 @@ impl Array {
         let Some(log) = inheritance else { return Ok(()) };
         let (mut found, void) = self.read_footers(&log).await.unwrap_or_else(|unreadable| {
             events::array_given_up(unreadable.number());
+            self.counters().arrays_given_up.add(1);
             (Vec::new(), (0..self.place.log.regions).map(RegionId::new).collect())
         });
         self.log.empty_regions(&void).await?;

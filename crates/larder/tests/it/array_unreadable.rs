@@ -82,6 +82,7 @@ fn nothing_that_was_deleted_is_back_if_a_region_of_tables_cannot_be_read() {
                 "{key} with {start} unreadable"
             );
         }
+        assert_eq!(cache.stats().arrays_given_up, 1);
     }
 }
 
@@ -103,6 +104,8 @@ fn a_region_of_objects_that_cannot_be_read_to_its_end_costs_no_others() {
     let end = start + u64::from(REGION_BYTES);
     let unreadable = FaultRule::new(Fault::Error).on_reads().within(end - 4096..end);
     drive.set_plan(&FaultPlan::new(1).with(unreadable));
-    let after = found(&open(&drive));
+    let cache = open(&drive);
+    let after = found(&cache);
+    assert_eq!(cache.stats().arrays_given_up, 0);
     assert!(after < before && after > before - 40, "{after} of {before}");
 }

@@ -4,86 +4,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use larder::device::FileOptions;
-use larder::{Device, FileDevice, SetStatus, ShardStatus, Shards, block_on};
-use serde::Serialize;
+use larder::{Device, FileDevice, Shards, block_on};
 
 use crate::admin::http::Request;
+use crate::set_report::SetReport;
 use crate::shared::Shared;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-#[derive(Serialize)]
-pub(super) struct Array {
-    epoch: u32,
-    /// How much of the refill that is under way has been looked at, in thousandths.
-    refilled_permille: u64,
-    refilled_bytes: u64,
-    late_gets: u64,
-    lost_changes: u64,
-    suspected: u64,
-    failed: u64,
-    shards: Vec<Shard>,
-}
-
-#[derive(Serialize)]
-struct Shard {
-    number: usize,
-    state: &'static str,
-    since: u32,
-    weight: u32,
-    suspicion: Option<String>,
-    down: Option<String>,
-    device: Option<String>,
-    capacity_bytes: Option<u64>,
-    dlwa: Option<f64>,
-    used_percent: Option<u8>,
-}
-
 /// `None` if the server has no set.
-pub(super) fn of(shared: &Shared) -> Option<Array> {
-    let SetStatus {
-        epoch,
-        shards,
-        refilled_permille,
-        refilled_bytes,
-        late_gets,
-        lost_changes,
-        suspected,
-        failed,
-        ..
-    } = set(shared)?.status();
-    let shards = shards.into_iter().map(shard).collect();
-    Some(Array {
-        epoch,
-        refilled_permille,
-        refilled_bytes,
-        late_gets,
-        lost_changes,
-        suspected,
-        failed,
-        shards,
-    })
+pub(super) fn of(shared: &Shared) -> Option<SetReport> {
+    Some(SetReport::open(set(shared)?.status()))
 }
 
 /// The set: that of any tenant is that of all.
 pub(in crate::admin) fn set(shared: &Shared) -> Option<&Shards> {
     shared.default_tenant().shards()
-}
-
-fn shard(shard: ShardStatus) -> Shard {
-    let device = shard.device;
-    Shard {
-        number: shard.number,
-        state: shard.state.name(),
-        since: shard.since,
-        weight: shard.weight,
-        suspicion: shard.suspicion,
-        down: shard.down,
-        capacity_bytes: device.as_ref().map(|device| device.capacity_bytes),
-        dlwa: device.as_ref().and_then(|device| device.dlwa),
-        used_percent: device.as_ref().and_then(|device| device.used_percent),
-        device: device.map(|device| device.name),
-    }
 }
 
 /// What an operator has the set do. A path is that of a file or block device, which must be there.

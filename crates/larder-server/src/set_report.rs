@@ -1,0 +1,98 @@
+//! What is said of a set of shards, whether a server has it open or its devices were looked at (`/api/array`, `larder
+//! array status --json`).
+
+use larder::{SetStatus, ShardStatus};
+use serde::{Deserialize, Serialize};
+
+/// A set of shards.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SetReport {
+    /// Grows with every change of the set.
+    pub epoch: u32,
+    /// In the order of their numbers.
+    pub shards: Vec<ShardReport>,
+    /// Of a set that is open.
+    #[serde(flatten)]
+    pub open: Option<SetCounts>,
+}
+
+/// What was counted since a set was opened.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SetCounts {
+    /// How much of the refill that is under way has been looked at, in thousandths.
+    pub refilled_permille: u64,
+    /// Bytes that refills have copied.
+    pub refilled_bytes: u64,
+    /// Look-ups that did not wait for a shard any longer.
+    pub late_gets: u64,
+    /// Changes that are gone with their shard.
+    pub lost_changes: u64,
+    /// How often a shard was suspected.
+    pub suspected: u64,
+    /// How often one was taken out.
+    pub failed: u64,
+}
+
+/// A shard of a set.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ShardReport {
+    /// From 0 on.
+    pub number: usize,
+    /// healthy, suspect, failed, refilling or retired.
+    pub state: String,
+    /// The epoch of the set in which it came to that.
+    pub since: u32,
+    /// Its part of the keys beside those of the others.
+    pub weight: u32,
+    /// What its device is called; `None` if it has none.
+    pub device: Option<String>,
+    /// Of the device, in bytes.
+    pub capacity_bytes: Option<u64>,
+    /// Write amplification of the device, where it is known.
+    pub dlwa: Option<f64>,
+    /// How much of the drive's life is used up, in percent, where the drive says so.
+    pub used_percent: Option<u8>,
+    /// Why it may be failing.
+    pub suspicion: Option<String>,
+    /// Why it does not serve.
+    pub down: Option<String>,
+}
+
+impl SetReport {
+    /// Of a set that is open.
+    pub fn open(status: SetStatus) -> Self {
+        let counts = SetCounts {
+            refilled_permille: status.refilled_permille,
+            refilled_bytes: status.refilled_bytes,
+            late_gets: status.late_gets,
+            lost_changes: status.lost_changes,
+            suspected: status.suspected,
+            failed: status.failed,
+        };
+        Self { open: Some(counts), ..Self::closed(status) }
+    }
+
+    /// Of a set that nobody has open: nothing was counted.
+    pub fn closed(status: SetStatus) -> Self {
+        let shards = status.shards.into_iter().map(ShardReport::from).collect();
+        Self { epoch: status.epoch, shards, open: None }
+    }
+}
+
+impl From<ShardStatus> for ShardReport {
+    fn from(shard: ShardStatus) -> Self {
+        let device = shard.device;
+        Self {
+            number: shard.number,
+            state: shard.state.name().to_owned(),
+            since: shard.since,
+            weight: shard.weight,
+            capacity_bytes: device.as_ref().map(|device| device.capacity_bytes),
+            dlwa: device.as_ref().and_then(|device| device.dlwa),
+            used_percent: device.as_ref().and_then(|device| device.used_percent),
+            device: device.map(|device| device.name),
+            suspicion: shard.suspicion,
+            down: shard.down,
+        }
+    }
+}
