@@ -57,6 +57,8 @@ pub struct Accounting<L> {
     turns: u64,
     /// What a loss of power may undo, oldest first.
     unflushed: Vec<Unflushed>,
+    /// Devices fail one in so many I/Os, by these dice.
+    failures: Option<(fastrand::Rng, u32)>,
 }
 
 impl<L: Layout> Accounting<L> {
@@ -73,6 +75,7 @@ impl<L: Layout> Accounting<L> {
             under_way: Vec::new(),
             turns: 0,
             unflushed: Vec::new(),
+            failures: None,
         }
     }
 
@@ -114,12 +117,35 @@ impl<L: Layout> Accounting<L> {
         let mut issued: Vec<Option<(u64, IoId, DeviceIo)>> = issued.into_iter().map(Some).collect();
         for number in order(issued.len()) {
             if let Some((turn, id, io)) = issued[number].take() {
-                let outcome = self.carry_out(turn, io);
+                let outcome =
+                    if self.fails() { self.fail(turn, io) } else { self.carry_out(turn, io) };
                 self.layout.completed(id, outcome);
             }
         }
         self.under_way.extend(issued.into_iter().flatten());
         self.hear_of_ended();
+    }
+
+    /// From now on devices fail one in `one_in` I/Os; 0: none. Of a write that fails all is there, or nothing.
+    pub fn fail_one_in(&mut self, one_in: u32, seed: u64) {
+        self.failures = (one_in > 0).then(|| (fastrand::Rng::with_seed(seed), one_in));
+    }
+
+    fn fails(&mut self) -> bool {
+        self.failures.as_mut().is_some_and(|(rng, one_in)| rng.u32(..*one_in) == 0)
+    }
+
+    fn fail(&mut self, turn: u64, io: DeviceIo) -> Outcome {
+        let is_there = self.failures.as_mut().is_some_and(|(rng, _)| rng.bool());
+        if is_there && matches!(io, DeviceIo::Write { .. }) {
+            self.carry_out(turn, io);
+        }
+        Outcome::Failed
+    }
+
+    /// Lets the layout try once more what failed.
+    pub fn retry(&mut self) {
+        self.layout.retry();
     }
 
     /// Asks the layout what is to be done. Whether anything is.

@@ -16,7 +16,7 @@ pub(crate) struct Shadow {
 struct Allowed {
     /// Oldest first; the last is what it has as long as no power is lost.
     versions: Vec<u64>,
-    /// Something was discarded: all up to here may have come to light.
+    /// Something was discarded, or could not be written: all up to here may come to light until it is written over.
     any_up_to: Option<u64>,
 }
 
@@ -86,10 +86,20 @@ impl Shadow {
         }
     }
 
+    /// The request has failed. Of a write any sector is there or not, and a crash may bring back what was there before.
+    pub(crate) fn failed(&mut self, known: &Known) {
+        if known.kind != Kind::Read {
+            for sector in known.span.first..known.span.end() {
+                let any_up_to = Some(known.version);
+                *self.of(known.span.core, sector) = Allowed { versions: Vec::new(), any_up_to };
+            }
+        }
+    }
+
     /// A flush has ended, and nothing else was under way.
     pub(crate) fn flushed(&mut self) {
         for allowed in self.sectors.values_mut() {
-            if let Some(newest) = allowed.versions.last() {
+            if let (Some(newest), None) = (allowed.versions.last(), allowed.any_up_to) {
                 *allowed = Allowed::only(*newest);
             }
         }

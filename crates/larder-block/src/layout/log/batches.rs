@@ -267,6 +267,8 @@ impl LogLayout {
                         location: location + shift,
                         is_overwritable,
                         hits: 0,
+                        // An earlier attempt may be on its way to the core from where it was.
+                        is_busy: false,
                         ..one.extent
                     };
                     self.index.replace(one.span, Some(moved), &mut Vec::new());

@@ -57,8 +57,11 @@ impl LogLayout {
         // What was dirty may have gone to the core meanwhile, and be clean.
         let may_come_back = one.before.is_none() && self.may_come_back();
         if may_come_back || self.find(span).iter().any(|found| !found.extent.is_dirty) {
-            one.before = Some(self.prepare(one.id, span));
-            return None;
+            let count = self.prepare(one.id, span);
+            one.before = Some(count);
+            if count > 0 {
+                return None;
+            }
         }
         let covers_dirty = self.find(span).iter().any(|found| found.extent.is_dirty);
         self.write_around(one.id, span, data, covers_dirty);

@@ -10,6 +10,8 @@ pub(super) struct Drain {
     pub(super) phase: Phase,
     /// Counts how often it was begun: what a failed attempt has under way still is not of this one.
     pub(super) attempt: u64,
+    /// I/Os and copies that have not ended, of failed attempts too.
+    pub(super) under_way: u32,
     /// Whether what had hits was kept already: what is left the second time goes to the core.
     pub(super) has_kept: bool,
 }

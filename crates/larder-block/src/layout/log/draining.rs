@@ -30,6 +30,7 @@ impl LogLayout {
                 segment,
                 phase: Phase::Waiting,
                 attempt: self.drain_attempts,
+                under_way: 0,
                 has_kept: false,
             });
             self.has_changed = true;
@@ -109,6 +110,7 @@ impl LogLayout {
                 let bytes = found.iter().map(|one| one.span.bytes()).sum();
                 let io = DeviceIo::Read { target: Target::Cache, offset, bytes, reader: None };
                 self.issue(io, Purpose::DrainRead { found, attempt: self.drain_attempts });
+                self.drain_under_way(1);
                 outstanding += 1;
             }
         }
@@ -117,6 +119,7 @@ impl LogLayout {
     }
 
     pub(super) fn drain_read_ended(&mut self, found: Vec<Found>, of: u64, data: Option<&Data>) {
+        self.drain_under_way(-1);
         let (outstanding, read) =
             match &mut self.drain {
                 Some(Drain {
@@ -162,6 +165,7 @@ impl LogLayout {
                 attempt: self.drain_attempts,
             };
             self.appender.push_first(lane, Pending { span: one.span, data: Some(data), source });
+            self.drain_under_way(1);
         }
         let destages = self.destage(destaged, Some(self.drain_attempts));
         self.set_phase(Phase::Moving { destages, copies });
@@ -194,6 +198,9 @@ impl LogLayout {
                     durable: false,
                 };
                 self.issue(io, Purpose::Destage { found, drain });
+                if drain.is_some() {
+                    self.drain_under_way(1);
+                }
                 writes += 1;
             }
         }
@@ -242,6 +249,7 @@ impl LogLayout {
         let Some(of) = drain else {
             return self.buffer.has_left(found.iter().map(|one| one.span.bytes()).sum());
         };
+        self.drain_under_way(-1);
         match &mut self.drain {
             Some(Drain { phase: Phase::Moving { destages, .. }, attempt, .. })
                 if *attempt == of =>
@@ -260,6 +268,7 @@ impl LogLayout {
 
     /// A copy of what is kept has ended, well or not.
     pub(super) fn kept_ended(&mut self, of: u64) {
+        self.drain_under_way(-1);
         if let Some(Drain { phase: Phase::Moving { copies, .. }, attempt, .. }) = &mut self.drain
             && *attempt == of
         {
@@ -283,6 +292,7 @@ impl LogLayout {
                 let core = u16::try_from(number).ok().and_then(CoreId::new).expect("a core");
                 let io = DeviceIo::Flush { target: Target::Core(core) };
                 self.issue(io, Purpose::Flush { core, covers, request: None });
+                self.drain_under_way(1);
                 outstanding += 1;
             }
         }
@@ -291,6 +301,7 @@ impl LogLayout {
     }
 
     pub(super) fn drain_flush_ended(&mut self, is_well: bool) {
+        self.drain_under_way(-1);
         let Some(Drain { phase: Phase::Flushing { outstanding }, .. }) = &mut self.drain else {
             return;
         };
@@ -319,9 +330,9 @@ impl LogLayout {
         self.has_changed = true;
     }
 
-    /// Tries once more what a device has refused.
+    /// Tries once more, as soon as nothing of the failed attempt is under way.
     pub(super) fn retry_draining(&mut self) {
-        if matches!(self.drain, Some(Drain { phase: Phase::Stuck, .. })) {
+        if matches!(self.drain, Some(Drain { phase: Phase::Stuck, under_way: 0, .. })) {
             self.set_phase(Phase::Waiting);
         }
     }
@@ -333,6 +344,11 @@ impl LogLayout {
             }
         }
         self.has_changed = true;
+    }
+
+    fn drain_under_way(&mut self, more: i32) {
+        let drain = self.drain.as_mut().expect("it lasts as long as anything of it is under way");
+        drain.under_way = drain.under_way.checked_add_signed(more).expect("begun before");
     }
 
     fn set_phase(&mut self, phase: Phase) {
