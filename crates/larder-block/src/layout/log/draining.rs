@@ -68,7 +68,7 @@ impl LogLayout {
         let kept = if may_keep { self.choose_kept(&found) } else { Vec::new() };
         self.drain_attempts += 1;
         self.drain.as_mut().expect("it waits").attempt = self.drain_attempts;
-        let is_kept = |one: &Found| kept.iter().any(|kept| kept.span == one.span);
+        let is_kept = |one: &Found| kept.binary_search_by_key(&one.span, |kept| kept.span).is_ok();
         let dirty: Vec<Found> =
             found.into_iter().filter(|one| one.extent.is_dirty && !is_kept(one)).collect();
         for one in &dirty {

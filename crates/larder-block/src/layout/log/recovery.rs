@@ -221,15 +221,23 @@ impl LogRecovery {
             let (first, last) = (&batches.first()?.header, &batches.last()?.header);
             Some((first.generation, first.sequence, last.sequence))
         };
-        let fillings: Vec<(u64, u64, u64)> =
-            self.batches.iter().filter_map(|batches| bounds(batches)).collect();
+        // The youngest generation of those that begin up to a sequence.
+        let mut youngest: Vec<(u64, u64)> = self
+            .batches
+            .iter()
+            .filter_map(|batches| bounds(batches))
+            .map(|(generation, first, _)| (first, generation))
+            .collect();
+        youngest.sort_unstable();
+        let mut so_far = 0;
+        for (_, generation) in &mut youngest {
+            so_far = so_far.max(*generation);
+            *generation = so_far;
+        }
         for (segment, batches) in (0..).zip(&self.batches) {
             let Some((generation, _, last)) = bounds(batches) else { continue };
             // It was open until its last batch at least.
-            let beside = fillings
-                .iter()
-                .filter(|(_, first, _)| *first <= last)
-                .map(|(generation, ..)| *generation);
+            let beside = youngest.partition_point(|(first, _)| *first <= last);
             let stated = batches
                 .iter()
                 .filter(|batch| batch.header.sequence <= horizons[&batch.header.epoch]);
@@ -240,12 +248,13 @@ impl LogRecovery {
             let line_sectors = self.geometry.line_sectors();
             let found = Adopted {
                 generation,
-                barrier: beside.max().unwrap_or(generation),
+                barrier: youngest[..beside].last().map_or(generation, |(_, youngest)| *youngest),
                 covered_bytes: covered.unwrap_or(0),
                 lines: lines.map(|record| pack_line(record.span, line_sectors)).collect(),
             };
             log.segments.adopt(segment, found);
         }
+        log.segments.end_adopting();
     }
 
     /// Tells the index of all records in the order in which they were written.

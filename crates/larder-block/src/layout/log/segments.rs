@@ -229,13 +229,19 @@ impl Segments {
 
     /// Takes over a segment as a crash left it: sealed.
     pub(super) fn adopt(&mut self, segment: u32, found: Adopted) {
-        self.free.retain(|&free| free != segment);
         let one = self.at(segment);
         (one.state, one.class, one.generation) = (State::Sealed, Class::Dirty, found.generation);
         (one.barrier, one.covered_bytes, one.lines) =
             (found.barrier, found.covered_bytes, found.lines);
         self.order.insert(found.generation, segment);
         self.next_generation = self.next_generation.max(found.generation + 1);
+    }
+
+    /// All that were found have been taken over.
+    pub(super) fn end_adopting(&mut self) {
+        let is_free = |(_, one): &(u32, &Segment)| one.state == State::Free;
+        self.free = (0..).zip(&self.all).filter(is_free).map(|(segment, _)| segment).collect();
+        self.free.reverse();
     }
 
     /// What is void, and which generations were seen, void or not.
