@@ -6,7 +6,7 @@
 //!       8      2  version of the formats
 //!      10      2  reserved, 0
 //!      12      4  CRC-32C of bytes 16 to 64 + n
-//!      16      2  kind: 1 cache, 2 parts
+//!      16      2  kind: 1 cache, 2 parts, 3 block cache
 //!      18      2  reserved, 0
 //!      20      4  n: bytes of the content
 //!      24     16  UUID of the content
@@ -25,6 +25,7 @@ use super::{COPY_BYTES, FORMAT_VERSION, Found, Kind, Label, MARK, Uuid, begins_n
 
 const CACHE: u16 = 1;
 const PARTS: u16 = 2;
+const BLOCK_CACHE: u16 = 3;
 const CHECKED_FROM: usize = 16;
 pub(super) const HEADER_BYTES: usize = size_of::<Header>();
 const _: () = assert!(HEADER_BYTES == 64);
@@ -60,6 +61,7 @@ pub(super) fn encode(label: &Label, offset: u64) -> Vec<u8> {
         kind: match label.kind {
             Kind::Cache => CACHE,
             Kind::Parts => PARTS,
+            Kind::BlockCache => BLOCK_CACHE,
         }
         .into(),
         reserved_too: 0.into(),
@@ -105,6 +107,7 @@ fn parse_fields(header: &Header, bytes: &[u8], offset: u64) -> Option<Label> {
     let kind = match header.kind.get() {
         CACHE => Kind::Cache,
         PARTS => Kind::Parts,
+        BLOCK_CACHE => Kind::BlockCache,
         _ => return None,
     };
     is_whole.then(|| Label {

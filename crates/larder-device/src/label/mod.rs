@@ -63,6 +63,8 @@ pub enum Kind {
     Cache,
     /// Parts of the device that belong to tenants or shards, or both.
     Parts,
+    /// A cache of blocks before slower devices.
+    BlockCache,
 }
 
 /// What versions up to 8 have left. Its content is not known any more.

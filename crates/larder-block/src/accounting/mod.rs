@@ -1,0 +1,341 @@
+//! A layout on devices in memory that count: what a pattern of requests costs, to the byte.
+//!
+//! Time does not pass: the I/Os of a turn are carried out, all of them, and then told to the layout. So many requests
+//! are under way as there are clients; who is answered sends the next one before the next turn.
+
+mod counts;
+mod image;
+
+use std::collections::HashMap;
+
+use crate::layout::{
+    CoreId, Data, DeviceIo, Ending, IoId, Layout, Outcome, Request, RequestId, SECTOR_BYTES, Span,
+    Target,
+};
+pub use counts::Counts;
+pub use image::Image;
+
+fn in_order(count: usize) -> Vec<usize> {
+    (0..count).collect()
+}
+
+/// Who has one request at a time.
+#[derive(Debug)]
+struct Client {
+    span: Option<Span>,
+    state: ClientState,
+}
+
+#[derive(Debug)]
+enum ClientState {
+    Waits(Request),
+    UnderWay(RequestId),
+}
+
+impl Client {
+    fn id(&self) -> Option<RequestId> {
+        match self.state {
+            ClientState::Waits(_) => None,
+            ClientState::UnderWay(id) => Some(id),
+        }
+    }
+}
+
+/// A layout, its devices, and the requests under way.
+#[derive(Debug)]
+pub struct Accounting<L> {
+    layout: L,
+    cache: Image,
+    cores: HashMap<CoreId, Image>,
+    counts: Counts,
+    next_request: u64,
+    /// What reads have brought so far.
+    reads: HashMap<RequestId, Vec<u8>>,
+    ended: HashMap<RequestId, Ending>,
+    /// With the number of the turn that asked for it.
+    under_way: Vec<(u64, IoId, DeviceIo)>,
+    turns: u64,
+    /// What a loss of power may undo, oldest first.
+    unflushed: Vec<Unflushed>,
+    /// Devices fail one in so many I/Os, by these dice.
+    failures: Option<(fastrand::Rng, u32)>,
+}
+
+impl<L: Layout> Accounting<L> {
+    /// A layout on a cache device that holds `cache`, before cores of zeros.
+    pub fn new(layout: L, cache: Image) -> Self {
+        Self {
+            layout,
+            cache,
+            cores: HashMap::new(),
+            counts: Counts::default(),
+            next_request: 0,
+            reads: HashMap::new(),
+            ended: HashMap::new(),
+            under_way: Vec::new(),
+            turns: 0,
+            unflushed: Vec::new(),
+            failures: None,
+        }
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The layout.
+    pub fn layout(&self) -> &L {
+        &self.layout
+    }
+
+    /// Puts what lies on the cores in the place of zeros.
+    #[must_use]
+    pub fn with_cores(mut self, cores: HashMap<CoreId, Image>) -> Self {
+        self.cores = cores;
+        self
+    }
+
+    /// Submits a request.
+    pub fn submit(&mut self, request: Request) -> RequestId {
+        let id = RequestId(self.next_request);
+        self.next_request += 1;
+        match &request {
+            Request::Read { span } => drop(self.reads.insert(id, vec![0; span.bytes()])),
+            Request::Write { data, .. } | Request::Bypass { data, .. } => {
+                self.counts.user_written_bytes += data.len() as u64;
+            }
+            _ => {}
+        }
+        self.layout.submit(id, request);
+        id
+    }
+
+    /// Carries out what is under way, in any order that `order` makes of it, and hears what has ended.
+    pub fn carry_out_all(&mut self, order: impl FnOnce(usize) -> Vec<usize>) {
+        let issued = std::mem::take(&mut self.under_way);
+        let mut issued: Vec<Option<(u64, IoId, DeviceIo)>> = issued.into_iter().map(Some).collect();
+        for number in order(issued.len()) {
+            if let Some((turn, id, io)) = issued[number].take() {
+                let outcome =
+                    if self.fails() { self.fail(turn, io) } else { self.carry_out(turn, io) };
+                self.layout.completed(id, outcome);
+            }
+        }
+        self.under_way.extend(issued.into_iter().flatten());
+        self.hear_of_ended();
+    }
+
+    /// From now on devices fail one in `one_in` I/Os; 0: none. Of a write that fails all is there, or nothing.
+    pub fn fail_one_in(&mut self, one_in: u32, seed: u64) {
+        self.failures = (one_in > 0).then(|| (fastrand::Rng::with_seed(seed), one_in));
+    }
+
+    fn fails(&mut self) -> bool {
+        self.failures.as_mut().is_some_and(|(rng, one_in)| rng.u32(..*one_in) == 0)
+    }
+
+    fn fail(&mut self, turn: u64, io: DeviceIo) -> Outcome {
+        let is_there = self.failures.as_mut().is_some_and(|(rng, _)| rng.bool());
+        if is_there && matches!(io, DeviceIo::Write { .. }) {
+            self.carry_out(turn, io);
+        }
+        Outcome::Failed
+    }
+
+    /// Lets the layout try once more what failed.
+    pub fn retry(&mut self) {
+        self.layout.retry();
+    }
+
+    /// Asks the layout what is to be done. Whether anything is.
+    pub fn turn(&mut self) -> bool {
+        self.turns += 1;
+        let mut ios = Vec::new();
+        self.layout.turn(&mut ios);
+        self.under_way.extend(ios.into_iter().map(|(id, io)| (self.turns, id, io)));
+        self.hear_of_ended();
+        !self.under_way.is_empty()
+    }
+
+    fn hear_of_ended(&mut self) {
+        let mut ended = Vec::new();
+        self.layout.ended(&mut ended);
+        self.counts.requests += ended.len() as u64;
+        self.ended.extend(ended);
+    }
+
+    /// The request has ended if this says how, and what it read.
+    pub fn take_ended(&mut self, id: RequestId) -> Option<(Ending, Vec<u8>)> {
+        let ending = self.ended.remove(&id)?;
+        Some((ending, self.reads.remove(&id).unwrap_or_default()))
+    }
+
+    /// Carries out `request` alone.
+    ///
+    /// # Panics
+    /// If the layout does not end it.
+    pub fn run(&mut self, request: Request) -> (Ending, Vec<u8>) {
+        let id = self.submit(request);
+        loop {
+            let goes_on = self.turn();
+            self.carry_out_all(in_order);
+            if let Some(ended) = self.take_ended(id) {
+                return ended;
+            }
+            assert!(goes_on, "nothing is under way, and request {} has not ended", id.0);
+        }
+    }
+
+    /// Keeps `depth` of the requests under way until all have ended. One that overlaps an earlier one waits for it.
+    ///
+    /// # Panics
+    /// If the layout does not end one, or one fails.
+    pub fn run_all(&mut self, depth: usize, requests: impl IntoIterator<Item = Request>) {
+        let mut requests = requests.into_iter().fuse();
+        let mut clients: Vec<Client> = Vec::new();
+        loop {
+            let more = requests.by_ref().take(depth - clients.len());
+            clients.extend(more.map(|request| Client {
+                span: request.span(),
+                state: ClientState::Waits(request),
+            }));
+            self.submit_free(&mut clients);
+            if clients.is_empty() {
+                return;
+            }
+            let goes_on = self.turn();
+            self.carry_out_all(in_order);
+            let before = clients.len();
+            clients.retain(|client| {
+                let ended = client.id().and_then(|id| self.take_ended(id));
+                assert!(
+                    ended.as_ref().is_none_or(|(ending, _)| *ending == Ending::Done),
+                    "{client:?} has failed"
+                );
+                ended.is_none()
+            });
+            assert!(goes_on || clients.len() < before, "{before} requests that do not end");
+        }
+    }
+
+    /// Submits those that overlap none that came before.
+    fn submit_free(&mut self, clients: &mut [Client]) {
+        for number in 0..clients.len() {
+            let (before, rest) = clients.split_at_mut(number);
+            let client = &mut rest[0];
+            let overlaps = |other: &Client| matches!((client.span, other.span), (Some(a), Some(b)) if a.overlaps(b));
+            if let ClientState::Waits(request) = &client.state
+                && !before.iter().any(overlaps)
+            {
+                client.state = ClientState::UnderWay(self.submit(request.clone()));
+            }
+        }
+    }
+
+    /// Carries out what is under way until nothing is.
+    pub fn settle(&mut self) {
+        while self.turn() {
+            self.carry_out_all(in_order);
+        }
+    }
+
+    fn image(&mut self, target: Target) -> &mut Image {
+        match target {
+            Target::Cache => &mut self.cache,
+            Target::Core(core) => self.cores.entry(core).or_default(),
+        }
+    }
+
+    fn carry_out(&mut self, turn: u64, io: DeviceIo) -> Outcome {
+        self.counts.count(&io);
+        match io {
+            DeviceIo::Read { target, offset, bytes, reader } => {
+                let mut read = vec![0; bytes];
+                self.image(target).read(offset, &mut read);
+                let Some((request, at)) = reader else {
+                    return Outcome::Read(Data::copy_of(&read));
+                };
+                let into = self.reads.get_mut(&request).expect("a read under way");
+                into[at..at + bytes].copy_from_slice(&read);
+            }
+            DeviceIo::Write { target, mut offset, parts, durable, .. } => {
+                for part in parts {
+                    if !durable || self.unflushed.iter().any(|one| one.target == target) {
+                        let mut before = vec![0; part.len()];
+                        self.image(target).read(offset, &mut before);
+                        let turn = self.turns;
+                        self.unflushed.push(Unflushed { target, offset, before, turn, durable });
+                    }
+                    self.image(target).write(offset, part.bytes());
+                    offset += part.len() as u64;
+                }
+            }
+            // It covers what had completed before it was asked for.
+            DeviceIo::Flush { target } => {
+                self.unflushed.retain(|one| one.target != target || one.turn >= turn)
+            }
+        }
+        Outcome::Done
+    }
+
+    /// Power is lost: of what is under way, and of what was written and not flushed, those sectors are on the devices
+    /// of which `survives` says so. Gives the cache device and the cores.
+    pub fn lose_power(
+        mut self,
+        mut survives: impl FnMut() -> bool,
+    ) -> (Image, HashMap<CoreId, Image>) {
+        let mut kept = std::collections::HashSet::new();
+        for Unflushed { target, offset, before, durable, .. } in
+            std::mem::take(&mut self.unflushed).into_iter().rev()
+        {
+            for (at, sector) in (offset..).step_by(SECTOR_BYTES).zip(before.chunks(SECTOR_BYTES)) {
+                if kept.contains(&(target, at)) || durable || survives() {
+                    kept.insert((target, at));
+                } else {
+                    self.image(target).write(at, sector);
+                }
+            }
+        }
+        for (_, _, io) in std::mem::take(&mut self.under_way) {
+            let DeviceIo::Write { target, mut offset, parts, .. } = io else { continue };
+            for sector in parts.iter().flat_map(|part| part.bytes().chunks(SECTOR_BYTES)) {
+                if survives() {
+                    self.image(target).write(offset, sector);
+                }
+                offset += SECTOR_BYTES as u64;
+            }
+        }
+        (self.cache, self.cores)
+    }
+}
+
+/// A write that no flush covers yet.
+#[derive(Debug)]
+struct Unflushed {
+    target: Target,
+    offset: u64,
+    /// What was there before.
+    before: Vec<u8>,
+    /// Turn in which it completed.
+    turn: u64,
+    /// It stays, and what was there before it does not come back.
+    durable: bool,
+}
+
+/// A write of `sectors` from `first` on whose every sector says where it belongs and which version it is.
+pub fn stamped(core: CoreId, first: u64, sectors: u32, version: u64) -> Request {
+    let span = Span { core, first, sectors };
+    Request::Write { span, data: stamps(span, version) }
+}
+
+/// The data of such a write.
+pub fn stamps(span: Span, version: u64) -> Data {
+    let mut bytes = vec![0; span.bytes()];
+    for (sector, bytes) in (span.first..).zip(bytes.chunks_exact_mut(SECTOR_BYTES)) {
+        bytes[..8].copy_from_slice(&sector.to_le_bytes());
+        bytes[8..16].copy_from_slice(&version.to_le_bytes());
+        bytes[16..18].copy_from_slice(&span.core.get().to_le_bytes());
+    }
+    Data::copy_of(&bytes)
+}

@@ -1,0 +1,69 @@
+//! Bytes that requests and device I/Os share without copies.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use larder_device::IoBuffer;
+
+/// A part of a buffer. Clones share the bytes: a write's data go to the cache device, and may wait in memory to
+/// go to the core as well.
+#[derive(Clone)]
+pub struct Data {
+    buffer: Arc<IoBuffer>,
+    range: Range<usize>,
+}
+
+impl Data {
+    /// All bytes of `buffer`, which must be one run ([`IoBuffer::is_list`] is false).
+    ///
+    /// # Panics
+    /// If the buffer is a list of several.
+    pub fn new(buffer: IoBuffer) -> Self {
+        assert!(
+            !buffer.is_list(),
+            "data are one run of bytes; give each buffer of a list by itself"
+        );
+        let range = 0..buffer.len();
+        Self { buffer: Arc::new(buffer), range }
+    }
+
+    /// A copy of `bytes`.
+    pub fn copy_of(bytes: &[u8]) -> Self {
+        let mut buffer = IoBuffer::zeroed(bytes.len());
+        buffer.copy_in(0, bytes);
+        Self::new(buffer)
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer.as_slice()[self.range.clone()]
+    }
+
+    /// The bytes of `range`, counted from the first of these.
+    ///
+    /// # Panics
+    /// If it ends beyond them.
+    #[must_use]
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        assert!(range.end <= self.len(), "bytes to {} of {}", range.end, self.len());
+        let start = self.range.start;
+        Self { buffer: Arc::clone(&self.buffer), range: start + range.start..start + range.end }
+    }
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.len())
+    }
+}

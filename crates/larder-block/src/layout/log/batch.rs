@@ -1,0 +1,312 @@
+//! The header of a batch: records of data that were written together, behind it and in the same device write.
+//! Little-endian.
+//!
+//! ```text
+//!  offset  bytes  field
+//!       0      4  magic "LBCB"
+//!       4      2  version of the formats
+//!       6      2  n: number of records, at most 252
+//!       8      4  CRC-32C of the cache's UUID (16 bytes) and of bytes 12 to 64 + 16 n
+//!      12      4  segment
+//!      16      4  where in the segment the batch begins
+//!      20      4  bytes of the batch, header and data
+//!      24      8  generation of the segment: which filling of it this is
+//!      32      8  sequence: grows with each batch of the cache
+//!      40      8  horizon: all batches of this epoch up to this sequence were complete when this was written
+//!      48      8  oldest generation that counts: what lies in earlier ones is void
+//!      56      4  epoch: which start of the cache wrote this
+//!      60      4  reserved, 0
+//!      64   16 n  records
+//!
+//!  record
+//!       0      8  first sector of the core
+//!       8      2  core
+//!      10      1  sectors, 1 to 128, less 1
+//!      11      1  kind: 1 dirty, 2 clean, 3 void (without data); + 16 if it may be overwritten in place
+//!      12      4  CRC-32C of the data as they were written first; 0 of a void one
+//! ```
+//!
+//! Behind the header, which is filled up to a block of the device, lie the data of the records in their order.
+//!
+//! A record that may be overwritten in place has a void checksum from the first overwrite on. So it is overwritten
+//! only when a durable header says by its horizon that the batch was complete: up to there data are believed without
+//! a checksum, and behind it nothing has been overwritten.
+
+#![deny(clippy::indexing_slicing)]
+
+use larder_device::label::FORMAT_VERSION;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::layout::{CoreId, SECTOR_BYTES, Span};
+
+const MAGIC: [u8; 4] = *b"LBCB";
+const CHECKED_FROM: usize = 12;
+const HEADER_BYTES: usize = size_of::<Fixed>();
+const ENTRY_BYTES: usize = size_of::<Entry>();
+const _: () = assert!(HEADER_BYTES == 64 && ENTRY_BYTES == 16);
+
+/// Most records of a batch: its header is 4096 bytes then.
+pub(super) const RECORDS_MAX: usize = (4096 - HEADER_BYTES) / ENTRY_BYTES;
+/// What has to be read to see a header whole.
+pub(super) const HEADER_BYTES_MAX: usize = HEADER_BYTES + RECORDS_MAX * ENTRY_BYTES;
+
+const DIRTY: u8 = 1;
+const CLEAN: u8 = 2;
+const VOID: u8 = 3;
+const OVERWRITABLE: u8 = 16;
+
+/// Names a cache: the UUID of its label. A header of another cache is none.
+pub(super) type CacheUuid = [u8; 16];
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Fixed {
+    magic: [u8; 4],
+    version: U16,
+    records: U16,
+    checksum: U32,
+    segment: U32,
+    position: U32,
+    bytes: U32,
+    generation: U64,
+    sequence: U64,
+    horizon: U64,
+    void_below: U64,
+    epoch: U32,
+    reserved: U32,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Entry {
+    first: U64,
+    core: U16,
+    sectors_less_one: u8,
+    kind: u8,
+    checksum: U32,
+}
+
+/// Bytes of a header of so many records, before it is filled up to a block.
+pub(super) fn header_bytes(records: usize) -> usize {
+    HEADER_BYTES + records * ENTRY_BYTES
+}
+
+/// What a record says of its sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RecordKind {
+    Dirty { is_overwritable: bool },
+    Clean,
+    Void,
+}
+
+impl RecordKind {
+    pub(super) fn has_data(self) -> bool {
+        self != Self::Void
+    }
+
+    fn encode(self) -> u8 {
+        match self {
+            Self::Dirty { is_overwritable: true } => DIRTY | OVERWRITABLE,
+            Self::Dirty { is_overwritable: false } => DIRTY,
+            Self::Clean => CLEAN,
+            Self::Void => VOID,
+        }
+    }
+
+    fn parse(byte: u8) -> Option<Self> {
+        [
+            Self::Dirty { is_overwritable: true },
+            Self::Dirty { is_overwritable: false },
+            Self::Clean,
+            Self::Void,
+        ]
+        .into_iter()
+        .find(|kind| kind.encode() == byte)
+    }
+}
+
+/// One record of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) span: Span,
+    pub(super) kind: RecordKind,
+    pub(super) checksum: u32,
+}
+
+impl Record {
+    pub(super) fn data_bytes(&self) -> usize {
+        if self.kind.has_data() { self.span.bytes() } else { 0 }
+    }
+}
+
+/// Which batch it is, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BatchHeader {
+    pub(super) segment: u32,
+    pub(super) position: u32,
+    /// With its data.
+    pub(super) bytes: u32,
+    pub(super) generation: u64,
+    pub(super) sequence: u64,
+    pub(super) horizon: u64,
+    pub(super) void_below: u64,
+    pub(super) epoch: u32,
+}
+
+impl BatchHeader {
+    /// The header, before it is filled up to a block.
+    ///
+    /// # Panics
+    /// If the records are more than [`RECORDS_MAX`], or one is longer than 128 sectors.
+    pub(super) fn encode(&self, uuid: &CacheUuid, records: &[Record]) -> Vec<u8> {
+        assert!(records.len() <= RECORDS_MAX, "{} records of {RECORDS_MAX}", records.len());
+        let mut fixed = Fixed {
+            magic: MAGIC,
+            version: FORMAT_VERSION.into(),
+            records: u16::try_from(records.len()).expect("checked").into(),
+            checksum: 0.into(),
+            segment: self.segment.into(),
+            position: self.position.into(),
+            bytes: self.bytes.into(),
+            generation: self.generation.into(),
+            sequence: self.sequence.into(),
+            horizon: self.horizon.into(),
+            void_below: self.void_below.into(),
+            epoch: self.epoch.into(),
+            reserved: 0.into(),
+        };
+        let entries: Vec<Entry> = records.iter().map(entry_of).collect();
+        let checked = fixed.as_bytes().get(CHECKED_FROM..).unwrap_or_default();
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(uuid), checked);
+        fixed.checksum = crc32c::crc32c_append(checksum, entries.as_bytes()).into();
+        [fixed.as_bytes(), entries.as_bytes()].concat()
+    }
+
+    /// Reads what lies at `position` of `segment`. `None` if no batch of this cache begins there. Its length is that
+    /// of its parts and no more than `room`.
+    pub(super) fn parse(
+        bytes: &[u8],
+        uuid: &CacheUuid,
+        (segment, position): (u32, u32),
+        (room, block_bytes): (u32, u32),
+    ) -> Option<(Self, Vec<Record>)> {
+        let (fixed, rest) = Fixed::ref_from_prefix(bytes).ok()?;
+        let count = usize::from(fixed.records.get());
+        if fixed.magic != MAGIC || fixed.version.get() != FORMAT_VERSION || count > RECORDS_MAX {
+            return None;
+        }
+        let (entries, _) = <[Entry]>::ref_from_prefix_with_elems(rest, count).ok()?;
+        let checksum = crc32c::crc32c_append(
+            crc32c::crc32c(uuid),
+            bytes.get(CHECKED_FROM..header_bytes(count))?,
+        );
+        let is_whole = fixed.checksum.get() == checksum
+            && fixed.segment.get() == segment
+            && fixed.position.get() == position
+            && fixed.reserved.get() == 0;
+        if !is_whole {
+            return None;
+        }
+        let records: Vec<Record> = entries.iter().map(record_of).collect::<Option<_>>()?;
+        let data: usize = records.iter().map(Record::data_bytes).sum();
+        let header = header_bytes(count).next_multiple_of(block_bytes as usize);
+        let header_and_data = u32::try_from(header + data).ok()?;
+        (header_and_data == fixed.bytes.get() && header_and_data <= room).then(|| {
+            let header = Self {
+                segment,
+                position,
+                bytes: header_and_data,
+                generation: fixed.generation.get(),
+                sequence: fixed.sequence.get(),
+                horizon: fixed.horizon.get(),
+                void_below: fixed.void_below.get(),
+                epoch: fixed.epoch.get(),
+            };
+            (header, records)
+        })
+    }
+}
+
+fn entry_of(record: &Record) -> Entry {
+    Entry {
+        first: record.span.first.into(),
+        core: record.span.core.get().into(),
+        sectors_less_one: u8::try_from(record.span.sectors - 1)
+            .ok()
+            .filter(|n| *n < 128)
+            .expect("128 sectors at most"),
+        kind: record.kind.encode(),
+        checksum: record.checksum.into(),
+    }
+}
+
+fn record_of(entry: &Entry) -> Option<Record> {
+    let sectors = u32::from(entry.sectors_less_one) + 1;
+    let span = Span { core: CoreId::new(entry.core.get())?, first: entry.first.get(), sectors };
+    let is_sound = sectors <= 128 && span.first <= u64::MAX / SECTOR_BYTES as u64 - 128;
+    let kind = RecordKind::parse(entry.kind)?;
+    is_sound.then_some(Record { span, kind, checksum: entry.checksum.get() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UUID: CacheUuid = *b"0123456789abcdef";
+    const AT: (u32, u32) = (3, 4096);
+
+    fn sample() -> (BatchHeader, Vec<Record>) {
+        let kinds =
+            [RecordKind::Dirty { is_overwritable: true }, RecordKind::Clean, RecordKind::Void];
+        let records: Vec<Record> = (0_u16..)
+            .zip(kinds)
+            .map(|(number, kind)| {
+                let core = CoreId::new(number).unwrap();
+                let span = Span { core, first: 1 << 40 | 8, sectors: 128 - u32::from(number) };
+                Record { span, kind, checksum: 7 }
+            })
+            .collect();
+        let data: usize = records.iter().map(Record::data_bytes).sum();
+        let bytes = u32::try_from(512 + data).unwrap();
+        let header = BatchHeader {
+            segment: AT.0,
+            position: AT.1,
+            bytes,
+            generation: 9,
+            sequence: 10,
+            horizon: 8,
+            void_below: 2,
+            epoch: 1,
+        };
+        (header, records)
+    }
+
+    #[test]
+    fn what_is_written_is_read_where_it_was_written_and_by_whom() {
+        let (header, records) = sample();
+        let bytes = header.encode(&UUID, &records);
+        let room = (header.bytes, 512);
+        assert_eq!(BatchHeader::parse(&bytes, &UUID, AT, room), Some((header, records)));
+        assert_eq!(BatchHeader::parse(&bytes, b"another cache of", AT, room), None);
+        assert_eq!(BatchHeader::parse(&bytes, &UUID, (3, 8192), room), None, "elsewhere");
+        assert_eq!(BatchHeader::parse(&bytes, &UUID, AT, (header.bytes - 1, 512)), None, "no room");
+        assert_eq!(BatchHeader::parse(&bytes, &UUID, AT, (1 << 20, 4096)), None, "other blocks");
+    }
+
+    /// Each bit by itself, and each length.
+    #[test]
+    fn no_bit_flip_and_no_cut_passes() {
+        let (header, records) = sample();
+        let bytes = header.encode(&UUID, &records);
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            *flipped.get_mut(bit / 8).unwrap() ^= 1 << (bit % 8);
+            assert_eq!(BatchHeader::parse(&flipped, &UUID, AT, (1 << 20, 512)), None, "bit {bit}");
+        }
+        for length in 0..bytes.len() {
+            let cut = bytes.get(..length).unwrap();
+            assert_eq!(BatchHeader::parse(cut, &UUID, AT, (1 << 20, 512)), None, "{length} bytes");
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Group commit: what is pending goes out with one header, in one device write.
+
+use super::appender::{Appended, Batch, DIRTY_LANE, Pending, Source};
+use super::batch::{BatchHeader, RECORDS_MAX, Record, RecordKind};
+use super::index::{Extent, Found};
+use super::segments::RESERVED_SEGMENTS;
+use super::state::{LogLayout, Purpose, pack_line, unpack_line};
+use super::write_buffer::Held;
+use crate::layout::{Data, DeviceIo, IoId, Target};
+
+/// A batch of that many bytes does not wait for others to complete.
+const FULL_BATCH_BYTES: usize = 128 << 10;
+/// Longest batch.
+const BATCH_BYTES_MAX: usize = 512 << 10;
+/// Batches of a lane that are on their way together.
+const IN_FLIGHT_MAX: usize = 8;
+
+impl LogLayout {
+    /// Sends what is pending. While a batch is on its way, a small one waits for company.
+    pub(super) fn form_batches(&mut self) {
+        for lane in 0..self.appender.lanes.len() {
+            loop {
+                let state = &self.appender.lanes[lane];
+                let is_full =
+                    state.pending_bytes >= FULL_BATCH_BYTES || state.pending.len() >= RECORDS_MAX;
+                let may_follow = is_full && state.in_flight < IN_FLIGHT_MAX && !state.awaits_note;
+                let is_free = state.in_flight == 0 || may_follow;
+                if state.pending.is_empty() || !is_free {
+                    break;
+                }
+                let goes = is_full || self.appender.has_waited(lane, self.overwrites);
+                if !goes || !self.form_batch(lane) {
+                    break;
+                }
+            }
+        }
+        self.send_note_if_due();
+    }
+
+    /// A header without records, where writes wait for what it states and nothing else is about to.
+    fn send_note_if_due(&mut self) {
+        let is_due =
+            !self.held_writes.is_empty() && self.appender.is_idle() && self.appender.has_unstated();
+        if is_due && self.make_room(DIRTY_LANE, 0, false) {
+            self.send(DIRTY_LANE, Vec::new());
+        }
+    }
+
+    /// Whether a batch was sent, or pending records turned out to be out of date.
+    fn form_batch(&mut self, lane: usize) -> bool {
+        let Some(first) = self.appender.lanes[lane].pending.front() else { return false };
+        let is_kept = matches!(first.source, Source::Kept { .. });
+        let first_bytes = first.data.as_ref().map_or(0, Data::len);
+        if !self.make_room(lane, first_bytes, is_kept) {
+            return false;
+        }
+        let segment = self.appender.lanes[lane].open.expect("there is room");
+        let room = (self.geometry.segment_bytes - self.segments.get(segment).used_bytes()) as usize;
+        let (mut taken, mut bytes): (Vec<Pending>, usize) = (Vec::new(), 0);
+        while let Some(next) = self.appender.lanes[lane].pending.front() {
+            let more = bytes + next.data.as_ref().map_or(0, Data::len);
+            let with_header = more + self.geometry.header_bytes(taken.len() + 1) as usize;
+            if taken.len() == RECORDS_MAX
+                || with_header > room
+                || (more > BATCH_BYTES_MAX && !taken.is_empty())
+            {
+                break;
+            }
+            let next = self.appender.pop(lane).expect("it was looked at");
+            if let Some(attempt) = self.out_of_date(&next) {
+                self.kept_ended(attempt);
+                continue;
+            }
+            bytes = more;
+            taken.push(next);
+        }
+        self.has_changed = true;
+        if !taken.is_empty() {
+            self.send(lane, taken);
+        }
+        true
+    }
+
+    /// Whether the lane's open segment has room for `bytes` and their header, opening one if need be.
+    fn make_room(&mut self, lane: usize, bytes: usize, for_kept: bool) -> bool {
+        if let Some(open) = self.appender.lanes[lane].open {
+            let used = self.segments.get(open).used_bytes() as usize;
+            if used + bytes + self.geometry.header_bytes(1) as usize
+                <= self.geometry.segment_bytes as usize
+            {
+                return true;
+            }
+        }
+        let reserved = if for_kept { 0 } else { RESERVED_SEGMENTS };
+        if self.segments.ready() <= reserved {
+            return false;
+        }
+        if let Some(full) = self.appender.lanes[lane].open.take() {
+            self.segments.seal(full);
+        }
+        let class = self.appender.lanes[lane].class;
+        let opened = self.segments.open(class).expect("one was ready");
+        self.forget_filling(opened.segment, &opened.lines);
+        self.appender.lanes[lane].open = Some(opened.segment);
+        if opened.needs_note {
+            self.appender.lanes[lane].awaits_note = true;
+            self.send(lane, Vec::new());
+        }
+        !opened.needs_note
+    }
+
+    /// Of what was kept, and was overwritten or is void meanwhile, the attempt to drain that it is of. It must not get
+    /// a younger sequence than what replaced it.
+    fn out_of_date(&self, pending: &Pending) -> Option<u64> {
+        let Source::Kept { location, attempt, .. } = pending.source else { return None };
+        let found = self.find(pending.span);
+        let is_it = |one: &Found| one.span == pending.span && one.extent.location == location;
+        let is_there = found.len() == 1 && found.iter().all(is_it);
+        (!is_there).then_some(attempt)
+    }
+
+    /// Sends `taken` behind one header.
+    fn send(&mut self, lane: usize, taken: Vec<Pending>) {
+        let segment = self.appender.lanes[lane].open.expect("there is room");
+        let header_bytes = self.geometry.header_bytes(taken.len());
+        let data_bytes: usize =
+            taken.iter().filter_map(|one| one.data.as_ref()).map(Data::len).sum();
+        let bytes = header_bytes + u32::try_from(data_bytes).expect("within a segment");
+        let position = self.segments.append(segment, bytes);
+        let records: Vec<Record> = taken.iter().map(|one| self.record_of(one)).collect();
+        let (sequence, horizon) = self.appender.next_header();
+        let (generation, void_below) =
+            (self.segments.get(segment).generation(), self.segments.void_below());
+        let epoch = self.epoch;
+        let header = BatchHeader {
+            segment,
+            position,
+            bytes,
+            generation,
+            sequence,
+            horizon,
+            void_below,
+            epoch,
+        };
+        let mut encoded = header.encode(&self.uuid, &records);
+        encoded.resize(header_bytes as usize, 0);
+        let mut batch = Batch {
+            sequence,
+            horizon,
+            void_below,
+            lane,
+            segment,
+            generation,
+            end: position + bytes,
+            records: Vec::with_capacity(taken.len()),
+            displaced: Vec::new(),
+            ended: None,
+        };
+        let mut parts = vec![Data::copy_of(&encoded)];
+        let mut at = position + header_bytes;
+        for (pending, record) in taken.into_iter().zip(&records) {
+            let location =
+                self.geometry.location_of(segment, at.min(self.geometry.segment_bytes - 1));
+            at += u32::try_from(record.data_bytes()).expect("within a segment");
+            parts.extend(pending.data.clone());
+            self.put(segment, &pending, record, location, &mut batch.displaced);
+            batch.records.push(Appended { pending, location });
+        }
+        for displaced in &batch.displaced {
+            let (segment, _) = self.geometry.place_of(displaced.extent.location);
+            self.segments.begin_write(segment);
+        }
+        self.segments.begin_write(segment);
+        let (class, offset) =
+            (self.segments.get(segment).class(), self.geometry.offset_of(segment, position));
+        let (target, metadata_bytes) = (Target::Cache, header_bytes as usize);
+        let io = DeviceIo::Write { target, offset, parts, class, metadata_bytes, durable: true };
+        let io = self.issue(io, Purpose::Append);
+        self.appender.sets_out(io, batch);
+    }
+
+    fn record_of(&self, pending: &Pending) -> Record {
+        let is_overwritable = self.policy.overwrite_align_bytes.is_some();
+        let kind = match pending.source {
+            Source::Write { .. } | Source::Kept { is_dirty: true, .. } => {
+                RecordKind::Dirty { is_overwritable }
+            }
+            Source::Insert { .. } | Source::Kept { is_dirty: false, .. } => RecordKind::Clean,
+            Source::Void { .. } | Source::VoidBefore { .. } => RecordKind::Void,
+        };
+        let checksum = pending.data.as_ref().map_or(0, |data| crc32c::crc32c(data.bytes()));
+        Record { span: pending.span, kind, checksum }
+    }
+
+    /// Tells index and segment of a record. What is kept stays known where it was until the copy is there.
+    fn put(
+        &mut self,
+        segment: u32,
+        pending: &Pending,
+        record: &Record,
+        location: u64,
+        displaced: &mut Vec<Found>,
+    ) {
+        if record.kind.has_data() {
+            let line = pack_line(pending.span, self.geometry.line_sectors());
+            self.segments.add_line(segment, line);
+        }
+        if matches!(pending.source, Source::Kept { .. }) {
+            return;
+        }
+        let extent = match record.kind {
+            RecordKind::Void => None,
+            RecordKind::Clean => Some(extent_at(location, pending, false)),
+            RecordKind::Dirty { is_overwritable } => {
+                let extent = extent_at(location, pending, true);
+                Some(Extent { is_overwritable, ..extent })
+            }
+        };
+        self.index.replace(pending.span, extent, displaced);
+    }
+
+    /// The device write of a batch has ended. Those that are complete now, in order, are acknowledged.
+    pub(super) fn append_ended(&mut self, io: IoId, is_well: bool) {
+        self.appender.write_ended(io, is_well);
+        while let Some(batch) = self.appender.take_ended() {
+            self.segments.end_write(batch.segment);
+            for displaced in &batch.displaced {
+                let (segment, _) = self.geometry.place_of(displaced.extent.location);
+                self.segments.end_write(segment);
+            }
+            if batch.ended == Some(true) {
+                self.segments.is_stated(batch.void_below);
+                batch.records.into_iter().for_each(|record| self.is_durable(record));
+            } else {
+                self.take_back(batch);
+            }
+        }
+        while let Some((segment, generation, end)) = self.appender.next_stated() {
+            self.segments.cover(segment, generation, end);
+        }
+        self.has_changed = true;
+    }
+
+    fn is_durable(&mut self, Appended { pending, location }: Appended) {
+        let Pending { span, data, source } = pending;
+        match source {
+            Source::Write { request, is_eager } => {
+                self.requests.end_part(request, true);
+                if let (true, Some(data)) = (is_eager, data) {
+                    self.buffer.add(Held { span, location, data });
+                }
+            }
+            Source::Insert { request } | Source::Void { request } => {
+                self.requests.end_part(request, true);
+            }
+            Source::VoidBefore { request } => self.prepared(request, true, false),
+            Source::Kept { location: from, is_dirty, attempt } => {
+                let found = self.find(span);
+                // A part that was overwritten meanwhile has a younger record.
+                for one in found {
+                    let shift = one.span.first - span.first;
+                    if one.extent.location != from + shift {
+                        continue;
+                    }
+                    let is_overwritable = is_dirty && self.policy.overwrite_align_bytes.is_some();
+                    let moved = Extent {
+                        location: location + shift,
+                        is_overwritable,
+                        hits: 0,
+                        // An earlier attempt may be on its way to the core from where it was.
+                        is_busy: false,
+                        ..one.extent
+                    };
+                    self.index.replace(one.span, Some(moved), &mut Vec::new());
+                }
+                self.kept_ended(attempt);
+            }
+        }
+    }
+
+    /// A batch has failed: what it displaced is in force again. Its segment takes no more.
+    fn take_back(&mut self, batch: Batch) {
+        for Appended { pending, .. } in batch.records {
+            match pending.source {
+                Source::Write { request, .. }
+                | Source::Insert { request }
+                | Source::Void { request } => {
+                    self.index.replace(pending.span, None, &mut Vec::new());
+                    self.requests.end_part(request, false);
+                }
+                Source::VoidBefore { request } => self.prepared(request, false, false),
+                Source::Kept { attempt, .. } => self.kept_ended(attempt),
+            }
+        }
+        for Found { span, extent } in batch.displaced {
+            // It may be on its way to the core still: a write in place would then be taken for what arrives there.
+            let extent = Extent { is_busy: false, is_overwritable: false, ..extent };
+            self.index.replace(span, Some(extent), &mut Vec::new());
+        }
+        if self.appender.lanes[batch.lane].open == Some(batch.segment) {
+            self.segments.seal(batch.segment);
+            self.appender.lanes[batch.lane].open = None;
+        }
+    }
+
+    /// A segment is filled anew: what of it is still known is evicted. It is clean, for the segment was drained.
+    fn forget_filling(&mut self, segment: u32, lines: &[u64]) {
+        for found in self.found_in(segment, lines) {
+            assert!(!found.extent.is_dirty, "a drained segment holds nothing dirty");
+            self.buffer.forget(found.span, self.geometry.line_sectors());
+            self.index.replace(found.span, None, &mut Vec::new());
+        }
+    }
+
+    /// What the index knows to be in a segment, of the lines that it lists.
+    pub(super) fn found_in(&self, segment: u32, lines: &[u64]) -> Vec<Found> {
+        let line_sectors = self.geometry.line_sectors();
+        let mut lines = lines.to_vec();
+        lines.sort_unstable();
+        lines.dedup();
+        let mut found = Vec::new();
+        for line in lines {
+            self.index.find(unpack_line(line, line_sectors), &mut found);
+        }
+        found.retain(|one| self.geometry.place_of(one.extent.location).0 == segment);
+        found
+    }
+}
+
+fn extent_at(location: u64, pending: &Pending, is_dirty: bool) -> Extent {
+    let sectors = pending.span.sectors;
+    Extent { location, sectors, is_dirty, is_overwritable: false, is_busy: false, hits: 0 }
+}

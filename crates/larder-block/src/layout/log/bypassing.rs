@@ -1,0 +1,167 @@
+//! Writes around, discards and flushes.
+//!
+//! A write around and what the cache sends to the core must not pass each other: it waits until nothing of its sectors
+//! is on its way there, and as long as it is, nothing else is. What is cached of its sectors becomes void by a record,
+//! in an order that a crash may cut anywhere:
+//!
+//! - of clean data before the core is written, or else they would be found again, and give way to what is on the core
+//!   some time later. That the core has them durably is made sure of first;
+//! - of dirty data after it is written, durably, for they were durable.
+
+use super::appender::{DIRTY_LANE, Pending, Source};
+use super::index::gaps;
+use super::state::{CoreState, LogLayout, Purpose};
+use super::waiting::Waiting;
+use crate::layout::{Class, CoreId, Data, DeviceIo, Request, RequestId, Span, Target};
+
+impl LogLayout {
+    /// Begins a write around or a discard, or lets it wait. It has a part of its request until it has begun.
+    pub(super) fn void_or_wait(&mut self, id: RequestId, request: Request) {
+        self.requests.add_part(id);
+        self.waiting.push(Waiting { id, request, before: None, has_failed: false });
+        self.has_changed = true;
+    }
+
+    /// Begins what may begin.
+    pub(super) fn begin_waiting(&mut self) {
+        for mut one in std::mem::take(&mut self.waiting) {
+            match self.begin_voiding(&mut one) {
+                Some(is_well) => {
+                    self.requests.end_part(one.id, is_well);
+                    self.has_changed = true;
+                }
+                None => self.waiting.push(one),
+            }
+        }
+    }
+
+    /// Whether it has begun well; `None` if it has to wait.
+    fn begin_voiding(&mut self, one: &mut Waiting) -> Option<bool> {
+        let span = one.request.span()?;
+        // What a draining segment is read for goes to the core soon.
+        let is_leaving =
+            self.leaving.has(span) || self.find(span).iter().any(|found| found.extent.is_busy);
+        if is_leaving || one.before.is_some_and(|count| count > 0) {
+            return None;
+        }
+        if one.has_failed {
+            return Some(false);
+        }
+        self.buffer.forget(span, self.geometry.line_sectors());
+        let Request::Bypass { data, .. } = &one.request else {
+            if self.may_come_back() || !self.find(span).is_empty() {
+                self.void(span, Source::Void { request: one.id });
+            }
+            return Some(true);
+        };
+        // What was dirty may have gone to the core meanwhile, and be clean.
+        let may_come_back = one.before.is_none() && self.may_come_back();
+        if may_come_back || self.find(span).iter().any(|found| !found.extent.is_dirty) {
+            let count = self.prepare(one.id, span);
+            one.before = Some(count);
+            if count > 0 {
+                return None;
+            }
+        }
+        let covers_dirty = self.find(span).iter().any(|found| found.extent.is_dirty);
+        self.write_around(one.id, span, data, covers_dirty);
+        Some(true)
+    }
+
+    /// Whether a crash could bring back what nothing is known of any more.
+    fn may_come_back(&self) -> bool {
+        self.appender.is_frozen() || self.segments.has_unstated()
+    }
+
+    /// Asks for a flush if what is clean may be so only as long as the core has power; then for the records. How many
+    /// have to end.
+    fn prepare(&mut self, id: RequestId, span: Span) -> u32 {
+        let covers = *self.core(span.core);
+        if covers.destages > covers.destages_flushed {
+            let io = DeviceIo::Flush { target: Target::Core(span.core) };
+            self.issue(io, Purpose::FlushBefore { core: span.core, covers, request: id });
+            return 1;
+        }
+        let dirty: Vec<_> =
+            self.find(span).into_iter().filter(|found| found.extent.is_dirty).collect();
+        let clean = gaps(span, &dirty);
+        clean.into_iter().map(|part| self.void(part, Source::VoidBefore { request: id })).sum()
+    }
+
+    /// Something that has to end before the core is written has ended.
+    pub(super) fn prepared(&mut self, id: RequestId, is_well: bool, is_flush: bool) {
+        let number = self.waiting.iter().position(|one| one.id == id).expect("it waits");
+        self.has_changed = true;
+        let one = &mut self.waiting[number];
+        one.before = match one.before {
+            // The records come next.
+            Some(_) if is_flush => None,
+            Some(count) => Some(count - 1),
+            None => None,
+        };
+        one.has_failed |= !is_well;
+    }
+
+    fn write_around(&mut self, request: RequestId, span: Span, data: &Data, durable: bool) {
+        self.requests.add_part(request);
+        self.leaving.add(span);
+        let io = DeviceIo::Write {
+            target: Target::Core(span.core),
+            offset: span.offset(),
+            parts: vec![data.clone()],
+            class: Class::Dirty,
+            metadata_bytes: 0,
+            durable,
+        };
+        self.issue(io, Purpose::Bypass { request, span });
+    }
+
+    pub(super) fn bypass_ended(&mut self, request: RequestId, span: Span, is_well: bool) {
+        self.leaving.remove(span);
+        self.core(span.core).bypasses += 1;
+        self.has_changed = true;
+        if is_well {
+            let dirty = self.find(span).into_iter().filter(|found| found.extent.is_dirty);
+            for found in dirty.collect::<Vec<_>>() {
+                self.void(found.span, Source::Void { request });
+            }
+        }
+        self.requests.end_part(request, is_well);
+    }
+
+    /// Appends records that `span` is void. From now on nothing of it may go to the core any more. How many.
+    fn void(&mut self, span: Span, source: Source) -> u32 {
+        let mut records = 0;
+        for part in self.by_line(span) {
+            self.index.replace(part, None, &mut Vec::new());
+            if let Source::Void { request } = source {
+                self.requests.add_part(request);
+            }
+            self.appender.push(DIRTY_LANE, Pending { span: part, data: None, source });
+            records += 1;
+        }
+        self.has_changed = true;
+        records
+    }
+
+    /// All that has ended is durable, but for writes around.
+    pub(super) fn flush(&mut self, request: RequestId) {
+        for number in 0..self.cores.len() {
+            let covers = self.cores[number];
+            if covers.bypasses > covers.bypasses_flushed {
+                let core = u16::try_from(number).ok().and_then(CoreId::new).expect("a core");
+                self.requests.add_part(request);
+                let io = DeviceIo::Flush { target: Target::Core(core) };
+                self.issue(io, Purpose::Flush { core, covers, request: Some(request) });
+            }
+        }
+    }
+
+    pub(super) fn flush_ended(&mut self, core: CoreId, covers: CoreState, is_well: bool) {
+        if is_well {
+            let state = self.core(core);
+            state.bypasses_flushed = state.bypasses_flushed.max(covers.bypasses);
+            state.destages_flushed = state.destages_flushed.max(covers.destages);
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! How a segment gives way: what is dirty goes to the core in sorted runs, what had hits is kept, under a budget.
+//! And how data of streams go to the core from memory, long before that.
+
+use super::appender::{CLEAN_LANE, DIRTY_LANE, Pending, Source};
+use super::drain::{Drain, Phase};
+use super::index::Found;
+use super::segments::{RESERVED_SEGMENTS, State};
+use super::state::{LogLayout, Purpose};
+use crate::layout::{Class, CoreId, Data, DeviceIo, SECTOR_BYTES, Span, Target};
+
+/// Segments that should be ready to be filled.
+const READY_SEGMENTS: usize = RESERVED_SEGMENTS + 1;
+/// Longest read of a draining segment, and longest write to a core.
+const TRANSFER_BYTES_MAX: usize = 1 << 20;
+
+impl LogLayout {
+    /// Begins to drain the oldest segment if too few are ready, and goes on where that is possible.
+    pub(super) fn go_on_draining(&mut self) {
+        if self.drain.is_none() {
+            if self.segments.ready() >= READY_SEGMENTS {
+                return;
+            }
+            let Some(segment) = self.segments.oldest_undrained() else { return };
+            let is_open = self.segments.get(segment).state() == State::Open;
+            if is_open && !self.close(segment) {
+                return;
+            }
+            self.segments.begin_draining(segment);
+            self.drain = Some(Drain {
+                segment,
+                phase: Phase::Waiting,
+                attempt: self.drain_attempts,
+                under_way: 0,
+                has_kept: false,
+            });
+            self.has_changed = true;
+        }
+        self.collect();
+    }
+
+    /// Seals a segment that is open still, if no batch is on its way to it.
+    fn close(&mut self, segment: u32) -> bool {
+        let is_still = self.segments.get(segment).is_still();
+        if is_still {
+            self.segments.seal(segment);
+            for lane in &mut self.appender.lanes {
+                lane.open = lane.open.filter(|&open| open != segment);
+            }
+        }
+        is_still
+    }
+
+    fn collect(&mut self) {
+        let Some(Drain { segment, phase: Phase::Waiting, has_kept, .. }) = &self.drain else {
+            return;
+        };
+        let (segment, has_kept) = (*segment, *has_kept);
+        let one = self.segments.get(segment);
+        if !one.is_still() {
+            return;
+        }
+        let found = self.found_in(segment, one.lines());
+        if found.iter().any(|one| one.extent.is_dirty && self.leaving.has(one.span)) {
+            return;
+        }
+        // Whatever is kept finds room, for users leave as many segments.
+        let may_keep = !has_kept && self.segments.ready() >= RESERVED_SEGMENTS;
+        let kept = if may_keep { self.choose_kept(&found) } else { Vec::new() };
+        self.drain_attempts += 1;
+        self.drain.as_mut().expect("it waits").attempt = self.drain_attempts;
+        let is_kept = |one: &Found| kept.binary_search_by_key(&one.span, |kept| kept.span).is_ok();
+        let dirty: Vec<Found> =
+            found.into_iter().filter(|one| one.extent.is_dirty && !is_kept(one)).collect();
+        for one in &dirty {
+            self.index.change(one.span, |extent| extent.is_busy = true);
+        }
+        self.read_drained(dirty, kept);
+    }
+
+    /// What had most hits, up to the budget.
+    fn choose_kept(&self, found: &[Found]) -> Vec<Found> {
+        let mut hot: Vec<Found> = found.iter().filter(|one| one.extent.hits > 0).copied().collect();
+        hot.sort_by_key(|one| std::cmp::Reverse(one.extent.hits));
+        let mut room = self.policy.reinsert_bytes;
+        hot.retain(|one| {
+            let fits = one.span.bytes() <= room;
+            room -= if fits { one.span.bytes() } else { 0 };
+            fits
+        });
+        hot.sort_by_key(|one| one.span);
+        hot
+    }
+
+    /// Reads what is not in memory, in the order of the device.
+    fn read_drained(&mut self, dirty: Vec<Found>, kept: Vec<Found>) {
+        let (mut read, mut unread) = (Vec::new(), Vec::new());
+        for one in dirty.into_iter().chain(kept.iter().copied()) {
+            match self.buffer.take(one.span, one.extent.location) {
+                Some(data) => read.push((one, data)),
+                None => unread.push(one),
+            }
+        }
+        unread.sort_by_key(|one| one.extent.location);
+        let mut outstanding = 0;
+        for run in unread
+            .chunk_by(|a, b| a.extent.location + u64::from(a.span.sectors) == b.extent.location)
+        {
+            for found in chunks_of_bytes(run) {
+                let offset = found[0].extent.location * SECTOR_BYTES as u64;
+                let bytes = found.iter().map(|one| one.span.bytes()).sum();
+                let io = DeviceIo::Read { target: Target::Cache, offset, bytes, reader: None };
+                self.issue(io, Purpose::DrainRead { found, attempt: self.drain_attempts });
+                self.drain_under_way(1);
+                outstanding += 1;
+            }
+        }
+        self.set_phase(Phase::Reading { outstanding, read, kept });
+        self.move_when_read();
+    }
+
+    pub(super) fn drain_read_ended(&mut self, found: Vec<Found>, of: u64, data: Option<&Data>) {
+        self.drain_under_way(-1);
+        let (outstanding, read) =
+            match &mut self.drain {
+                Some(Drain {
+                    phase: Phase::Reading { outstanding, read, .. }, attempt, ..
+                }) if *attempt == of => (outstanding, read),
+                // Another read of that attempt has failed.
+                _ => return self.no_longer_busy(&found),
+            };
+        *outstanding -= 1;
+        let Some(data) = data else {
+            let read = std::mem::take(read);
+            read.iter().for_each(|(one, _)| self.no_longer_busy(std::slice::from_ref(one)));
+            self.no_longer_busy(&found);
+            return self.set_phase(Phase::Stuck);
+        };
+        let mut at = 0;
+        for one in found {
+            let end = at + one.span.bytes();
+            read.push((one, data.slice(at..end)));
+            at = end;
+        }
+        self.move_when_read();
+    }
+
+    fn move_when_read(&mut self) {
+        let Some(Drain { phase: Phase::Reading { outstanding: 0, read, kept }, has_kept, .. }) =
+            &mut self.drain
+        else {
+            return;
+        };
+        let (read, kept) = (std::mem::take(read), std::mem::take(kept));
+        *has_kept = true;
+        let is_kept = |one: &Found| kept.binary_search_by_key(&one.span, |kept| kept.span).is_ok();
+        let (copied, destaged): (Vec<_>, Vec<_>) =
+            read.into_iter().partition(|(one, _)| is_kept(one));
+        let copies = copied.len();
+        for (one, data) in copied {
+            let (lane, is_dirty) =
+                (if one.extent.is_dirty { DIRTY_LANE } else { CLEAN_LANE }, one.extent.is_dirty);
+            let source = Source::Kept {
+                location: one.extent.location,
+                is_dirty,
+                attempt: self.drain_attempts,
+            };
+            self.appender.push_first(lane, Pending { span: one.span, data: Some(data), source });
+            self.drain_under_way(1);
+        }
+        let destages = self.destage(destaged, Some(self.drain_attempts));
+        self.set_phase(Phase::Moving { destages, copies });
+        self.flush_when_moved();
+    }
+
+    /// Writes to their cores, in sorted runs, what is marked as busy. What was overwritten since it was read, or made
+    /// void, is left out: a write around may have overtaken it. Gives the number of writes.
+    fn destage(&mut self, data: Vec<(Found, Data)>, drain: Option<u64>) -> usize {
+        let mut data: Vec<(Found, Data)> =
+            data.iter().flat_map(|(one, data)| self.current(one, data)).collect();
+        data.sort_by_key(|(one, _)| one.span);
+        let mut writes = 0;
+        let follows =
+            |a: &Found, b: &Found| a.span.core == b.span.core && a.span.end() == b.span.first;
+        for run in data.chunk_by(|(a, _), (b, _)| follows(a, b)) {
+            let found: Vec<Found> = run.iter().map(|(one, _)| *one).collect();
+            let mut parts = run.iter().map(|(_, data)| data.clone());
+            for found in chunks_of_bytes(&found) {
+                let first = found[0].span;
+                let parts = parts.by_ref().take(found.len()).collect();
+                let (target, offset) = (Target::Core(first.core), first.offset());
+                self.leaving.add(run_of(&found));
+                let io = DeviceIo::Write {
+                    target,
+                    offset,
+                    parts,
+                    class: Class::Dirty,
+                    metadata_bytes: 0,
+                    durable: false,
+                };
+                self.issue(io, Purpose::Destage { found, drain });
+                if drain.is_some() {
+                    self.drain_under_way(1);
+                }
+                writes += 1;
+            }
+        }
+        writes
+    }
+
+    /// Of what was read, the parts that are still in force.
+    fn current(&self, found: &Found, data: &Data) -> Vec<(Found, Data)> {
+        let part = |now: Found| {
+            let from = usize::try_from(now.span.first - found.span.first).expect("within a line")
+                * SECTOR_BYTES;
+            (now, data.slice(from..from + now.span.bytes()))
+        };
+        self.still_there(found).into_iter().map(part).collect()
+    }
+
+    /// Sends to the core what streams have written, from memory, if there is enough of it.
+    pub(super) fn destage_streams(&mut self) {
+        let mut leaving = Vec::new();
+        for held in self.buffer.take_if_worth_it() {
+            let found = self.find(held.span);
+            let is_current = matches!(found.as_slice(), [one] if one.span == held.span
+                && one.extent.location == held.location && one.extent.is_dirty && !self.leaving.has(held.span));
+            if is_current {
+                self.index.change(held.span, |extent| extent.is_busy = true);
+                leaving.push((found[0], held.data));
+            } else {
+                self.buffer.has_left(held.span.bytes());
+            }
+        }
+        self.destage(leaving, None);
+    }
+
+    pub(super) fn destage_ended(&mut self, found: &[Found], drain: Option<u64>, is_well: bool) {
+        self.leaving.remove(run_of(found));
+        for one in found {
+            for now in self.still_there(one) {
+                self.index.change(now.span, |extent| {
+                    extent.is_busy = false;
+                    extent.is_dirty &= !is_well;
+                });
+            }
+        }
+        self.core(found[0].span.core).destages += 1;
+        self.has_changed = true;
+        let Some(of) = drain else {
+            return self.buffer.has_left(found.iter().map(|one| one.span.bytes()).sum());
+        };
+        self.drain_under_way(-1);
+        match &mut self.drain {
+            Some(Drain { phase: Phase::Moving { destages, .. }, attempt, .. })
+                if *attempt == of =>
+            {
+                *destages -= 1
+            }
+            _ => return,
+        }
+        if is_well {
+            self.flush_when_moved();
+        } else {
+            // What others of this attempt have moved stays moved.
+            self.set_phase(Phase::Stuck);
+        }
+    }
+
+    /// A copy of what is kept has ended, well or not.
+    pub(super) fn kept_ended(&mut self, of: u64) {
+        self.drain_under_way(-1);
+        if let Some(Drain { phase: Phase::Moving { copies, .. }, attempt, .. }) = &mut self.drain
+            && *attempt == of
+        {
+            *copies -= 1;
+            self.flush_when_moved();
+        }
+    }
+
+    /// Makes durable on the cores what was destaged, of this segment and of others.
+    fn flush_when_moved(&mut self) {
+        if !matches!(
+            self.drain,
+            Some(Drain { phase: Phase::Moving { destages: 0, copies: 0 }, .. })
+        ) {
+            return;
+        }
+        let mut outstanding = 0;
+        for number in 0..self.cores.len() {
+            let covers = self.cores[number];
+            if covers.destages > covers.destages_flushed {
+                let core = u16::try_from(number).ok().and_then(CoreId::new).expect("a core");
+                let io = DeviceIo::Flush { target: Target::Core(core) };
+                self.issue(io, Purpose::Flush { core, covers, request: None });
+                self.drain_under_way(1);
+                outstanding += 1;
+            }
+        }
+        self.set_phase(Phase::Flushing { outstanding });
+        self.end_when_flushed();
+    }
+
+    pub(super) fn drain_flush_ended(&mut self, is_well: bool) {
+        self.drain_under_way(-1);
+        let Some(Drain { phase: Phase::Flushing { outstanding }, .. }) = &mut self.drain else {
+            return;
+        };
+        *outstanding -= 1;
+        if is_well {
+            self.end_when_flushed();
+        } else {
+            self.set_phase(Phase::Stuck);
+        }
+    }
+
+    fn end_when_flushed(&mut self) {
+        let Some(Drain { segment, phase: Phase::Flushing { outstanding: 0 }, .. }) = &self.drain
+        else {
+            return;
+        };
+        let segment = *segment;
+        let found = self.found_in(segment, self.segments.get(segment).lines());
+        let is_still = self.segments.get(segment).is_still();
+        if !is_still || found.iter().any(|one| one.extent.is_dirty || one.extent.is_busy) {
+            // A copy has failed, or a batch is under way that may fail and leave in force what it displaced.
+            return self.set_phase(Phase::Waiting);
+        }
+        self.segments.end_draining(segment);
+        self.drain = None;
+        self.has_changed = true;
+    }
+
+    /// Tries once more, as soon as nothing of the failed attempt is under way.
+    pub(super) fn retry_draining(&mut self) {
+        if matches!(self.drain, Some(Drain { phase: Phase::Stuck, under_way: 0, .. })) {
+            self.set_phase(Phase::Waiting);
+        }
+    }
+
+    fn no_longer_busy(&mut self, found: &[Found]) {
+        for one in found {
+            for now in self.still_there(one) {
+                self.index.change(now.span, |extent| extent.is_busy = false);
+            }
+        }
+        self.has_changed = true;
+    }
+
+    fn drain_under_way(&mut self, more: i32) {
+        let drain = self.drain.as_mut().expect("it lasts as long as anything of it is under way");
+        drain.under_way = drain.under_way.checked_add_signed(more).expect("begun before");
+    }
+
+    fn set_phase(&mut self, phase: Phase) {
+        self.drain.as_mut().expect("a segment drains").phase = phase;
+        self.has_changed = true;
+    }
+}
+
+/// The sectors of a run.
+fn run_of(found: &[Found]) -> Span {
+    let sectors = found.iter().map(|one| one.span.sectors).sum();
+    Span { sectors, ..found[0].span }
+}
+
+/// Consecutive ones of `found`, at most [`TRANSFER_BYTES_MAX`] together.
+fn chunks_of_bytes(found: &[Found]) -> Vec<Vec<Found>> {
+    let mut chunks: Vec<Vec<Found>> = Vec::new();
+    let mut room = 0;
+    for one in found {
+        if chunks.is_empty() || one.span.bytes() > room {
+            chunks.push(Vec::new());
+            room = TRANSFER_BYTES_MAX;
+        }
+        room -= one.span.bytes();
+        chunks.last_mut().expect("one was pushed").push(*one);
+    }
+    chunks
+}

@@ -1,0 +1,65 @@
+//! What the index says of consecutive sectors of a core: 8 bytes.
+
+/// Where sectors lie on the cache device, and what is known of them. Beside the first sector, which is the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// Sector of the cache device, below 2^40.
+    pub(crate) location: u64,
+    /// 1 to 128.
+    pub(crate) sectors: u32,
+    pub(crate) is_dirty: bool,
+    /// Its record says that it is dirty, and that the data may be younger than the record's checksum.
+    pub(crate) is_overwritable: bool,
+    /// It is on its way to the core: it is not overwritten in place, for what arrives there counts as what is here.
+    pub(crate) is_busy: bool,
+    /// Accesses since it was written to where it is, counted to [`HITS_MAX`].
+    pub(crate) hits: u8,
+}
+
+/// Hits are counted this far.
+pub(crate) const HITS_MAX: u8 = 7;
+
+const LOCATION_BITS: u32 = 40;
+const SECTORS_BITS: u32 = 7;
+const DIRTY: u64 = 1 << 47;
+const OVERWRITABLE: u64 = 1 << 48;
+const BUSY: u64 = 1 << 49;
+const HITS_SHIFT: u32 = 50;
+
+/// Most sectors of an extent.
+pub(crate) const EXTENT_SECTORS_MAX: u32 = 1 << SECTORS_BITS;
+
+/// Sectors of a cache device, at most.
+pub(crate) const LOCATION_END: u64 = 1 << LOCATION_BITS;
+
+impl Extent {
+    pub(super) fn pack(self) -> u64 {
+        debug_assert!(self.location < LOCATION_END && self.hits <= HITS_MAX);
+        debug_assert!((1..=EXTENT_SECTORS_MAX).contains(&self.sectors));
+        let flag = |is: bool, bit: u64| if is { bit } else { 0 };
+        self.location
+            | u64::from(self.sectors - 1) << LOCATION_BITS
+            | flag(self.is_dirty, DIRTY)
+            | flag(self.is_overwritable, OVERWRITABLE)
+            | flag(self.is_busy, BUSY)
+            | u64::from(self.hits) << HITS_SHIFT
+    }
+
+    pub(super) fn unpack(packed: u64) -> Self {
+        let bits = |shift: u32, count: u32| (packed >> shift) & ((1 << count) - 1);
+        Self {
+            location: bits(0, LOCATION_BITS),
+            sectors: u32::try_from(bits(LOCATION_BITS, SECTORS_BITS)).expect("7 bits") + 1,
+            is_dirty: packed & DIRTY != 0,
+            is_overwritable: packed & OVERWRITABLE != 0,
+            is_busy: packed & BUSY != 0,
+            hits: u8::try_from(bits(HITS_SHIFT, 3)).expect("3 bits"),
+        }
+    }
+
+    /// The part of it from its sector `from` to its sector `to`.
+    pub(super) fn part(self, from: u32, to: u32) -> Self {
+        debug_assert!(from < to && to <= self.sectors);
+        Self { location: self.location + u64::from(from), sectors: to - from, ..self }
+    }
+}

@@ -1,0 +1,303 @@
+//! Which sectors of which core are cached, and where: extents in leaves of 64, the leaves in an ordered map.
+//!
+//! An extent takes 12 bytes of a leaf. Leaves are two thirds full under random inserts, for a full one shares with the
+//! next, and full behind sequential ones; two that fit one become one. With what the map of leaves and the allocator
+//! take, an extent costs some 20 bytes.
+//!
+//! *Always:* extents of a core do not overlap; none crosses a line; a leaf's base is no later than its first extent,
+//! and the base of the next is later than its last.
+
+mod extent;
+mod leaf;
+
+use std::collections::BTreeMap;
+
+use super::super::{CoreId, Span};
+pub(crate) use extent::{EXTENT_SECTORS_MAX, Extent, HITS_MAX, LOCATION_END};
+use leaf::{CAPACITY, Leaf};
+
+/// A full leaf shares with the next if that has no more; else half of it becomes a leaf.
+const ROOMY: usize = CAPACITY * 11 / 16;
+/// Leaves become one if it is then at most this full.
+const MERGED_MAX: usize = CAPACITY * 7 / 8;
+
+#[derive(Debug)]
+pub(crate) struct Index {
+    /// Leaves by base, of each core.
+    cores: Vec<BTreeMap<u64, Box<Leaf>>>,
+    line_sectors: u32,
+    valid_sectors: u64,
+    dirty_sectors: u64,
+}
+
+/// What the index says of some sectors of one extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) span: Span,
+    /// Of just these sectors.
+    pub(crate) extent: Extent,
+}
+
+impl Index {
+    /// # Panics
+    /// If lines are longer than an extent may be.
+    pub(crate) fn new(line_sectors: u32) -> Self {
+        assert!((1..=EXTENT_SECTORS_MAX).contains(&line_sectors), "lines of 64 KiB at most");
+        Self { cores: Vec::new(), line_sectors, valid_sectors: 0, dirty_sectors: 0 }
+    }
+
+    pub(crate) fn valid_sectors(&self) -> u64 {
+        self.valid_sectors
+    }
+
+    pub(crate) fn dirty_sectors(&self) -> u64 {
+        self.dirty_sectors
+    }
+
+    /// Appends what is known of `span`, in order; what is absent is left out.
+    pub(crate) fn find(&self, span: Span, found: &mut Vec<Found>) {
+        let Some(leaves) = self.cores.get(span.core.index()) else { return };
+        let low = self.line_start(span.first);
+        let from = leaves.range(..=low).next_back().map_or(low, |(base, _)| *base);
+        for (base, leaf) in leaves.range(from..span.end()) {
+            for number in leaf.position(low.saturating_sub(*base))..leaf.len() {
+                let first = base + u64::from(leaf.offset(number));
+                if first >= span.end() {
+                    return;
+                }
+                let extent = Extent::unpack(leaf.packed(number));
+                found.extend(clip(span, first, extent));
+            }
+        }
+    }
+
+    /// Counts an access to each extent of `span`.
+    pub(crate) fn touch(&mut self, span: Span) {
+        let mut found = Vec::new();
+        self.find(span, &mut found);
+        for one in found {
+            let hits = (one.extent.hits + 1).min(HITS_MAX);
+            self.change_whole(one.span, |extent| extent.hits = hits);
+        }
+    }
+
+    /// Lets `change` have the extents of `span`, cut to it where it changes something.
+    pub(crate) fn change(&mut self, span: Span, change: impl Fn(&mut Extent)) {
+        let mut found = Vec::new();
+        self.find(span, &mut found);
+        for Found { span, extent } in found {
+            let mut changed = extent;
+            change(&mut changed);
+            if changed != extent {
+                debug_assert_eq!(changed.sectors, extent.sectors);
+                self.replace(span, Some(changed), &mut Vec::new());
+            }
+        }
+    }
+
+    /// Puts `extent` in the place of all that is known of `span`, which is in one line; `None` leaves nothing. Appends
+    /// what was there to `displaced`.
+    pub(crate) fn replace(
+        &mut self,
+        span: Span,
+        extent: Option<Extent>,
+        displaced: &mut Vec<Found>,
+    ) {
+        debug_assert_eq!(self.line_start(span.first), self.line_start(span.end() - 1));
+        debug_assert!(extent.is_none_or(|extent| extent.sectors == span.sectors));
+        let before = displaced.len();
+        self.find(span, displaced);
+        if let (Some(extent), [one]) = (extent, &displaced[before..])
+            && one.span == span
+            && self.stands_at(span)
+        {
+            self.uncount(one.extent);
+            self.count(extent);
+            self.set_at(span, extent);
+            return;
+        }
+        for one in &displaced[before..] {
+            self.cut(*one);
+        }
+        if let Some(extent) = extent {
+            self.insert(span.core, span.first, extent);
+        }
+    }
+
+    /// Heap bytes, as they were asked for.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let leaves: usize = self.cores.iter().map(BTreeMap::len).sum();
+        // A node of the map holds 5 to 11 of its entries of 16 bytes.
+        leaves * (size_of::<Leaf>() + 2 * 16) + self.cores.capacity() * 24
+    }
+
+    fn line_start(&self, sector: u64) -> u64 {
+        sector - sector % u64::from(self.line_sectors)
+    }
+
+    fn count(&mut self, extent: Extent) {
+        self.valid_sectors += u64::from(extent.sectors);
+        self.dirty_sectors += if extent.is_dirty { u64::from(extent.sectors) } else { 0 };
+    }
+
+    fn uncount(&mut self, extent: Extent) {
+        self.valid_sectors -= u64::from(extent.sectors);
+        self.dirty_sectors -= if extent.is_dirty { u64::from(extent.sectors) } else { 0 };
+    }
+
+    /// Base and number in its leaf of the extent that holds `sector`.
+    fn holder(&self, core: CoreId, sector: u64) -> Option<(u64, usize)> {
+        let leaves = self.cores.get(core.index())?;
+        // The extent may begin in front of its successor's base.
+        leaves.range(..=sector).rev().find_map(|(base, leaf)| {
+            let number = leaf.position((sector - base) + 1).checked_sub(1)?;
+            Some((*base, number))
+        })
+    }
+
+    fn stands_at(&self, span: Span) -> bool {
+        let Some((base, number)) = self.holder(span.core, span.first) else { return false };
+        let leaf = &self.cores[span.core.index()][&base];
+        base + u64::from(leaf.offset(number)) == span.first
+            && Extent::unpack(leaf.packed(number)).sectors == span.sectors
+    }
+
+    fn set_at(&mut self, span: Span, extent: Extent) {
+        let (base, number) = self.holder(span.core, span.first).expect("it was found");
+        let leaf = self.cores[span.core.index()].get_mut(&base).expect("it was found");
+        leaf.set(number, extent.pack());
+    }
+
+    /// Changes an extent as a whole where a part of it was found. Its length and state of dirt stay.
+    fn change_whole(&mut self, part: Span, change: impl Fn(&mut Extent)) {
+        let (base, number) = self.holder(part.core, part.first).expect("it was found");
+        let leaf = self.cores[part.core.index()].get_mut(&base).expect("it was found");
+        let mut extent = Extent::unpack(leaf.packed(number));
+        change(&mut extent);
+        leaf.set(number, extent.pack());
+    }
+
+    /// Takes out of its extent what was found, and leaves what is on both sides of it.
+    fn cut(&mut self, found: Found) {
+        let core = found.span.core;
+        let (base, number) = self.holder(core, found.span.first).expect("it was found");
+        let leaves = &mut self.cores[core.index()];
+        let leaf = leaves.get_mut(&base).expect("it was found");
+        let first = base + u64::from(leaf.offset(number));
+        let whole = Extent::unpack(leaf.packed(number));
+        leaf.remove(number);
+        self.uncount(whole);
+        self.merge(core, base);
+        let from = u32::try_from(found.span.first - first).expect("within an extent");
+        let to = from + found.span.sectors;
+        if from > 0 {
+            self.insert(core, first, whole.part(0, from));
+        }
+        if to < whole.sectors {
+            self.insert(core, found.span.end(), whole.part(to, whole.sectors));
+        }
+    }
+
+    fn insert(&mut self, core: CoreId, first: u64, extent: Extent) {
+        self.count(extent);
+        if self.cores.len() <= core.index() {
+            self.cores.resize_with(core.index() + 1, BTreeMap::new);
+        }
+        let leaves = &mut self.cores[core.index()];
+        let Some((&base, leaf)) = leaves.range_mut(..=first).next_back() else {
+            return Self::insert_alone(leaves, first, extent);
+        };
+        let Ok(offset) = u32::try_from(first - base) else {
+            return Self::insert_alone(leaves, first, extent);
+        };
+        let number = leaf.position(u64::from(offset));
+        if !leaf.is_full() {
+            return leaf.insert(number, offset, extent.pack());
+        }
+        if number == leaf.len() {
+            // Behind sequential writes leaves stay full.
+            return Self::insert_alone(leaves, first, extent);
+        }
+        let next = leaves.range(base + 1..).next().map(|(next, leaf)| (*next, leaf.len()));
+        let taken = next
+            .filter(|(_, len)| *len <= ROOMY)
+            .and_then(|(next, _)| Some((next, leaves.remove(&next)?)));
+        let leaf = leaves.get_mut(&base).expect("it was found");
+        let middle = taken.as_ref().map_or(CAPACITY / 2, |(_, next)| (CAPACITY + next.len()) / 2);
+        let (shift, mut upper) = leaf.divide(middle);
+        let upper_base = base + u64::from(shift);
+        if let Some((next, next_leaf)) = taken
+            && !upper.absorb(&next_leaf, next - upper_base, CAPACITY)
+        {
+            leaves.insert(next, next_leaf);
+        }
+        let leaf = leaves.get_mut(&base).expect("it was found");
+        if offset >= shift {
+            let number = upper.position(u64::from(offset - shift));
+            upper.insert(number, offset - shift, extent.pack());
+        } else {
+            leaf.insert(number, offset, extent.pack());
+        }
+        leaves.insert(upper_base, Box::new(upper));
+    }
+
+    fn insert_alone(leaves: &mut BTreeMap<u64, Box<Leaf>>, first: u64, extent: Extent) {
+        let mut leaf = Box::new(Leaf::new());
+        leaf.insert(0, 0, extent.pack());
+        leaves.insert(first, leaf);
+    }
+
+    /// Joins the leaf at `base` with a neighbour if both fit one with some room left, or drops it if it is empty.
+    fn merge(&mut self, core: CoreId, base: u64) {
+        let leaves = &mut self.cores[core.index()];
+        let len = leaves[&base].len();
+        if len == 0 {
+            leaves.remove(&base);
+            return;
+        }
+        if len > MERGED_MAX * 3 / 4 {
+            return;
+        }
+        let next = leaves.range(base + 1..).next().map(|(next, _)| (base, *next));
+        let before = leaves.range(..base).next_back().map(|(before, _)| (*before, base));
+        for (lower, upper) in [next, before].into_iter().flatten() {
+            if leaves[&lower].len() + leaves[&upper].len() > MERGED_MAX {
+                continue;
+            }
+            let absorbed = leaves.remove(&upper).expect("it is there");
+            let leaf = leaves.get_mut(&lower).expect("it is there");
+            if leaf.absorb(&absorbed, upper - lower, MERGED_MAX) {
+                return;
+            }
+            leaves.insert(upper, absorbed);
+        }
+    }
+}
+
+/// The part of an extent that is in `span`.
+fn clip(span: Span, first: u64, extent: Extent) -> Option<Found> {
+    let (start, end) = (first.max(span.first), (first + u64::from(extent.sectors)).min(span.end()));
+    let within = |sector: u64| u32::try_from(sector - first).expect("within an extent");
+    (start < end).then(|| {
+        let part = extent.part(within(start), within(end));
+        Found { span: Span { core: span.core, first: start, sectors: part.sectors }, extent: part }
+    })
+}
+
+/// What of `span` was not found.
+pub(crate) fn gaps(span: Span, found: &[Found]) -> Vec<Span> {
+    let mut gaps = Vec::new();
+    let mut next = span.first;
+    let ends = found.iter().map(|one| (one.span.first, one.span.end()));
+    for (first, end) in ends.chain([(span.end(), span.end())]) {
+        if first > next {
+            let sectors = u32::try_from(first - next).expect("within a request");
+            gaps.push(Span { core: span.core, first: next, sectors });
+        }
+        next = end;
+    }
+    gaps
+}
+
+#[cfg(test)]
+mod tests;

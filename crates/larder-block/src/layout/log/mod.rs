@@ -1,0 +1,203 @@
+//! The default layout: a log of segments in which a record travels in the same device write as its data.
+//!
+//! ```text
+//!  segment ├─ header ─┬─ data ─┬─ data ─┬─ header ─┬─ data ─┬ ─ ─ ─ ─ ─ ─ ┤
+//!          └────────── batch ───────────┘└──── batch ───────┘
+//! ```
+//!
+//! - What is pending goes out as one batch behind one header: blocks of 512 bytes, where the device has them, else of
+//!   4 KiB ([`batch`](self)). While a batch is on its way, small ones wait for company.
+//! - Dirty data are overwritten in place where the device writes sectors whole and a durable header says that their
+//!   batch was complete. A log that only appends destages five times as much under skewed writes.
+//! - Segments give way in the order in which they were opened. What is dirty goes to the core in sorted runs, what had
+//!   hits is kept under a budget, the rest is clean and serves reads until the segment is filled anew.
+//! - What streams write goes to the core from memory, unless it was cached before: then it will be written again.
+//!
+//! *Always:* of two records of a sector the one with the higher sequence counts, and it outlives the other; a copy
+//! never gets a higher sequence than what replaced its original; nothing is acknowledged before its batch and all
+//! before it are durable; a segment is filled anew only when the core has durably what it held dirty.
+
+mod appender;
+mod batch;
+mod batches;
+mod bypassing;
+mod drain;
+mod draining;
+mod geometry;
+mod index;
+mod leaving;
+mod reading;
+mod recovery;
+mod requests;
+mod segments;
+mod state;
+mod streams;
+mod superblock;
+mod waiting;
+mod write_buffer;
+mod writing;
+
+use larder_device::DeviceInfo;
+use slab::Slab;
+
+use super::{
+    DeviceIo, Ending, IoId, Layout, Outcome, Piece, PieceState, Request, RequestId, Span, Usage,
+};
+use appender::Appender;
+pub use geometry::{Geometry, LogOptions, SEGMENTS_MIN};
+use index::Index;
+use leaving::Leaving;
+pub use recovery::{LogRecovery, Recovered, RecoveryRead};
+use requests::Requests;
+use segments::Segments;
+pub use state::{LogIdentity, LogLayout};
+use state::{Policy, Purpose};
+use streams::Streams;
+pub use superblock::LogSuperblock;
+use write_buffer::WriteBuffer;
+
+impl LogLayout {
+    /// An empty log on `geometry` of the device that `info` is about.
+    pub fn new(
+        geometry: Geometry,
+        identity: LogIdentity,
+        info: &DeviceInfo,
+        options: &LogOptions,
+    ) -> Self {
+        let whole = info.atomic_write_bytes.filter(|&bytes| bytes >= options.write_unit_bytes);
+        let align = options.write_unit_bytes.max(geometry.block_bytes);
+        let reinsert_percent = u64::from(options.reinsert_percent.min(50));
+        let reinsert_bytes = u64::from(geometry.segment_bytes) * reinsert_percent / 100;
+        let policy = Policy {
+            overwrite_align_bytes: whole.map(|_| align),
+            reinsert_bytes: usize::try_from(reinsert_bytes).expect("half of a segment"),
+        };
+        Self {
+            geometry,
+            uuid: identity.uuid,
+            epoch: identity.epoch,
+            policy,
+            index: Index::new(geometry.line_sectors()),
+            segments: Segments::new(geometry.segments),
+            appender: Appender::new(0),
+            requests: Requests::default(),
+            streams: Streams::default(),
+            buffer: WriteBuffer::new(options.write_buffer_bytes),
+            drain: None,
+            drain_attempts: 0,
+            leaving: Leaving::default(),
+            cores: Vec::new(),
+            waiting: Vec::new(),
+            held_writes: Vec::new(),
+            overwrites: 0,
+            ios: Slab::new(),
+            issued: Vec::new(),
+            has_changed: false,
+        }
+    }
+
+    fn check(&self, request: &Request) {
+        let Some(span) = request.span() else { return };
+        let block = u64::from(self.geometry.block_bytes);
+        let is_whole =
+            span.offset().is_multiple_of(block) && (span.bytes() as u64).is_multiple_of(block);
+        assert!(span.sectors > 0 && is_whole, "{span:?} is not whole blocks of {block} bytes");
+        if let Request::Write { data, .. }
+        | Request::InsertClean { data, .. }
+        | Request::Bypass { data, .. } = request
+        {
+            assert_eq!(data.len(), span.bytes(), "data of {span:?}");
+        }
+    }
+}
+
+impl Layout for LogLayout {
+    /// # Panics
+    /// If the request does not begin and end with a block of the cache device, or has data of another length.
+    fn submit(&mut self, id: RequestId, request: Request) {
+        self.check(&request);
+        self.requests.begin(id);
+        match request {
+            Request::Read { span } => self.read(id, span),
+            Request::Write { span, data } => self.write(id, span, &data),
+            Request::InsertClean { span, data } => self.insert_clean(id, span, &data),
+            Request::Bypass { .. } | Request::Discard { .. } => self.void_or_wait(id, request),
+            Request::Flush => self.flush(id),
+        }
+        self.requests.end_part(id, true);
+    }
+
+    fn completed(&mut self, io: IoId, outcome: Outcome) {
+        let is_well = !matches!(outcome, Outcome::Failed);
+        match self.ios.remove(io.0) {
+            Purpose::Read { request, segment } => self.read_ended(request, segment, is_well),
+            Purpose::Overwrite { request, segment } => {
+                self.overwrite_ended(request, segment, is_well)
+            }
+            Purpose::Append => self.append_ended(io, is_well),
+            Purpose::DrainRead { found, attempt } => {
+                let data = if let Outcome::Read(data) = &outcome { Some(data) } else { None };
+                self.drain_read_ended(found, attempt, data);
+            }
+            Purpose::Destage { found, drain } => self.destage_ended(&found, drain, is_well),
+            Purpose::Bypass { request, span } => self.bypass_ended(request, span, is_well),
+            Purpose::FlushBefore { core, covers, request } => {
+                self.flush_ended(core, covers, is_well);
+                self.prepared(request, is_well, true);
+            }
+            Purpose::Flush { core, covers, request } => {
+                self.flush_ended(core, covers, is_well);
+                match request {
+                    Some(request) => self.requests.end_part(request, is_well),
+                    None => self.drain_flush_ended(is_well),
+                }
+            }
+        }
+    }
+
+    fn ended(&mut self, ended: &mut Vec<(RequestId, Ending)>) {
+        self.requests.take_ended(ended);
+    }
+
+    fn turn(&mut self, ios: &mut Vec<(IoId, DeviceIo)>) {
+        loop {
+            self.has_changed = false;
+            self.begin_waiting();
+            self.begin_held_writes();
+            self.form_batches();
+            self.destage_streams();
+            self.go_on_draining();
+            if !self.has_changed {
+                break;
+            }
+        }
+        ios.append(&mut self.issued);
+    }
+
+    fn retry(&mut self) {
+        self.retry_draining();
+    }
+
+    fn lookup(&self, span: Span, pieces: &mut Vec<Piece>) {
+        let found = self.find(span);
+        let before = pieces.len();
+        pieces.extend(found.iter().map(|one| {
+            let state = if one.extent.is_dirty { PieceState::Dirty } else { PieceState::Clean };
+            Piece { span: one.span, state }
+        }));
+        let absent = index::gaps(span, &found);
+        pieces.extend(absent.into_iter().map(|span| Piece { span, state: PieceState::Absent }));
+        pieces[before..].sort_by_key(|piece| piece.span);
+    }
+
+    fn usage(&self) -> Usage {
+        Usage {
+            valid_sectors: self.index.valid_sectors(),
+            dirty_sectors: self.index.dirty_sectors(),
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.index.memory_bytes() + self.segments.memory_bytes()
+    }
+}

@@ -1,0 +1,47 @@
+//! Requests under way: each ends when all of its parts have.
+
+use std::collections::HashMap;
+
+use crate::layout::{Ending, RequestId};
+
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    under_way: HashMap<RequestId, Progress>,
+    ended: Vec<(RequestId, Ending)>,
+}
+
+#[derive(Debug)]
+struct Progress {
+    parts: u32,
+    has_failed: bool,
+}
+
+impl Requests {
+    /// Begins a request. Whoever begins it holds a part of it, and ends that when it has named the others.
+    ///
+    /// # Panics
+    /// If one of this name is under way.
+    pub(super) fn begin(&mut self, id: RequestId) {
+        let before = self.under_way.insert(id, Progress { parts: 1, has_failed: false });
+        assert!(before.is_none(), "two requests of the name {}", id.0);
+    }
+
+    pub(super) fn add_part(&mut self, id: RequestId) {
+        self.under_way.get_mut(&id).expect("under way").parts += 1;
+    }
+
+    pub(super) fn end_part(&mut self, id: RequestId, is_well: bool) {
+        let progress = self.under_way.get_mut(&id).expect("under way");
+        progress.parts -= 1;
+        progress.has_failed |= !is_well;
+        if progress.parts == 0 {
+            let ending = if progress.has_failed { Ending::Failed } else { Ending::Done };
+            self.under_way.remove(&id);
+            self.ended.push((id, ending));
+        }
+    }
+
+    pub(super) fn take_ended(&mut self, ended: &mut Vec<(RequestId, Ending)>) {
+        ended.append(&mut self.ended);
+    }
+}

@@ -1,0 +1,308 @@
+//! The life of a segment.
+//!
+//! ```text
+//!   free ──► open ──► sealed ──► draining ──► drained ──┐
+//!             ▲        overwritten   destaged,   clean   │
+//!             │        in place      or kept             │
+//!             └──────────────────────────────────────────┘
+//! ```
+//!
+//! A drained segment goes on to serve reads until it is filled anew.
+//!
+//! *Always:* segments drain in the order of their generations. One is filled anew only when all are drained that may
+//! hold an older record of what it holds: those that were open before it was sealed (its `barrier`). A header on the
+//! device says that they are void before anything else is written there, if need be one that stands alone and is in
+//! force or not by one sector. So no record outlives a younger one of the same sectors.
+
+use std::collections::BTreeMap;
+
+use crate::layout::Class;
+
+/// Segments that are not opened for users, so that what is kept of a draining one, dirty and clean, finds room.
+pub(super) const RESERVED_SEGMENTS: usize = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Free,
+    Open,
+    Sealed,
+    Draining,
+    Drained,
+}
+
+#[derive(Debug)]
+pub(super) struct Segment {
+    state: State,
+    class: Class,
+    generation: u64,
+    /// The youngest generation that was open before this was sealed.
+    barrier: u64,
+    used_bytes: u32,
+    /// Batches that end up to here are stated to be complete: what is dirty there may be overwritten in place.
+    covered_bytes: u32,
+    /// Device writes under way.
+    writes: u32,
+    /// Others who need what is there: readers, batches that may still fail and leave it in force.
+    pins: u32,
+    /// Lines that were written here, packed, in order.
+    lines: Vec<u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct Segments {
+    all: Vec<Segment>,
+    free: Vec<u32>,
+    /// All that are not free, by generation.
+    order: BTreeMap<u64, u32>,
+    next_generation: u64,
+    /// Earlier generations are drained, and void.
+    void_below: u64,
+    /// What a header on the device says of that.
+    stated_void_below: u64,
+}
+
+impl Segments {
+    pub(super) fn new(count: u32) -> Self {
+        let blank = || Segment {
+            state: State::Free,
+            class: Class::Dirty,
+            generation: 0,
+            barrier: 0,
+            used_bytes: 0,
+            covered_bytes: 0,
+            writes: 0,
+            pins: 0,
+            lines: Vec::new(),
+        };
+        Self {
+            all: (0..count).map(|_| blank()).collect(),
+            free: (0..count).rev().collect(),
+            order: BTreeMap::new(),
+            next_generation: 1,
+            void_below: 0,
+            stated_void_below: 0,
+        }
+    }
+
+    pub(super) fn get(&self, segment: u32) -> &Segment {
+        &self.all[segment as usize]
+    }
+
+    fn at(&mut self, segment: u32) -> &mut Segment {
+        &mut self.all[segment as usize]
+    }
+
+    /// What headers are to say: earlier generations are void.
+    pub(super) fn void_below(&self) -> u64 {
+        self.void_below
+    }
+
+    /// A header on the device says so.
+    pub(super) fn is_stated(&mut self, void_below: u64) {
+        self.stated_void_below = self.stated_void_below.max(void_below);
+    }
+
+    /// Whether a header has yet to say so.
+    pub(super) fn has_unstated(&self) -> bool {
+        self.stated_void_below < self.void_below
+    }
+
+    /// How many may be filled anew.
+    pub(super) fn ready(&self) -> usize {
+        self.free.len() + self.ready_drained().count()
+    }
+
+    /// Drained ones that may be filled anew, oldest first.
+    fn ready_drained(&self) -> impl Iterator<Item = u32> {
+        let drained = self
+            .order
+            .values()
+            .copied()
+            .take_while(|&segment| self.get(segment).state == State::Drained);
+        drained.filter(move |&segment| {
+            let one = self.get(segment);
+            one.barrier < self.void_below && one.pins == 0 && one.writes == 0
+        })
+    }
+
+    /// The next to drain, or what is draining.
+    pub(super) fn oldest_undrained(&self) -> Option<u32> {
+        self.order.values().copied().find(|&segment| self.get(segment).state != State::Drained)
+    }
+
+    /// Opens a segment.
+    pub(super) fn open(&mut self, class: Class) -> Option<Opened> {
+        let segment = self.free.pop().or_else(|| self.ready_drained().next())?;
+        let generation = self.next_generation;
+        self.next_generation += 1;
+        let one = &mut self.all[segment as usize];
+        let needs_note = one.state == State::Drained && one.barrier >= self.stated_void_below;
+        if one.state == State::Drained {
+            self.order.remove(&one.generation);
+        }
+        assert!(one.pins == 0 && one.writes == 0, "nobody uses what is filled anew");
+        let lines = std::mem::take(&mut one.lines);
+        (one.state, one.class, one.generation) = (State::Open, class, generation);
+        (one.barrier, one.used_bytes, one.covered_bytes) = (generation, 0, 0);
+        self.order.insert(generation, segment);
+        Some(Opened { segment, lines, needs_note })
+    }
+
+    /// Takes `bytes` behind what is there.
+    pub(super) fn append(&mut self, segment: u32, bytes: u32) -> u32 {
+        let one = self.at(segment);
+        assert_eq!(one.state, State::Open, "only an open segment grows");
+        let position = one.used_bytes;
+        one.used_bytes += bytes;
+        position
+    }
+
+    pub(super) fn add_line(&mut self, segment: u32, line: u64) {
+        let lines = &mut self.at(segment).lines;
+        if lines.last() != Some(&line) {
+            lines.push(line);
+        }
+    }
+
+    pub(super) fn seal(&mut self, segment: u32) {
+        let youngest = self.next_generation - 1;
+        let one = self.at(segment);
+        assert_eq!(one.state, State::Open, "only an open segment is sealed");
+        (one.state, one.barrier) = (State::Sealed, youngest);
+        one.lines.shrink_to_fit();
+    }
+
+    pub(super) fn begin_draining(&mut self, segment: u32) {
+        let one = self.at(segment);
+        assert_eq!(one.state, State::Sealed, "a segment drains when it is sealed");
+        one.state = State::Draining;
+    }
+
+    pub(super) fn end_draining(&mut self, segment: u32) {
+        let one = self.at(segment);
+        assert_eq!(one.state, State::Draining);
+        one.state = State::Drained;
+        self.void_below = self.void_below.max(self.voidable_below());
+    }
+
+    /// What may be void: drained, and with each segment all that may hold older records of what it holds.
+    fn voidable_below(&self) -> u64 {
+        let (mut below, mut barrier) = (0, 0);
+        for &segment in self.order.values() {
+            let one = self.get(segment);
+            if one.generation > barrier {
+                below = barrier + 1;
+            }
+            if one.state != State::Drained {
+                return below;
+            }
+            barrier = barrier.max(one.barrier);
+        }
+        barrier + 1
+    }
+
+    /// Batches that end up to `position` are stated to be complete, if this is still the filling of `generation`.
+    pub(super) fn cover(&mut self, segment: u32, generation: u64, position: u32) {
+        let one = self.at(segment);
+        if one.generation == generation {
+            one.covered_bytes = one.covered_bytes.max(position);
+        }
+    }
+
+    pub(super) fn pin(&mut self, segment: u32) {
+        self.at(segment).pins += 1;
+    }
+
+    pub(super) fn unpin(&mut self, segment: u32) {
+        let pins = &mut self.at(segment).pins;
+        *pins = pins.checked_sub(1).expect("pinned before");
+    }
+
+    pub(super) fn begin_write(&mut self, segment: u32) {
+        self.at(segment).writes += 1;
+    }
+
+    pub(super) fn end_write(&mut self, segment: u32) {
+        let writes = &mut self.at(segment).writes;
+        *writes = writes.checked_sub(1).expect("begun before");
+    }
+
+    /// Takes over a segment as a crash left it: sealed.
+    pub(super) fn adopt(&mut self, segment: u32, found: Adopted) {
+        let one = self.at(segment);
+        (one.state, one.class, one.generation) = (State::Sealed, Class::Dirty, found.generation);
+        (one.barrier, one.covered_bytes, one.lines) =
+            (found.barrier, found.covered_bytes, found.lines);
+        self.order.insert(found.generation, segment);
+        self.next_generation = self.next_generation.max(found.generation + 1);
+    }
+
+    /// All that were found have been taken over.
+    pub(super) fn end_adopting(&mut self) {
+        let is_free = |(_, one): &(u32, &Segment)| one.state == State::Free;
+        self.free = (0..).zip(&self.all).filter(is_free).map(|(segment, _)| segment).collect();
+        self.free.reverse();
+    }
+
+    /// What is void, and which generations were seen, void or not.
+    pub(super) fn adopt_bounds(&mut self, void_below: u64, youngest: u64) {
+        (self.void_below, self.stated_void_below) = (void_below, void_below);
+        self.next_generation = self.next_generation.max(youngest + 1);
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let lines: usize = self.all.iter().map(|one| one.lines.capacity() * size_of::<u64>()).sum();
+        lines + self.all.capacity() * size_of::<Segment>() + self.order.len() * 24
+    }
+}
+
+/// A segment that is to be filled.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) segment: u32,
+    /// The lines of its last filling, which have to be forgotten.
+    pub(super) lines: Vec<u64>,
+    /// No header says yet that what was beside it is void.
+    pub(super) needs_note: bool,
+}
+
+/// What a recovery knows of a segment.
+#[derive(Debug)]
+pub(super) struct Adopted {
+    pub(super) generation: u64,
+    pub(super) barrier: u64,
+    pub(super) covered_bytes: u32,
+    pub(super) lines: Vec<u64>,
+}
+
+impl Segment {
+    pub(super) fn state(&self) -> State {
+        self.state
+    }
+
+    pub(super) fn class(&self) -> Class {
+        self.class
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub(super) fn used_bytes(&self) -> u32 {
+        self.used_bytes
+    }
+
+    pub(super) fn lines(&self) -> &[u64] {
+        &self.lines
+    }
+
+    /// Whether no write is under way there.
+    pub(super) fn is_still(&self) -> bool {
+        self.writes == 0
+    }
+
+    /// Whether what is dirty there may be overwritten, if it ends up to `position`.
+    pub(super) fn takes_overwrites(&self, position: u32) -> bool {
+        matches!(self.state, State::Open | State::Sealed) && position <= self.covered_bytes
+    }
+}

@@ -1,0 +1,150 @@
+//! The log: what it knows, and what the I/Os under way are for.
+
+use slab::Slab;
+
+use super::appender::Appender;
+use super::batch::CacheUuid;
+use super::drain::Drain;
+use super::geometry::Geometry;
+use super::index::{Found, Index};
+use super::leaving::Leaving;
+use super::requests::Requests;
+use super::segments::Segments;
+use super::streams::Streams;
+use super::waiting::Waiting;
+use super::write_buffer::WriteBuffer;
+use crate::layout::{CoreId, Data, DeviceIo, IoId, RequestId, Span};
+
+/// Which cache, and which start of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogIdentity {
+    /// The UUID of the cache's label.
+    pub uuid: [u8; 16],
+    /// Grows with each start. Whoever starts a log has written the new one durably before.
+    pub epoch: u32,
+}
+
+/// A log of segments: see the [module](super).
+#[derive(Debug)]
+pub struct LogLayout {
+    pub(super) geometry: Geometry,
+    pub(super) uuid: CacheUuid,
+    pub(super) epoch: u32,
+    pub(super) policy: Policy,
+    pub(super) index: Index,
+    pub(super) segments: Segments,
+    pub(super) appender: Appender,
+    pub(super) requests: Requests,
+    pub(super) streams: Streams,
+    pub(super) buffer: WriteBuffer,
+    pub(super) drain: Option<Drain>,
+    /// Attempts to drain a segment, counted.
+    pub(super) drain_attempts: u64,
+    pub(super) leaving: Leaving,
+    pub(super) cores: Vec<CoreState>,
+    /// Requests that wait until what they make void may be.
+    pub(super) waiting: Vec<Waiting>,
+    /// Writes that wait until a header states that what they overwrite is complete.
+    pub(super) held_writes: Vec<(RequestId, Span, Data)>,
+    /// Overwrites in place under way.
+    pub(super) overwrites: usize,
+    pub(super) ios: Slab<Purpose>,
+    pub(super) issued: Vec<(IoId, DeviceIo)>,
+    /// Something has changed since the last look at what might be done.
+    pub(super) has_changed: bool,
+}
+
+/// What may change between two starts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Policy {
+    /// Dirty data may be overwritten in place where they are aligned to this; `None`: nowhere.
+    pub(super) overwrite_align_bytes: Option<u32>,
+    pub(super) reinsert_bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CoreState {
+    /// Writes of a bypass that a user's flush has to make durable, counted.
+    pub(super) bypasses: u64,
+    pub(super) bypasses_flushed: u64,
+    /// Destaging writes that a drain has to make durable, counted.
+    pub(super) destages: u64,
+    pub(super) destages_flushed: u64,
+}
+
+/// What an I/O is for.
+#[derive(Debug)]
+pub(super) enum Purpose {
+    /// A user's read; the segment that it pins.
+    Read { request: RequestId, segment: Option<u32> },
+    /// An overwrite in place.
+    Overwrite { request: RequestId, segment: u32 },
+    /// The write of a batch.
+    Append,
+    /// A read of a draining segment, of these.
+    DrainRead { found: Vec<Found>, attempt: u64 },
+    /// A write of dirty data to the core; the attempt to drain a segment that it is of.
+    Destage { found: Vec<Found>, drain: Option<u64> },
+    /// A write around.
+    Bypass { request: RequestId, span: Span },
+    /// A flush of a core that a write around waits for.
+    FlushBefore { core: CoreId, covers: CoreState, request: RequestId },
+    /// A flush of a core: up to which counts, and for whom.
+    Flush { core: CoreId, covers: CoreState, request: Option<RequestId> },
+}
+
+impl LogLayout {
+    pub(super) fn issue(&mut self, io: DeviceIo, purpose: Purpose) -> IoId {
+        let id = IoId(self.ios.insert(purpose));
+        self.issued.push((id, io));
+        self.has_changed = true;
+        id
+    }
+
+    pub(super) fn core(&mut self, core: CoreId) -> &mut CoreState {
+        if self.cores.len() <= core.index() {
+            self.cores.resize(core.index() + 1, CoreState::default());
+        }
+        &mut self.cores[core.index()]
+    }
+
+    pub(super) fn find(&self, span: Span) -> Vec<Found> {
+        let mut found = Vec::new();
+        self.index.find(span, &mut found);
+        found
+    }
+
+    /// The parts of `found` that are still where it says.
+    pub(super) fn still_there(&self, found: &Found) -> Vec<Found> {
+        let mut now = self.find(found.span);
+        now.retain(|one| {
+            one.extent.location == found.extent.location + (one.span.first - found.span.first)
+        });
+        now
+    }
+
+    /// `span` by lines.
+    pub(super) fn by_line(&self, span: Span) -> impl Iterator<Item = Span> + use<> {
+        let line = u64::from(self.geometry.line_sectors());
+        let mut first = span.first;
+        std::iter::from_fn(move || {
+            let end = (first - first % line + line).min(span.end());
+            let sectors = u32::try_from(end - first).expect("within a line");
+            let part = Span { core: span.core, first, sectors };
+            first = end;
+            (sectors > 0).then_some(part)
+        })
+    }
+}
+
+/// A line as segments list it: 12 bits of the core, the rest for its number.
+pub(super) fn pack_line(span: Span, line_sectors: u32) -> u64 {
+    u64::from(span.core.get()) << 52 | (span.first / u64::from(line_sectors))
+}
+
+/// The sectors of a line that was packed.
+pub(super) fn unpack_line(line: u64, line_sectors: u32) -> Span {
+    let core = u16::try_from(line >> 52).ok().and_then(CoreId::new).expect("12 bits");
+    let first = (line & ((1 << 52) - 1)) * u64::from(line_sectors);
+    Span { core, first, sectors: line_sectors }
+}

@@ -1,0 +1,136 @@
+//! What the label of a cache says of its log: how the device is divided, and which start wrote last. Little-endian.
+//!
+//! ```text
+//!  offset  bytes  field
+//!       0      4  layout: "LOG1"
+//!       4      4  epoch: grows by 1 with each start, from 1
+//!       8      8  where the first segment begins
+//!      16      4  segments
+//!      20      4  bytes of a segment
+//!      24      4  bytes of a block: headers begin and end with one
+//!      28      4  bytes of a line
+//! ```
+//!
+//! The label has the version, the checksum and the UUID ([`larder_device::label`]).
+
+#![deny(clippy::indexing_slicing)]
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::geometry::Geometry;
+use crate::{Error, ErrorKind};
+
+const LAYOUT: [u8; 4] = *b"LOG1";
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Fixed {
+    layout: [u8; 4],
+    epoch: U32,
+    offset: U64,
+    segments: U32,
+    segment_bytes: U32,
+    block_bytes: U32,
+    line_bytes: U32,
+}
+
+const _: () = assert!(size_of::<Fixed>() == 32);
+
+/// What is fixed at format, and the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogSuperblock {
+    /// How the device is divided.
+    pub geometry: Geometry,
+    /// Which start of the cache wrote last; the next has a higher one.
+    pub epoch: u32,
+}
+
+impl LogSuperblock {
+    /// The content of a label.
+    pub fn encode(&self) -> Vec<u8> {
+        let Geometry { offset, segments, segment_bytes, block_bytes, line_bytes } = self.geometry;
+        let fixed = Fixed {
+            layout: LAYOUT,
+            epoch: self.epoch.into(),
+            offset: offset.into(),
+            segments: segments.into(),
+            segment_bytes: segment_bytes.into(),
+            block_bytes: block_bytes.into(),
+            line_bytes: line_bytes.into(),
+        };
+        fixed.as_bytes().to_vec()
+    }
+
+    /// Reads the content of the label of a device of `capacity_bytes`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Format`], naming the field, if no log can be as it says.
+    pub fn parse(content: &[u8], capacity_bytes: u64) -> Result<Self, Error> {
+        let wrong =
+            |what: String| Error::new(ErrorKind::Format, format!("superblock of a log: {what}"));
+        let fixed = Fixed::ref_from_bytes(content)
+            .map_err(|_| wrong(format!("it has {} bytes and must have 32", content.len())))?;
+        if fixed.layout != LAYOUT {
+            return Err(wrong(format!(
+                "layout {:?}: this is no log of this version",
+                fixed.layout
+            )));
+        }
+        let geometry = Geometry {
+            offset: fixed.offset.get(),
+            segments: fixed.segments.get(),
+            segment_bytes: fixed.segment_bytes.get(),
+            block_bytes: fixed.block_bytes.get(),
+            line_bytes: fixed.line_bytes.get(),
+        };
+        match geometry.complaint(capacity_bytes) {
+            None => Ok(Self { geometry, epoch: fixed.epoch.get() }),
+            Some(complaint) => Err(wrong(complaint)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GEOMETRY: Geometry = Geometry {
+        offset: 32768,
+        segments: 16,
+        segment_bytes: 1 << 20,
+        block_bytes: 512,
+        line_bytes: 4096,
+    };
+
+    #[test]
+    fn what_is_written_is_read() {
+        let written = LogSuperblock { geometry: GEOMETRY, epoch: 7 };
+        assert_eq!(LogSuperblock::parse(&written.encode(), 17 << 20), Ok(written));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_the_field() {
+        let content = LogSuperblock { geometry: GEOMETRY, epoch: 7 }.encode();
+        let complaint = |content: &[u8], capacity| {
+            LogSuperblock::parse(content, capacity).unwrap_err().to_string()
+        };
+        assert!(complaint(&content, 16 << 20).contains("end beyond its 16777216 bytes"));
+        assert!(complaint(content.get(..31).unwrap(), 17 << 20).contains("it has 31 bytes"));
+        for (at, named) in [
+            (0, "layout"),
+            (8, "offset"),
+            (16, "segments"),
+            (20, "segment_bytes"),
+            (28, "line_bytes"),
+        ] {
+            let mut damaged = content.clone();
+            damaged.splice(at..at + 2, [3, 7]);
+            assert!(
+                complaint(&damaged, 17 << 20).contains(named),
+                "{named}: {}",
+                complaint(&damaged, 17 << 20)
+            );
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What streams have written, in memory until it is on the core: it is destaged without being read again.
+
+use std::collections::BTreeMap;
+
+use crate::layout::{CoreId, Data, Span};
+
+/// Data of sectors that lie at `location` on the cache device.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) span: Span,
+    pub(super) location: u64,
+    pub(super) data: Data,
+}
+
+#[derive(Debug)]
+pub(super) struct WriteBuffer {
+    /// By core and first sector. They do not overlap.
+    held: BTreeMap<(CoreId, u64), Held>,
+    held_bytes: u64,
+    /// On their way to the core.
+    leaving_bytes: u64,
+    limit_bytes: u64,
+}
+
+impl WriteBuffer {
+    pub(super) fn new(limit_bytes: u64) -> Self {
+        Self { held: BTreeMap::new(), held_bytes: 0, leaving_bytes: 0, limit_bytes }
+    }
+
+    /// Holds `held` if there is room.
+    pub(super) fn add(&mut self, held: Held) {
+        let bytes = held.span.bytes() as u64;
+        if self.held_bytes + self.leaving_bytes + bytes > self.limit_bytes {
+            return;
+        }
+        self.held_bytes += bytes;
+        let before = self.held.insert((held.span.core, held.span.first), held);
+        debug_assert!(before.is_none(), "what is overwritten was forgotten before");
+    }
+
+    /// Forgets what overlaps `span`: it is void, or will be. Nothing that is held is longer than `line_sectors`.
+    pub(super) fn forget(&mut self, span: Span, line_sectors: u32) {
+        let low = span.first.saturating_sub(u64::from(line_sectors) - 1);
+        let range = (span.core, low)..(span.core, span.end());
+        let overlapping: Vec<_> = self
+            .held
+            .range(range)
+            .filter(|(_, held)| held.span.overlaps(span))
+            .map(|(key, _)| *key)
+            .collect();
+        for key in overlapping {
+            self.remove(key);
+        }
+    }
+
+    /// Takes out the data of exactly these sectors at exactly this location.
+    pub(super) fn take(&mut self, span: Span, location: u64) -> Option<Data> {
+        let key = (span.core, span.first);
+        let held = self.held.get(&key)?;
+        let is_this = held.span == span && held.location == location;
+        is_this.then(|| self.remove(key)).flatten().map(|held| held.data)
+    }
+
+    /// Takes out all, in the order of cores and sectors, if it is worth while: half of the room is full.
+    pub(super) fn take_if_worth_it(&mut self) -> Vec<Held> {
+        if self.held_bytes == 0 || self.held_bytes < self.limit_bytes / 2 {
+            return Vec::new();
+        }
+        self.leaving_bytes += self.held_bytes;
+        self.held_bytes = 0;
+        std::mem::take(&mut self.held).into_values().collect()
+    }
+
+    /// What was taken out has arrived, or need not.
+    pub(super) fn has_left(&mut self, bytes: usize) {
+        self.leaving_bytes -= bytes as u64;
+    }
+
+    fn remove(&mut self, key: (CoreId, u64)) -> Option<Held> {
+        let held = self.held.remove(&key)?;
+        self.held_bytes -= held.span.bytes() as u64;
+        Some(held)
+    }
+}

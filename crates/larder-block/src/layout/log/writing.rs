@@ -1,0 +1,166 @@
+//! Users' writes: over dirty data in place, else to the end of the log.
+
+use super::appender::{CLEAN_LANE, DIRTY_LANE, Pending, Source};
+use super::index::{Found, HITS_MAX, gaps};
+use super::state::{LogLayout, Purpose};
+use crate::layout::{Class, Data, DeviceIo, RequestId, SECTOR_BYTES, Span, Target};
+
+/// A write goes to several places at once only if each has this many bytes on average: one append is one I/O.
+const RUN_BYTES: usize = 16 << 10;
+
+/// What becomes of a write.
+enum Way {
+    /// Over what is there.
+    InPlace(Vec<Run>),
+    /// The same, as soon as a header states that what is there is complete. Appended, a block that is written again
+    /// and again would always be in the last batch, and never be overwritten in place.
+    InPlaceLater,
+    Append,
+}
+
+/// Sectors that lie one behind the other on the cache device, from `first` of the core on.
+struct Run {
+    location: u64,
+    first: u64,
+    sectors: u64,
+}
+
+impl LogLayout {
+    pub(super) fn write(&mut self, request: RequestId, span: Span, data: &Data) {
+        let is_stream = self.streams.saw(span);
+        self.buffer.forget(span, self.geometry.line_sectors());
+        if !self.begin_writing(request, span, data, is_stream) {
+            self.requests.add_part(request);
+            self.held_writes.push((request, span, data.clone()));
+        }
+    }
+
+    /// `false` if it has to wait.
+    fn begin_writing(
+        &mut self,
+        request: RequestId,
+        span: Span,
+        data: &Data,
+        is_stream: bool,
+    ) -> bool {
+        let found = self.find(span);
+        match self.way_of(span, &found) {
+            Way::InPlace(runs) => self.overwrite(request, span, data, &runs),
+            Way::InPlaceLater => return false,
+            Way::Append => {
+                // What was seen before will be written again: it waits for its segment to give way.
+                let is_eager = is_stream && found.is_empty();
+                for part in self.by_line(span) {
+                    let source = Source::Write { request, is_eager };
+                    self.append_part(DIRTY_LANE, span, part, data, source);
+                }
+            }
+        }
+        true
+    }
+
+    /// Begins the writes that may now go on.
+    pub(super) fn begin_held_writes(&mut self) {
+        for (request, span, data) in std::mem::take(&mut self.held_writes) {
+            if self.begin_writing(request, span, &data, false) {
+                self.requests.end_part(request, true);
+                self.has_changed = true;
+            } else {
+                self.held_writes.push((request, span, data));
+            }
+        }
+    }
+
+    pub(super) fn insert_clean(&mut self, request: RequestId, span: Span, data: &Data) {
+        for absent in gaps(span, &self.find(span)) {
+            for part in self.by_line(absent) {
+                self.append_part(CLEAN_LANE, span, part, data, Source::Insert { request });
+            }
+        }
+    }
+
+    fn append_part(&mut self, lane: usize, span: Span, part: Span, data: &Data, source: Source) {
+        let from =
+            usize::try_from(part.first - span.first).expect("within a request") * SECTOR_BYTES;
+        let data = data.slice(from..from + part.bytes());
+        if let Source::Write { request, .. } | Source::Insert { request } = source {
+            self.requests.add_part(request);
+        }
+        self.appender.push(lane, Pending { span: part, data: Some(data), source });
+        self.has_changed = true;
+    }
+
+    fn way_of(&self, span: Span, found: &[Found]) -> Way {
+        let Some(align) = self.policy.overwrite_align_bytes else { return Way::Append };
+        let align = u64::from(align) / SECTOR_BYTES as u64;
+        let mut runs: Vec<Run> = Vec::new();
+        let (mut next, mut is_covered) = (span.first, true);
+        for Found { span: part, extent } in found {
+            let is_aligned = extent.location.is_multiple_of(align)
+                && u64::from(part.sectors).is_multiple_of(align);
+            if part.first != next || !extent.is_overwritable || extent.is_busy || !is_aligned {
+                return Way::Append;
+            }
+            let (segment, position) = self.geometry.place_of(extent.location);
+            let end = position + part.sectors * 512;
+            let one = self.segments.get(segment);
+            if !one.takes_overwrites(end) {
+                is_covered = false;
+                if !one.takes_overwrites(0) {
+                    return Way::Append;
+                }
+            }
+            next = part.end();
+            match runs.last_mut() {
+                Some(run) if run.location + run.sectors == extent.location => {
+                    run.sectors += u64::from(part.sectors)
+                }
+                _ => runs.push(Run {
+                    location: extent.location,
+                    first: part.first,
+                    sectors: u64::from(part.sectors),
+                }),
+            }
+        }
+        if next != span.end() || runs.len() > (span.bytes() / RUN_BYTES).max(1) {
+            return Way::Append;
+        }
+        if !is_covered {
+            return if self.appender.is_frozen() { Way::Append } else { Way::InPlaceLater };
+        }
+        Way::InPlace(runs)
+    }
+
+    fn overwrite(&mut self, request: RequestId, span: Span, data: &Data, runs: &[Run]) {
+        for run in runs {
+            let bytes =
+                |sectors: u64| usize::try_from(sectors).expect("within a request") * SECTOR_BYTES;
+            let from = bytes(run.first - span.first);
+            let (segment, _) = self.geometry.place_of(run.location);
+            self.requests.add_part(request);
+            self.segments.begin_write(segment);
+            self.overwrites += 1;
+            let io = DeviceIo::Write {
+                target: Target::Cache,
+                offset: run.location * SECTOR_BYTES as u64,
+                parts: vec![data.slice(from..from + bytes(run.sectors))],
+                class: Class::Dirty,
+                metadata_bytes: 0,
+                durable: true,
+            };
+            self.issue(io, Purpose::Overwrite { request, segment });
+        }
+        self.index.change(span, |extent| {
+            extent.is_dirty = true;
+            extent.hits = (extent.hits + 1).min(HITS_MAX);
+        });
+    }
+
+    pub(super) fn overwrite_ended(&mut self, request: RequestId, segment: u32, is_well: bool) {
+        self.segments.end_write(segment);
+        self.overwrites -= 1;
+        self.appender.overwrite_ended();
+        self.requests.end_part(request, is_well);
+        self.has_changed = true;
+    }
+}

@@ -1,0 +1,279 @@
+//! Where on the cache device the data of cores lie, and what has to be written beside them.
+//!
+//! A [`Layout`] decides and does no I/O: it takes requests of users and completions of device I/Os, and says which
+//! I/Os are to be carried out and when a request has ended. So byte accounting, simulation and rings drive the same
+//! code. What an I/O depends on is not written down: a layout asks for it when that has completed.
+//!
+//! ```text
+//!             submit                     turn
+//!   request ──────────►┌──────────┐──────────────► I/Os to be carried out, all at once
+//!                      │  Layout  │
+//!   completion ───────►└──────────┘──────────────► requests that have ended
+//!             completed                  ended
+//! ```
+//!
+//! *Always:* requests that overlap are not under way together, but for reads with reads (whoever calls has locks by
+//! range). A request begins and ends with a block of the cache device. A write that has ended well is durable with
+//! its mapping: what a crash leaves is found again.
+
+mod data;
+pub mod log;
+
+use std::fmt;
+
+pub use data::Data;
+
+/// Bytes of a sector, the unit in which data are valid and dirty.
+pub const SECTOR_BYTES: usize = 512;
+
+/// Cores of a cache, at most.
+pub const CORES_MAX: u16 = 4096;
+
+/// A core device of a cache, below [`CORES_MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CoreId(u16);
+
+impl CoreId {
+    /// The core of this number. `None` from [`CORES_MAX`] on.
+    pub fn new(number: u16) -> Option<Self> {
+        (number < CORES_MAX).then_some(Self(number))
+    }
+
+    /// Its number.
+    pub fn get(self) -> u16 {
+        self.0
+    }
+
+    fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// Some sectors of a core, at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    /// Whose.
+    pub core: CoreId,
+    /// The first.
+    pub first: u64,
+    /// How many.
+    pub sectors: u32,
+}
+
+impl Span {
+    /// The sector behind the last.
+    pub fn end(self) -> u64 {
+        self.first + u64::from(self.sectors)
+    }
+
+    /// Length in bytes.
+    pub fn bytes(self) -> usize {
+        self.sectors as usize * SECTOR_BYTES
+    }
+
+    /// Where it begins on its core, in bytes.
+    pub fn offset(self) -> u64 {
+        self.first * SECTOR_BYTES as u64
+    }
+
+    /// Whether they have a sector in common.
+    pub fn overlaps(self, other: Self) -> bool {
+        self.core == other.core && self.first < other.end() && other.first < self.end()
+    }
+}
+
+/// Names a request among those under way; drawn by whoever submits it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// What a user, or the cache above, wants.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// The data of these sectors: what is cached from the cache device, the rest from the core. They arrive with
+    /// the reads that say so ([`DeviceIo::Read`]).
+    Read {
+        /// Which.
+        span: Span,
+    },
+    /// Write-back: the data go to the cache device and are dirty. Ends when they are durable.
+    Write {
+        /// Where.
+        span: Span,
+        /// `span.bytes()` of them.
+        data: Data,
+    },
+    /// What was read from the core may be kept, where nothing is cached yet.
+    InsertClean {
+        /// Where.
+        span: Span,
+        /// `span.bytes()` of them, as they are on the core.
+        data: Data,
+    },
+    /// Write around: the data go to the core. What is cached of these sectors is void, and stays so after a crash,
+    /// when this has ended.
+    Bypass {
+        /// Where.
+        span: Span,
+        /// `span.bytes()` of them.
+        data: Data,
+    },
+    /// What is cached of these sectors is void, dirty or not, and stays so after a crash when this has ended.
+    Discard {
+        /// Which.
+        span: Span,
+    },
+    /// Ends when all that has ended before is durable.
+    Flush,
+}
+
+impl Request {
+    /// The sectors that it is about; `None` of a flush.
+    pub fn span(&self) -> Option<Span> {
+        match self {
+            Self::Read { span }
+            | Self::Write { span, .. }
+            | Self::InsertClean { span, .. }
+            | Self::Bypass { span, .. }
+            | Self::Discard { span } => Some(*span),
+            Self::Flush => None,
+        }
+    }
+}
+
+/// A device of the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// The cache device.
+    Cache,
+    /// A core.
+    Core(CoreId),
+}
+
+/// What bytes on the cache device are, and with that how long they live. Each has a placement of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// What only says where others are.
+    Metadata,
+    /// Data that the core does not have yet, with what says whose they are.
+    Dirty,
+    /// Data that the core has too.
+    Clean,
+}
+
+/// Names an I/O that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct IoId(usize);
+
+/// What a device has to do.
+#[derive(Clone, Debug)]
+pub enum DeviceIo {
+    /// Read `bytes` at `offset`.
+    Read {
+        /// Of which device.
+        target: Target,
+        /// In bytes.
+        offset: u64,
+        /// How many.
+        bytes: usize,
+        /// Whose data this is, and where in them it belongs, in bytes. `None`: the completion gives it to the layout.
+        reader: Option<(RequestId, usize)>,
+    },
+    /// Write `parts` one behind the other at `offset`, in one piece.
+    Write {
+        /// To which device.
+        target: Target,
+        /// In bytes.
+        offset: u64,
+        /// Whole blocks of the device each.
+        parts: Vec<Data>,
+        /// What it is, on the cache device. A core's are all dirty.
+        class: Class,
+        /// How many of the bytes only say where others are.
+        metadata_bytes: usize,
+        /// Whether it has to be durable when it completes.
+        durable: bool,
+    },
+    /// Make durable what has completed.
+    Flush {
+        /// On which device.
+        target: Target,
+    },
+}
+
+/// How an I/O has ended.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// Well.
+    Done,
+    /// Well; it was a read without [`DeviceIo::Read::reader`], and this is what it read.
+    Read(Data),
+    /// The device has failed. How much of a write is on it, nobody knows.
+    Failed,
+}
+
+/// How a request has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Well.
+    Done,
+    /// A device that it needed has failed; of a write, any of its sectors may be there or not.
+    Failed,
+}
+
+/// What a layout knows of some sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Which.
+    pub span: Span,
+    /// Whether they are cached, and if so whether the core lacks them.
+    pub state: PieceState,
+}
+
+/// See [`Piece`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PieceState {
+    /// Not on the cache device.
+    Absent,
+    /// There and on the core.
+    Clean,
+    /// There alone.
+    Dirty,
+}
+
+/// What a layout holds, in sectors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Cached, dirty or not.
+    pub valid_sectors: u64,
+    /// Of these, those that the core lacks.
+    pub dirty_sectors: u64,
+}
+
+/// Decides where data lie: see the [module](self).
+pub trait Layout: Send + fmt::Debug {
+    /// Takes a request. Nothing is to be done before the next [`turn`](Self::turn).
+    fn submit(&mut self, id: RequestId, request: Request);
+
+    /// Says how an I/O of an earlier turn has ended.
+    fn completed(&mut self, io: IoId, outcome: Outcome);
+
+    /// Appends the requests that have ended since it was asked last. Whoever answers them before the next turn lets
+    /// those who send the next ones at once be part of it.
+    fn ended(&mut self, ended: &mut Vec<(RequestId, Ending)>);
+
+    /// Appends what is to be carried out, now that all is known that came at one time: what is pending is written
+    /// together. The I/Os may go side by side. Requests may end in a turn.
+    fn turn(&mut self, ios: &mut Vec<(IoId, DeviceIo)>);
+
+    /// Tries once more what a device has refused: the destaging of dirty data.
+    fn retry(&mut self);
+
+    /// What is known of some sectors, in their order, without holes.
+    fn lookup(&self, span: Span, pieces: &mut Vec<Piece>);
+
+    /// What is cached.
+    fn usage(&self) -> Usage;
+
+    /// Bytes of memory that grow with what is cached.
+    fn memory_bytes(&self) -> usize;
+}

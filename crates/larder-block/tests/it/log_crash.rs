@@ -1,0 +1,211 @@
+//! The log loses power at random points of random loads, with any sectors of what is not durable lost. It has to have
+//! whatever was acknowledged, and nothing that was never written. `LARDER_CRASH_POINTS`: how many losses, 75 if unset.
+
+use std::collections::HashMap;
+
+use fastrand::Rng;
+use larder_block::accounting::{Accounting, Image};
+use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions, LogRecovery};
+use larder_block::layout::{CoreId, Data, Ending, Request, RequestId, Span};
+use larder_device::DeviceInfo;
+
+use super::rig::{IDENTITY, core, device};
+use super::shadow::{Kind, Known, Shadow};
+
+/// Sectors of a core that are used.
+const CORE_SECTORS: u64 = 4096;
+const CORES: u16 = 2;
+
+struct World {
+    rng: Rng,
+    device: DeviceInfo,
+    options: LogOptions,
+    geometry: Geometry,
+    shadow: Shadow,
+    epoch: u32,
+    /// Whether devices fail now and then.
+    fails: bool,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let block_bytes = if rng.bool() { 512 } else { 4096 };
+        let mut device = device(12 * (64 << 10), block_bytes);
+        if rng.u8(..4) == 0 {
+            device.atomic_write_bytes = None;
+        }
+        let options = LogOptions {
+            segment_bytes: 64 << 10,
+            line_bytes: if rng.bool() { 4096 } else { 16384 },
+            write_buffer_bytes: rng.choice([0, 64 << 10, 256 << 10]).unwrap(),
+            reinsert_percent: rng.choice([0, 25, 50]).unwrap(),
+            ..LogOptions::default()
+        };
+        let geometry = Geometry::new(&device, 0, &options).unwrap();
+        Self {
+            rng,
+            device,
+            options,
+            geometry,
+            shadow: Shadow::default(),
+            epoch: IDENTITY.epoch,
+            fails: false,
+        }
+    }
+
+    fn recover(&mut self, cache: Image, cores: HashMap<CoreId, Image>) -> Accounting<LogLayout> {
+        let mut recovery = LogRecovery::new(self.geometry, IDENTITY.uuid);
+        let mut reads = Vec::new();
+        loop {
+            reads.extend(std::iter::from_fn(|| recovery.next_read()).take(self.rng.usize(1..6)));
+            if reads.is_empty() {
+                break;
+            }
+            let read = reads.swap_remove(self.rng.usize(..reads.len()));
+            let mut bytes = vec![0; read.bytes];
+            cache.read(read.offset, &mut bytes);
+            recovery.completed(read, Some(&bytes));
+        }
+        self.epoch += 1;
+        let (layout, _) = recovery.finish(self.epoch, &self.device, &self.options);
+        Accounting::new(layout, cache).with_cores(cores)
+    }
+
+    fn span(&mut self) -> Span {
+        let block = u64::from(self.geometry.block_bytes / 512);
+        let rng = &mut self.rng;
+        // Half of the load goes to an eighth of the core.
+        let room = if rng.bool() { CORE_SECTORS / 8 } else { CORE_SECTORS };
+        let longest = rng.choice([8, 8, 40]).unwrap();
+        let sectors = rng.u64(1..=longest / block) * block;
+        let first = rng.u64(0..(room - sectors) / block) * block;
+        Span { core: core(self.rng.u16(..CORES)), first, sectors: u32::try_from(sectors).unwrap() }
+    }
+
+    /// A load, until power is lost.
+    fn live(&mut self, mut run: Accounting<LogLayout>) -> (Image, HashMap<CoreId, Image>) {
+        let mut under_way: Vec<(RequestId, Known)> = Vec::new();
+        let mut stream = 0;
+        run.fail_one_in(if self.fails { 50 } else { 0 }, self.rng.u64(..));
+        let depth = self.rng.choice([1, 4, 16]).unwrap();
+        for _ in 0..self.rng.usize(10..400) {
+            while under_way.len() < depth && self.rng.u8(..8) > 0 {
+                let (mut span, kind) = (self.span(), self.rng.choice(KINDS).unwrap());
+                if self.rng.u8(..4) == 0 {
+                    (span.first, span.core) = (stream, core(0));
+                    stream = (span.end()) % (CORE_SECTORS - 64);
+                }
+                if under_way.iter().any(|(_, other)| other.span.overlaps(span)) {
+                    continue;
+                }
+                let (known, request) = self.shadow.request(span, kind);
+                under_way.push((run.submit(request), known));
+            }
+            run.retry();
+            if self.rng.u8(..60) == 0 {
+                self.flush(&mut run, &mut under_way);
+            }
+            run.turn();
+            let rng = &mut self.rng;
+            run.carry_out_all(|count| {
+                let mut order: Vec<usize> = (0..count).collect();
+                rng.shuffle(&mut order);
+                order.truncate(rng.usize(..=count));
+                order
+            });
+            self.hear(&mut run, &mut under_way);
+        }
+        let lost: Vec<Known> = under_way.into_iter().map(|(_, known)| known).collect();
+        self.shadow.lost_power(&lost);
+        let chance = self.rng.choice([0, 50, 90, 100]).unwrap();
+        let rng = &mut self.rng;
+        run.lose_power(|| rng.u8(..100) < chance)
+    }
+
+    fn hear(&mut self, run: &mut Accounting<LogLayout>, under_way: &mut Vec<(RequestId, Known)>) {
+        under_way.retain(|(id, known)| match run.take_ended(*id) {
+            Some((ending, read)) => {
+                match ending {
+                    Ending::Done => self.shadow.ended(known, &read),
+                    Ending::Failed => {
+                        assert!(self.fails, "no device has failed");
+                        self.shadow.failed(known);
+                    }
+                }
+                false
+            }
+            None => true,
+        });
+    }
+
+    fn flush(&mut self, run: &mut Accounting<LogLayout>, under_way: &mut Vec<(RequestId, Known)>) {
+        while !under_way.is_empty() {
+            run.retry();
+            let (goes_on, before) = (run.turn(), under_way.len());
+            run.carry_out_all(|count| (0..count).collect());
+            self.hear(run, under_way);
+            let has_ended = under_way.len() < before;
+            assert!(
+                goes_on || has_ended,
+                "nothing is under way, and these do not end: {under_way:?}"
+            );
+        }
+        if run.run(Request::Flush).0 == Ending::Done {
+            self.shadow.flushed();
+        }
+    }
+
+    /// Reads all, and keeps clean copies of some.
+    fn check(&mut self, run: &mut Accounting<LogLayout>) {
+        for number in 0..CORES {
+            for first in (0..CORE_SECTORS).step_by(64) {
+                let span = Span { core: core(number), first, sectors: 64 };
+                let (_, read) = run.run(Request::Read { span });
+                self.shadow.found(span, &read);
+                if self.rng.u8(..8) == 0 {
+                    let data = Data::copy_of(&read);
+                    run.run(Request::InsertClean { span, data });
+                }
+            }
+        }
+    }
+}
+
+const KINDS: [Kind; 8] = [
+    Kind::Write,
+    Kind::Write,
+    Kind::Write,
+    Kind::Write,
+    Kind::Write,
+    Kind::Read,
+    Kind::Bypass,
+    Kind::Discard,
+];
+
+fn points() -> u64 {
+    std::env::var("LARDER_CRASH_POINTS").ok().and_then(|text| text.parse().ok()).unwrap_or(75)
+}
+
+/// Five lives of a cache, each ended by a loss of power.
+fn five_lives(mut world: World) {
+    let identity = LogIdentity { epoch: world.epoch, ..IDENTITY };
+    let layout = LogLayout::new(world.geometry, identity, &world.device, &world.options);
+    let mut run = Accounting::new(layout, Image::default());
+    for _ in 0..5 {
+        let (cache, cores) = world.live(run);
+        run = world.recover(cache, cores);
+        world.check(&mut run);
+    }
+}
+
+#[test]
+fn what_was_acknowledged_outlives_a_loss_of_power() {
+    (0..points() / 5).for_each(|seed| five_lives(World::new(seed)));
+}
+
+#[test]
+fn what_was_acknowledged_outlives_devices_that_fail() {
+    (0..points() / 10)
+        .for_each(|seed| five_lives(World { fails: true, ..World::new(1 << 32 | seed) }));
+}

@@ -1,0 +1,69 @@
+//! Caches in memory that are counted, and patterns of requests.
+
+use larder_block::accounting::{Accounting, Counts, Image, stamped};
+use larder_block::layout::CoreId;
+use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions};
+use larder_device::DeviceInfo;
+use larder_workload::generate::ZipfMandelbrot;
+
+pub(crate) const IDENTITY: LogIdentity = LogIdentity { uuid: *b"a cache's UUID..", epoch: 1 };
+
+/// A cache device of `bytes` with blocks of `block_bytes`, all of it a log.
+pub(crate) fn device(bytes: u64, block_bytes: u32) -> DeviceInfo {
+    let info = DeviceInfo::new("cache", bytes, block_bytes, 1 << 20);
+    DeviceInfo { atomic_write_bytes: Some(block_bytes.max(4096)), ..info }
+}
+
+pub(crate) struct Log {
+    pub(crate) options: LogOptions,
+    pub(crate) run: Accounting<LogLayout>,
+}
+
+impl Log {
+    pub(crate) fn new(device: DeviceInfo, options: LogOptions) -> Self {
+        let geometry = Geometry::new(&device, 0, &options).unwrap();
+        let layout = LogLayout::new(geometry, IDENTITY, &device, &options);
+        Self { options, run: Accounting::new(layout, Image::default()) }
+    }
+
+    /// Segments of 256 KiB, or 16 lines, on `bytes`, lines of `line_bytes`, a write buffer of a 16th.
+    pub(crate) fn of(bytes: u64, block_bytes: u32, line_bytes: u32) -> Self {
+        let options = LogOptions {
+            segment_bytes: (256 << 10).max(16 * line_bytes),
+            line_bytes,
+            write_buffer_bytes: bytes / 16,
+            ..LogOptions::default()
+        };
+        Self::new(device(bytes, block_bytes), options)
+    }
+
+    /// Writes of `bytes` each at these numbers, `depth` at a time, and what they cost.
+    pub(crate) fn write(
+        &mut self,
+        depth: usize,
+        bytes: u32,
+        version: u64,
+        at: impl Iterator<Item = u64>,
+    ) -> Counts {
+        let before = self.run.counts();
+        let sectors = bytes / 512;
+        let one = |number: u64| stamped(core(0), number * u64::from(sectors), sectors, version);
+        self.run.run_all(depth, at.map(one));
+        self.run.counts().since(&before)
+    }
+}
+
+pub(crate) fn core(number: u16) -> CoreId {
+    CoreId::new(number).unwrap()
+}
+
+/// Numbers below `count` by Zipf's law with exponent 0.99, the ranks scattered.
+pub(crate) fn zipf(count: u64, seed: u64) -> impl Iterator<Item = u64> {
+    let law = ZipfMandelbrot::new(count, 0.0, 0.99);
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut places: Vec<u64> = (0..count).collect();
+    fastrand::Rng::with_seed(7).shuffle(&mut places);
+    std::iter::from_fn(move || {
+        places.get(usize::try_from(law.draw(&mut rng) - 1).unwrap()).copied()
+    })
+}

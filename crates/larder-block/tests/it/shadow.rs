@@ -1,0 +1,145 @@
+//! What each sector may hold: a slow model of a cache before cores of zeros.
+
+use std::collections::HashMap;
+
+use larder_block::accounting::stamps;
+use larder_block::layout::{CoreId, Request, Span};
+
+#[derive(Default)]
+pub(crate) struct Shadow {
+    sectors: HashMap<(CoreId, u64), Allowed>,
+    next_version: u64,
+}
+
+/// Versions that a sector may have. Version 0 is never written: zeros.
+#[derive(Clone, Debug)]
+struct Allowed {
+    /// Oldest first; the last is what it has as long as no power is lost.
+    versions: Vec<u64>,
+    /// Something was discarded, or could not be written: all up to here may come to light until it is written over.
+    any_up_to: Option<u64>,
+}
+
+impl Allowed {
+    fn only(version: u64) -> Self {
+        Self { versions: vec![version], any_up_to: None }
+    }
+
+    fn has(&self, version: u64) -> bool {
+        self.versions.contains(&version) || self.any_up_to.is_some_and(|any| version <= any)
+    }
+}
+
+/// A request as the shadow sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) span: Span,
+    pub(crate) kind: Kind,
+    pub(crate) version: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Read,
+    Write,
+    Bypass,
+    Discard,
+}
+
+impl Shadow {
+    pub(crate) fn request(&mut self, span: Span, kind: Kind) -> (Known, Request) {
+        self.next_version += 1;
+        let version = self.next_version;
+        let request = match kind {
+            Kind::Read => Request::Read { span },
+            Kind::Write => Request::Write { span, data: stamps(span, version) },
+            Kind::Bypass => Request::Bypass { span, data: stamps(span, version) },
+            Kind::Discard => Request::Discard { span },
+        };
+        (Known { span, kind, version }, request)
+    }
+
+    fn of(&mut self, core: CoreId, sector: u64) -> &mut Allowed {
+        self.sectors.entry((core, sector)).or_insert_with(|| Allowed::only(0))
+    }
+
+    /// The request has ended well; a read has brought `read`.
+    pub(crate) fn ended(&mut self, known: &Known, read: &[u8]) {
+        for (number, sector) in (known.span.first..known.span.end()).enumerate() {
+            let allowed = self.of(known.span.core, sector);
+            match known.kind {
+                Kind::Write => *allowed = Allowed::only(known.version),
+                // It is durable when the core is flushed.
+                Kind::Bypass => allowed.versions.push(known.version),
+                Kind::Discard => {
+                    *allowed = Allowed { versions: Vec::new(), any_up_to: Some(known.version) }
+                }
+                Kind::Read => {
+                    let version = version_of(known.span, sector, &read[number * 512..][..512]);
+                    if allowed.versions.is_empty() && allowed.has(version) {
+                        allowed.versions.push(version);
+                    }
+                    let is_newest = allowed.versions.last() == Some(&version);
+                    assert!(is_newest, "{known:?}: sector {sector} is {version}, not {allowed:?}");
+                }
+            }
+        }
+    }
+
+    /// The request has failed. Of a write any sector is there or not, and a crash may bring back what was there before.
+    pub(crate) fn failed(&mut self, known: &Known) {
+        if known.kind != Kind::Read {
+            for sector in known.span.first..known.span.end() {
+                let any_up_to = Some(known.version);
+                *self.of(known.span.core, sector) = Allowed { versions: Vec::new(), any_up_to };
+            }
+        }
+    }
+
+    /// A flush has ended, and nothing else was under way.
+    pub(crate) fn flushed(&mut self) {
+        for allowed in self.sectors.values_mut() {
+            if let (Some(newest), None) = (allowed.versions.last(), allowed.any_up_to) {
+                *allowed = Allowed::only(*newest);
+            }
+        }
+    }
+
+    /// Power was lost with these under way.
+    pub(crate) fn lost_power(&mut self, under_way: &[Known]) {
+        for known in under_way.iter().filter(|known| known.kind != Kind::Read) {
+            for sector in known.span.first..known.span.end() {
+                let allowed = self.of(known.span.core, sector);
+                match known.kind {
+                    Kind::Discard => allowed.any_up_to = Some(known.version),
+                    _ => allowed.versions.push(known.version),
+                }
+            }
+        }
+    }
+
+    /// What was found after a loss of power: from now on that is what is there.
+    pub(crate) fn found(&mut self, span: Span, read: &[u8]) {
+        for (sector, bytes) in (span.first..span.end()).zip(read.chunks(512)) {
+            let version = version_of(span, sector, bytes);
+            let allowed = self.of(span.core, sector);
+            assert!(
+                allowed.has(version),
+                "core {:?}, sector {sector} is {version}, not {allowed:?}",
+                span.core
+            );
+            *allowed = Allowed::only(version);
+        }
+    }
+}
+
+/// The version that a sector has.
+fn version_of(span: Span, sector: u64, bytes: &[u8]) -> u64 {
+    let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    if bytes.iter().all(|byte| *byte == 0) {
+        return 0;
+    }
+    let own = stamps(Span { first: sector, sectors: 1, ..span }, number(8));
+    assert_eq!(own.bytes(), bytes, "core {:?}, sector {sector} has another's data", span.core);
+    number(8)
+}
