@@ -10,9 +10,9 @@
 //! a request that waits for flash leaves the thread to others, and reads of one pipeline run beside each other.
 //!
 //! An acceptor gives each connection to the worker that has the fewest (`acceptor.rs`). A worker (`event_loop.rs`,
-//! `worker/`) sleeps once for all it has; what a loop asks of the kernel is behind one trait (`larder_device::sockets`). A connection
-//! (`connection.rs`) knows no protocol: those are in `protocol/`, a folder each, and know no sockets. Idle connections
-//! own no buffers.
+//! `worker/`) sleeps once for all it has; what a loop asks of the kernel is behind one trait
+//! (`larder_device::sockets`). A connection (`connection.rs`) knows no protocol: those are in `protocol/`, a folder each,
+//! and know no sockets. Idle connections own no buffers.
 #![cfg(target_os = "linux")]
 
 mod acceptor;
