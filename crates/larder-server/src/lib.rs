@@ -11,8 +11,8 @@
 //!
 //! An acceptor gives each connection to the worker that has the fewest (`acceptor.rs`). A worker (`event_loop.rs`,
 //! `worker/`) sleeps once for all it has; what a loop asks of the kernel is behind one trait
-//! (`larder_device::sockets`). A connection (`connection.rs`) knows no protocol: those are in `protocol/`, a folder each,
-//! and know no sockets. Idle connections own no buffers.
+//! (`larder_device::sockets`). A connection (`connection.rs`) knows no protocol: those are in `protocol/`, a folder
+//! each, and know no sockets. Idle connections own no buffers.
 #![cfg(target_os = "linux")]
 
 mod acceptor;

@@ -114,8 +114,8 @@ pub trait Volume: Send + Sync {
         IoFuture::ready(Ok(IoBuffer::empty()))
     }
 
-    /// What is known of the range: extents from its beginning on, `extents_max` (not 0) at most, which end no later than
-    /// it. Answered from memory.
+    /// What is known of the range: extents from its beginning on, `extents_max` (not 0) at most, which end no later
+    /// than it. Answered from memory.
     fn status(&self, _context: Context, range: Range<u64>, _extents_max: usize) -> Vec<Extent> {
         vec![Extent { bytes: range.end - range.start, flags: 0 }]
     }

@@ -8,8 +8,8 @@
 //! 3. A connection begins no change before those of all connections have ended that were gone when it came: it looks
 //!    at each socket itself, since the worker of another may not have seen yet that its client has closed it.
 //!
-//! A client whose end nobody was told of, as where a network is cut, cannot be told from one that is slow. Of those it is
-//! left to the volume that changes of the same place end in the order in which they came.
+//! A client whose end nobody was told of, as where a network is cut, cannot be told from one that is slow. Of those it
+//! is left to the volume that changes of the same place end in the order in which they came.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! A worker: one thread over its connections, its timers, and its ring to the devices below.
 //!
-//! In each turn it ends what the devices have completed, polls the connections that were woken, tells the kernel of what
-//! they have begun, and sleeps once for all.
+//! In each turn it ends what the devices have completed, polls the connections that were woken, tells the kernel of
+//! what they have begun, and sleeps once for all.
 
 use std::cell::Cell;
 use std::future::Future;

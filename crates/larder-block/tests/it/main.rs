@@ -1,0 +1,7 @@
+//! Tests of the block crate from outside, in one binary.
+#![allow(clippy::unwrap_used, reason = "a test that fails panics, in its helpers too")]
+
+mod client;
+mod held;
+mod nbd;
+mod volume;
