@@ -110,6 +110,24 @@ fn changes_of_one_block_are_made_in_the_order_in_which_they_came() {
     assert!(bytes[4200..8192].iter().all(|byte| *byte == 2));
 }
 
+/// They have no byte in common, and all the same one would undo the other.
+#[test]
+fn changes_of_two_places_in_a_block_take_turns() {
+    let device = HeldDevice::new(BYTES);
+    let volume = DeviceVolume::new(Arc::clone(&device) as _);
+    device.hold(true, false);
+    let one = volume.write(100, buffer(50, 1), Durability::Device);
+    let other = volume.write_zeroes(10..90, true, Durability::Device);
+    let third = volume.write(300, buffer(50, 3), Durability::Device);
+    for write in [one, other, third] {
+        assert_eq!(device.waiting(), 1);
+        device.let_go();
+        assert!(write.wait().is_ok());
+    }
+    let bytes = device.bytes();
+    assert_eq!((bytes[100..150].to_vec(), bytes[300..350].to_vec()), (vec![1; 50], vec![3; 50]));
+}
+
 /// As a client that has gone leaves them.
 #[test]
 fn changes_that_nobody_waits_for_keep_their_turns() {

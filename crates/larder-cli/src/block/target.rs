@@ -46,7 +46,12 @@ fn open_device(target: &Target) -> Result<Arc<dyn Device>, Error> {
     let file = FileOptions { preallocate: false, ..FileOptions::default() };
     let options = OpenOptions { placement: PlacementMode::Off, file };
     let opened = opening::open_asking(&target.to_string(), &options, None);
-    let device = opened.map_err(|error| Error::run(error.to_string()))?.device;
+    let fix = if target.path.exists() {
+        String::new()
+    } else {
+        format!("; `truncate -s 1G {}` makes a file", target.path.display())
+    };
+    let device = opened.map_err(|error| Error::run(format!("{error}{fix}")))?.device;
     let capacity = device.info().capacity_bytes;
     let there = std::fs::metadata(&target.path).map_or(0, |found| found.len());
     if there > capacity {
@@ -54,9 +59,6 @@ fn open_device(target: &Target) -> Result<Arc<dyn Device>, Error> {
             "note: {target} has {there} bytes; the last {} fill no block of 4096 and are not exported",
             there - capacity
         );
-    }
-    if capacity == 0 {
-        return Err(Error::run(format!("{target}: it is empty; `truncate -s 1G` makes it longer")));
     }
     Ok(device)
 }

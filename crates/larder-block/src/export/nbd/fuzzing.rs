@@ -15,7 +15,8 @@ pub fn connection(volume: &Arc<dyn Volume>, bytes: &[u8]) {
     assert_eq!(said(volume, &[head, tail]), whole, "pieces say what the whole says");
 }
 
-/// What the server says to these pieces, and how many requests it finds behind the handshake.
+/// What the server says to these pieces, and how many requests it finds behind the handshake: none, if something there
+/// is no request.
 fn said(volume: &Arc<dyn Volume>, pieces: &[&[u8]]) -> (Vec<u8>, usize) {
     let export = |name| Export::new(name, Arc::clone(volume)).expect("the volume can be exported");
     let exports = Exports::new(vec![export("one"), export("two").read_only()]);
@@ -40,12 +41,11 @@ fn said(volume: &Arc<dyn Volume>, pieces: &[&[u8]]) -> (Vec<u8>, usize) {
             }
             assert!(at <= input.len(), "it deals with what has come");
         }
-        assert!(limits.is_some() || input.len() - at <= OPTION_BYTES_MAX + 16, "it waits for one");
+        assert!(limits.is_some() || input.len() - at < OPTION_BYTES_MAX + 16, "it waits for one");
+        input.drain(..std::mem::take(&mut at));
         if let Some(limits) = &limits {
-            let Some(found) = walk(&input[at..], limits) else { return (output, requests) };
+            let Some(found) = walk(&input, limits) else { return (output, 0) };
             requests = found;
-        } else {
-            input.drain(..at);
         }
     }
     (output, requests)

@@ -74,7 +74,7 @@ impl Presence {
     }
 
     /// Looks whether its client has closed the connection. If so, it is gone from now on.
-    pub(super) fn look(&self) -> bool {
+    fn look(&self) -> bool {
         if !self.is_gone() {
             let closed = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
             let socket = lock(&self.socket);

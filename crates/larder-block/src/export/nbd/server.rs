@@ -84,8 +84,8 @@ impl NbdServer {
     /// Serves from now on.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if an endpoint cannot be listened on or exports have one name; what the system says where it
-    /// refuses threads or descriptors.
+    /// [`ErrorKind::Setup`] if an endpoint cannot be listened on or exports have one name; what the system says where
+    /// it refuses threads or descriptors.
     pub fn start(config: NbdConfig) -> Result<Self, Error> {
         let NbdConfig { endpoints, exports, workers, sockets, connections_max, drain_time } =
             config;

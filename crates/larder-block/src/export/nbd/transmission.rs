@@ -173,10 +173,6 @@ impl<S: Socket> Transmission<S> {
 
     /// Begins all that has come, as far as there is room for it. Says whether that was anything.
     fn begin_all(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.is_stalled && !self.is_over && self.presence.look() {
-            // It has closed the connection while its requests waited.
-            self.ends();
-        }
         self.is_stalled = false;
         // Moved out, so that it can be read while the rest changes.
         let input = std::mem::take(&mut self.input);

@@ -208,8 +208,8 @@ impl Volume for Knows {
 
 #[test]
 fn block_status_tells_what_is_cached() {
-    let export = Export::new("x", Knows::new()).unwrap();
-    let served = Served::start(vec![export], SocketBackend::IoUring);
+    let exports = ["x", "z"].map(|name| Export::new(name, Knows::new()).unwrap());
+    let served = Served::start(exports.into(), SocketBackend::IoUring);
     let mut client = greeted(&served);
     client.structured();
     let all = client.contexts(9, "", &[]).unwrap();
@@ -227,7 +227,12 @@ fn block_status_tells_what_is_cached() {
     assert_eq!(client.call(CACHE, 0, 0, 4096).error, 0);
     assert_eq!(client.call(READ, 0, 100, 512).error, 22, "its smallest block is 512");
 
-    // A choice for another name counts for nothing, and one that failed undoes the one before.
+    // A choice for another export counts for nothing, and one that failed undoes the one before.
+    let mut client = greeted(&served);
+    client.structured();
+    client.set_contexts("x", &["base:allocation"]);
+    client.go("z").unwrap();
+    assert_eq!(client.call(BLOCK_STATUS, 0, 0, 4096).error, 22);
     let mut client = greeted(&served);
     client.structured();
     client.set_contexts("x", &["base:allocation"]);

@@ -4,7 +4,10 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use larder_block::export::nbd::fuzzing;
+use larder_block::volume::{DeviceVolume, Volume};
 use larder_device::sockets::SocketBackend;
+use proptest::prelude::*;
 
 use super::{BACKENDS, Served, memory};
 use crate::client::{Bytes, Client, OPTION_MAGIC, READ};
@@ -104,4 +107,46 @@ fn too_many_connections_are_closed_and_one_that_goes_makes_room() {
     drop(one);
     until(|| served.server.as_ref().unwrap().connections() == 1);
     Client::open(&served.socket());
+}
+
+/// Options and requests, some of them right, with bytes changed here and there.
+fn conversation() -> impl Strategy<Value = Vec<u8>> {
+    let string = prop_oneof![Just("one"), Just("two"), Just(""), Just("base:allocation")];
+    let option = (0..13_u32, prop::collection::vec((string, 0..3_u32), 0..4)).prop_map(
+        |(option, strings)| {
+            let content = strings.iter().fold(Bytes::default(), |content, (text, number)| {
+                content.string(text).u32(*number)
+            });
+            let len = u32::try_from(content.0.len()).unwrap();
+            Bytes::default().u64(OPTION_MAGIC).u32(option).u32(len).raw(&content.0).0
+        },
+    );
+    let go = Just(Bytes::default().u64(OPTION_MAGIC).u32(7).u32(6).string("").u16(0).0);
+    let request =
+        (0..9_u16, 0..32_u16, 0..3_u64 << 19, 0..5000_u32).prop_map(|(kind, flags, at, bytes)| {
+            let header = Bytes::default().u32(0x2560_9513).u16(flags).u16(kind).u64(1);
+            let payload = vec![7; if kind == 1 { bytes as usize } else { 0 }];
+            header.u64(at).u32(bytes).raw(&payload).0
+        });
+    let part = prop_oneof![4 => option, 1 => go, 4 => request];
+    let change = (any::<prop::sample::Index>(), any::<u8>());
+    let parts = (prop::collection::vec(part, 0..12), prop::collection::vec(change, 0..4));
+    parts.prop_map(|(parts, changes)| {
+        let mut bytes = Bytes::default().u32(3).raw(&parts.concat()).0;
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        bytes
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn any_bytes_are_understood_the_same_whole_and_in_pieces(bytes in conversation()) {
+        let volume: Arc<dyn Volume> = Arc::new(DeviceVolume::new(memory(BYTES)));
+        fuzzing::connection(&volume, &bytes);
+    }
 }
