@@ -1,5 +1,4 @@
 # What a client does that the tools do not, by libnbd, which checks every reply against the protocol.
-import errno
 import sys
 
 import nbd
@@ -29,7 +28,7 @@ def fails_with(code, call, what):
     try:
         call()
     except nbd.Error as error:
-        check(error.errno == errno.errorcode[code], f"{what}: {error}")
+        check(error.errno == code, f"{what}: {error}")
     else:
         check(False, f"{what} succeeds")
 
@@ -47,7 +46,7 @@ check(h.pread(1, 4094) == bytearray(1), "the byte before")
 h.pwrite(b"x", size - 1, nbd.CMD_FLAG_FUA)
 check(h.pread(1, size - 1) == bytearray(b"x"), "the last byte")
 h.zero(100, 4100, nbd.CMD_FLAG_NO_HOLE | nbd.CMD_FLAG_FUA)
-check(h.pread(102, 4099) == bytearray(b"b") + bytearray(100) + bytearray(b"c"), "zeros in between")
+check(h.pread(102, 4099) == bytearray(b"b") + bytearray(100) + bytearray(b"a"), "zeros in between")
 h.trim(1 << 20, 1 << 20, nbd.CMD_FLAG_FUA)
 h.flush()
 h.pread(65536, 0, nbd.CMD_FLAG_DF)

@@ -14,8 +14,10 @@ use crate::args::TargetArg;
 
 /// Over-provisioning of a simulated SSD, in percent, as a drive for servers has it.
 const OVERPROVISIONING_PERCENT: f64 = 17.0;
-/// Its reclaim units: a 64th of it, but no larger.
+/// Its reclaim units are a 256th of it, but no larger than that.
 const UNIT_BYTES_MAX: u64 = 64 << 20;
+/// And no smaller: it has at least 4 MiB.
+const UNIT_BYTES_MIN: u64 = 16 << 10;
 
 /// Opens or makes it.
 pub(super) fn open(target: &TargetArg) -> Result<Arc<dyn Device>, Error> {
@@ -32,7 +34,7 @@ pub(super) fn open(target: &TargetArg) -> Result<Arc<dyn Device>, Error> {
         }
         TargetArg::Model(bytes) => {
             let refused = |why: String| Error::usage(format!("model:{bytes}: {why}"));
-            let unit = (bytes / 64).next_power_of_two().clamp(64 << 10, UNIT_BYTES_MAX);
+            let unit = (bytes / 256).next_power_of_two().clamp(UNIT_BYTES_MIN, UNIT_BYTES_MAX);
             let geometry = Geometry::with_overprovisioning(*bytes, unit, OVERPROVISIONING_PERCENT)
                 .map_err(|error| refused(error.to_string()))?;
             let model = ModelDevice::new(ManagedConfig::new(geometry), Payload::Memory);

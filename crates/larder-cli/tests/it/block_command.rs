@@ -55,8 +55,8 @@ impl Drop for Serving {
     }
 }
 
-/// Chooses an export by the oldest option. Returns its flags.
-fn open(stream: &mut (impl Read + Write), name: &[u8]) -> u8 {
+/// Chooses an export of so many MiB by the oldest option. Returns its flags.
+fn open(stream: &mut (impl Read + Write), name: &[u8], mebibytes: u8) -> u8 {
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).unwrap();
     assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
@@ -65,7 +65,7 @@ fn open(stream: &mut (impl Read + Write), name: &[u8]) -> u8 {
     stream.write_all(&[&[name_bytes], name].concat()).unwrap();
     let mut about = [0; 10];
     stream.read_exact(&mut about).unwrap();
-    assert_eq!(about[..8], [0, 0, 0, 0, 0, 16, 0, 0], "1 MiB");
+    assert_eq!(about[..8], [0, 0, 0, 0, 0, 16 * mebibytes, 0, 0]);
     about[9]
 }
 
@@ -96,11 +96,11 @@ fn a_file_is_written_by_one_way_and_read_by_the_other() {
     let uri = serving.line("tcp").to_owned();
     let address = uri.strip_prefix("nbd://").unwrap().strip_suffix("/pantry").unwrap();
     let mut unix = UnixStream::connect(place.path().join("s")).unwrap();
-    open(&mut unix, b"pantry");
+    open(&mut unix, b"pantry", 1);
     let mut bread = *b"bread";
     assert_eq!(request(&mut unix, 1, &mut bread), 0);
     let mut tcp = TcpStream::connect(address).unwrap();
-    open(&mut tcp, b"");
+    open(&mut tcp, b"", 1);
     let mut read = [0; 5];
     assert_eq!(request(&mut tcp, 0, &mut read), 0);
     assert_eq!(read, bread);
@@ -122,7 +122,7 @@ fn a_read_only_export_changes_nothing_and_models_are_served() {
     assert!(serving.line("threads").ends_with("sockets by epoll"));
     let mut unix = UnixStream::connect(place.path().join("s")).unwrap();
     let read_only = 2;
-    assert_eq!(open(&mut unix, b"") & read_only, read_only);
+    assert_eq!(open(&mut unix, b"", 1) & read_only, read_only);
     let mut data = *b"bread";
     assert_eq!(request(&mut unix, 1, &mut data), 1);
     assert_eq!(request(&mut unix, 0, &mut data), 0);
@@ -131,9 +131,9 @@ fn a_read_only_export_changes_nothing_and_models_are_served() {
     other.check_error(1, &["cannot listen on unix:s", "another program listens there"]);
     assert_eq!(serving.end("INT").0, Some(0));
 
-    let serving = Serving::start(&place, "model:1M --unix s");
+    let serving = Serving::start(&place, "model:8M --unix s");
     let mut unix = UnixStream::connect(place.path().join("s")).unwrap();
-    open(&mut unix, b"");
+    open(&mut unix, b"", 8);
     assert_eq!(request(&mut unix, 1, &mut data), 0);
     assert_eq!(serving.end("TERM").0, Some(0));
 }
