@@ -30,7 +30,10 @@ const HOUSE: [(&str, May); 13] = [
     ),
     (
         "larder-block",
-        May::Use(&["larder", "larder-log", "larder-device"], &["larder-ssd", "larder-sim"]),
+        May::Use(
+            &["larder", "larder-log", "larder-device"],
+            &["larder-ssd", "larder-sim", "larder-workload"],
+        ),
     ),
     (
         "larder-lab",
