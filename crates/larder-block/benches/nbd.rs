@@ -2,8 +2,8 @@
 //! `nbdkit memory`, where that is installed: requests a second, and processor time of the server for each.
 //!
 //! `cargo bench -p larder-block --bench nbd`; `-- quick` for a look whether it works. Each server is a process of its
-//! own with 64 MiB of memory. The client is the same for all, one thread that sends a request for each reply that it has
-//! got, all of them in one write. Medians and spread of five rounds, in which they take turns.
+//! own with 64 MiB of memory. The client is the same for all, one thread that sends a request for each reply that it
+//! has got, all of them in one write. Medians and spread of five rounds, in which they take turns.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

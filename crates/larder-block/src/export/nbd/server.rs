@@ -12,11 +12,14 @@ use larder_device::sockets::{
     Endpoint, ListeningSocket, SocketBackend, SocketRing, Stop, wait_for, why_not,
 };
 use larder_device::{Error, ErrorKind};
+use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle};
 
 use super::exports::{Export, Exports};
 use super::mailbox::{Letter, Mailbox};
 use super::worker;
 
+/// A client that has been silent for so long is asked whether it is there.
+const SILENCE: Duration = Duration::from_secs(60);
 /// No descriptor is left, or no memory: connections wait for so long.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -255,6 +258,8 @@ fn accept_all(listener: &ListeningSocket, mailboxes: &[Arc<Mailbox>], connection
 }
 
 fn admit(fd: OwnedFd, mailboxes: &[Arc<Mailbox>]) {
+    // A client whose machine is lost is noticed, some day. A Unix socket needs none of it.
+    let _ = set_socket_keepalive(&fd, true).and_then(|()| set_tcp_keepidle(&fd, SILENCE));
     let fewest = mailboxes.iter().min_by_key(|mailbox| mailbox.load.load(Ordering::Relaxed));
     let mailbox = fewest.expect("there is a worker");
     mailbox.load.fetch_add(1, Ordering::Relaxed);
