@@ -7,6 +7,7 @@
 //! 2. A change counts as under way from before it was begun until the volume has ended it, whoever waits for that.
 //! 3. A connection begins no change before those of all connections have ended that were gone when it came: it looks
 //!    at each socket itself, since the worker of another may not have seen yet that its client has closed it.
+//! 4. It looks at its own socket too: what it says may have lain there while its client came back by another.
 //!
 //! A client whose end nobody was told of, as where a network is cut, cannot be told from one that is slow. Of those it
 //! is left to the volume that changes of the same place end in the order in which they came.
@@ -49,6 +50,8 @@ impl Presences {
         };
         let presence = Arc::new(presence);
         let mut all = lock(&self.0);
+        // Under the lock: whoever comes later finds this one, and who came before has been looked at.
+        presence.look();
         let gone = all.iter().filter(|other| other.look()).cloned().collect();
         all.push(Arc::clone(&presence));
         (presence, gone)
@@ -179,6 +182,18 @@ mod tests {
         presences.leave(&first);
         assert!(second.begin().is_some());
         presences.leave(&second);
+        assert_eq!(presences.count(), 0);
+    }
+
+    /// Its requests lay in its socket while its client came back by another, and was served.
+    #[test]
+    fn who_is_gone_before_it_comes_changes_nothing() {
+        let presences = Presences::default();
+        let (client, server) = UnixStream::pair().unwrap();
+        drop(client);
+        let (late, _) = presences.enter(server.into());
+        assert!(late.begin().is_none());
+        presences.leave(&late);
         assert_eq!(presences.count(), 0);
     }
 

@@ -33,6 +33,8 @@ const REQUESTS_MAX: usize = 512;
 pub(super) const INPUT_BYTES: usize = 256 << 10;
 /// So often it is read in a turn, before other connections have theirs.
 const ROUNDS_A_TURN: usize = 4;
+/// Memory of replies that a connection keeps which has nothing to send.
+const KEPT_BYTES_MAX: usize = 1 << 20;
 /// Extents of a reply to a block status.
 const EXTENTS_MAX: usize = 4096;
 
@@ -409,6 +411,9 @@ impl<S: Socket> Transmission<S> {
             return;
         }
         let sent: Poll<io::Result<()>> = self.socket.poll_send(cx, &mut self.output);
+        if self.output.is_empty() && self.output.buffer().capacity() > KEPT_BYTES_MAX {
+            self.output = Output::default();
+        }
         match sent {
             // What waited for room goes on.
             Poll::Ready(Ok(())) if self.is_stalled => cx.waker().wake_by_ref(),
