@@ -5,6 +5,7 @@ mod fio;
 mod libnbd;
 mod qemu;
 mod rig;
+mod tester;
 
 use std::path::{Path, PathBuf};
 
@@ -29,13 +30,14 @@ pub(crate) struct Options {
 /// Name of a suite, and how it is run.
 type Suite = (&'static str, fn(&mut Rig) -> Result<String, Problem>);
 
-const SUITES: [Suite; 6] = [
+const SUITES: [Suite; 7] = [
     ("nbdinfo", libnbd::info),
     ("nbdcopy", libnbd::copy),
     ("nbdsh", libnbd::script),
     ("qemu-io", qemu::io),
     ("qemu-img", qemu::img),
     ("fio", fio::run),
+    ("nbd-tester", tester::run),
 ];
 
 /// Every suite.

@@ -47,16 +47,21 @@ impl Rig {
         self.dir.join(name)
     }
 
-    /// Where it is, for clients.
+    /// Where clients come in.
+    pub(super) fn socket(&self) -> PathBuf {
+        self.dir.join("s")
+    }
+
+    /// The same, as they name it.
     pub(super) fn uri(&self) -> String {
-        format!("nbd+unix:///{NAME}?socket={}", self.dir.join("s").display())
+        format!("nbd+unix:///{NAME}?socket={}", self.socket().display())
     }
 
     /// Serves it, with further options, from now on.
     pub(super) fn serve(&mut self, words: &[&str]) -> Result<(), String> {
         let mut command = Command::new(&self.larder);
         command.args(["block", "export"]).arg(self.disk()).args(["--name", NAME, "--unix"]);
-        command.arg(self.dir.join("s")).args(["--sockets", self.sockets, "--threads", "2"]);
+        command.arg(self.socket()).args(["--sockets", self.sockets, "--threads", "2"]);
         command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(self.log.end()?);
         let mut child = command.spawn().map_err(|cause| format!("larder block export: {cause}"))?;
         let said = child.stdout.take().map(BufReader::new);
