@@ -92,7 +92,14 @@ fn requests(seeds: &Path) -> Result<()> {
     let text = b"get a b\r\nset a 0 0 1\r\nms b 1 F3\r\nmg TWFu b v\r\nincr n 1 noreply\r\n";
     save(seeds, "memcached", "text", text)?;
     let binary = b"\x80\x01\0\x01\x08\0\0\0\0\0\0\x0atags\0\0\0\0\0\0\0\0\0\0\0\x07\0\0\0\0av";
-    save(seeds, "memcached", "binary", binary)
+    save(seeds, "memcached", "binary", binary)?;
+    let agreed = b"\0\0\0\x03IHAVEOPT\0\0\0\x08\0\0\0\0IHAVEOPT\0\0\0\x0a\0\0\0\x1e\0\0\0\x03one\0\0\0\x01\0\0\0\x0f\
+        base:allocationIHAVEOPT\0\0\0\x07\0\0\0\x09\0\0\0\x03one\0\0";
+    let write = b"\x25\x60\x95\x13\0\x01\0\x01\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\x10\0\0\0\0\x04data";
+    let status = b"\x25\x60\x95\x13\0\0\0\x07\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\0\0\0\0\x10\0";
+    save(seeds, "nbd", "requests", &[&agreed[..], write, status].concat())?;
+    let name = b"\0\0\0\x01IHAVEOPT\0\0\0\x03\0\0\0\0IHAVEOPT\0\0\0\x01\0\0\0\x03two";
+    save(seeds, "nbd", "export-name", &[&name[..], write].concat())
 }
 
 fn traces(dir: &Path) -> Result<()> {

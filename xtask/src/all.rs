@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use crate::step::{self, Verdict};
 use crate::{
-    fs, fuzz, guest, interleave, kills, mutants, packages, page, peers, report_check, sanitize,
-    served_kills, soak, tidy, toolchain, ycsb,
+    fs, fuzz, guest, interleave, kills, mutants, nbd, packages, page, peers, report_check,
+    sanitize, served_kills, soak, tidy, toolchain, ycsb,
 };
 
 /// How long each fuzz target runs.
@@ -14,7 +14,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and how it is run.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 24] = [
+const STEPS: [Step; 25] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -52,6 +52,7 @@ const STEPS: [Step; 24] = [
     ("ycsb", ycsb::usual),
     ("mutants", || mutants::run(&mutants::Options::usual())),
     ("fs", fs::usual),
+    ("nbd", nbd::usual),
     ("guest", guest::usual),
     ("peers", peers::check),
     ("report", report_check::run),

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{conformance, fs, fuzz, guest, mutants, servers, soak, tidy, ycsb};
+use crate::{conformance, fs, fuzz, guest, mutants, nbd, servers, soak, tidy, ycsb};
 
 /// House rules and long checks of Larder.
 #[derive(Debug, Parser)]
@@ -53,6 +53,8 @@ pub(crate) enum Command {
     Hits,
     /// A file system on a virtual SSD, mounted, under fsx, pjdfstest, RocksDB's tools, fio, git and others; needs root
     Fs(fs::Options),
+    /// `larder block export` under nbdinfo, nbdcopy, nbdsh, qemu-io, qemu-img and fio
+    Nbd(nbd::Options),
     /// Linux under an emulator with an NVMe FDP drive; our programs and nvme-cli in it
     Guest(guest::Options),
     /// `larder serve` beside memcached and Valkey, under the same load in one run

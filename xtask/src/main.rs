@@ -13,13 +13,16 @@ mod guest;
 mod hits;
 mod interleave;
 mod kills;
+mod log;
 mod maven;
 mod mutants;
+mod nbd;
 mod packages;
 mod page;
 mod peers;
 mod png;
 mod port;
+mod problem;
 mod report_check;
 mod sanitize;
 mod served;
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Command::Page => ("page", page::run()),
         Command::Hits => ("hits", hits::run()),
         Command::Fs(options) => ("fs", fs::run(&options)),
+        Command::Nbd(options) => ("nbd", nbd::run(&options)),
         Command::Guest(options) => ("guest", guest::run(&options)),
         Command::Servers(options) => ("servers", servers::run(&options)),
         Command::Ycsb(options) => ("ycsb", ycsb::run(&options)),

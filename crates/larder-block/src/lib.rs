@@ -3,9 +3,15 @@
 //! A *core* device is large and slow; a *cache* device before it is small and fast. What the cache keeps of a core it
 //! keeps in lines, and a *layout* decides where on the cache device they lie and what has to be written beside them,
 //! so that they are found again after a crash.
+//!
+//! What is exported is a [`Volume`](volume::Volume), a cache or any device; how, a protocol says
+//! (`export`, Linux).
 
 pub mod accounting;
 mod error;
+#[cfg(target_os = "linux")]
+pub mod export;
 pub mod layout;
+pub mod volume;
 
 pub use error::{Error, ErrorKind};

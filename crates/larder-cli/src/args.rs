@@ -5,6 +5,8 @@ mod array_engine;
 #[cfg(target_os = "linux")]
 mod bench;
 #[cfg(target_os = "linux")]
+mod block;
+#[cfg(target_os = "linux")]
 mod device;
 mod numbers;
 mod plan;
@@ -23,6 +25,8 @@ pub(crate) use array::{ArrayArgs, ArrayCommand};
 pub(crate) use array_engine::ArrayEngineArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use bench::BenchArgs;
+#[cfg(target_os = "linux")]
+pub(crate) use block::{BlockCommand, ExportArgs, TargetArg};
 #[cfg(target_os = "linux")]
 pub(crate) use device::{
     DeviceCommand, DeviceStatsArgs, EventsArgs, InfoArgs, ListArgs, NamedRange, OutputArgs,
@@ -68,6 +72,9 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     #[command(subcommand)]
     Device(DeviceCommand),
+    #[cfg(target_os = "linux")]
+    #[command(subcommand)]
+    Block(BlockCommand),
     #[command(subcommand)]
     Vssd(VssdCommand),
     #[command(subcommand)]

@@ -9,6 +9,8 @@ mod bars;
 #[cfg(target_os = "linux")]
 mod bench;
 #[cfg(target_os = "linux")]
+mod block;
+#[cfg(target_os = "linux")]
 mod device;
 mod drive;
 mod ending;
@@ -48,6 +50,8 @@ fn main() -> ExitCode {
         Command::Lab(command) => lab::run(&command),
         #[cfg(target_os = "linux")]
         Command::Device(command) => device::run(&command),
+        #[cfg(target_os = "linux")]
+        Command::Block(command) => block::run(&command),
         Command::Vssd(command) => vssd::run(&command),
         Command::Array(command) => array::run(&command),
     };

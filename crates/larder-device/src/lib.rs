@@ -23,8 +23,9 @@
 //! | [`model::virtual_time`] | devices whose requests take the time that a model says, by a virtual clock |
 //! | [`nvme`] | NVMe drives of Linux and what they say of their placement |
 //! | `ring` (Linux) | a ring of io_uring that a thread hosts for all its devices |
+//! | [`steps`] | a request that consists of several in turn |
 //! | [`striped`] | several devices as one |
-//! | [`sockets`] | stream sockets of one thread on a ring of io_uring (Linux) |
+//! | [`sockets`] | stream sockets of one thread, by io_uring or `epoll`, and sockets that listen (Linux) |
 //! | [`mod@slice`] | a part of a device as a device: one tenant of a drive |
 //! | [`zones`] | zoned devices: what they have beside a device |
 //! | [`timeout`] | a device around any other whose requests end in time, well or not |
@@ -58,7 +59,7 @@ pub mod slice;
 #[cfg(target_os = "linux")]
 pub mod sockets;
 mod spares;
-mod steps;
+pub mod steps;
 pub mod striped;
 pub mod timeout;
 pub mod zones;

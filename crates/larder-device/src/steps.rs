@@ -44,8 +44,24 @@ pub(crate) fn carry_on(steps: impl Future<Output = ()> + Send + 'static) {
     Arc::new(work).go();
 }
 
-/// The same of a request.
-pub(crate) fn request(steps: impl Future<Output = IoResult> + Send + 'static) -> IoFuture {
+/// A request that consists of `steps`, which begin at once, on this thread, and go on to their end whether or not it is
+/// waited for: for whoever makes one request of several.
+///
+/// ```
+/// use std::sync::Arc;
+/// use larder_device::{Device, Io, IoBuffer, MemoryDevice, steps};
+///
+/// let device = Arc::new(MemoryDevice::holding(vec![7; 1 << 20]));
+/// let copied = steps::request({
+///     let device = Arc::clone(&device);
+///     async move {
+///         let buffer = device.submit(Io::Read { offset: 0, buffer: IoBuffer::zeroed(4096) }).await?;
+///         device.submit(Io::write(4096, buffer, Default::default())).await
+///     }
+/// });
+/// assert_eq!(copied.wait().unwrap().as_slice()[0], 7);
+/// ```
+pub fn request(steps: impl Future<Output = IoResult> + Send + 'static) -> IoFuture {
     let (future, completer) = IoFuture::pending();
     carry_on(async move { completer.complete(steps.await) });
     future

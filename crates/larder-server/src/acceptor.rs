@@ -3,44 +3,20 @@
 //! Not `SO_REUSEPORT`: the kernel spreads by a hash, and fifty connections on two workers are rarely half and half.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::io::Errno;
+use larder_device::sockets::{Peer, Stop, wait_for};
 
 use crate::config::ProtocolKind;
 use crate::listener::{Entrance, Listener};
-use crate::peer::Peer;
 use crate::shared::Shared;
 use crate::worker::{Arrived, Letter};
 
 /// No descriptor is left, or no memory: connections wait for so long.
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// Ends the acceptor, from another thread.
-pub(crate) struct Stop {
-    event: OwnedFd,
-    is_set: AtomicBool,
-}
-
-impl Stop {
-    pub(crate) fn new() -> rustix::io::Result<Self> {
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { event, is_set: AtomicBool::new(false) })
-    }
-
-    pub(crate) fn is_set(&self) -> bool {
-        self.is_set.load(Ordering::SeqCst)
-    }
-
-    pub(crate) fn set(&self) {
-        self.is_set.store(true, Ordering::SeqCst);
-        let _ = rustix::io::write(&self.event, &1_u64.to_le_bytes());
-    }
-}
 
 /// Accepts until it is told to stop. The listeners close with it.
 pub(crate) fn run(listeners: &[Listener], shared: &Arc<Shared>, stop: &Stop) -> io::Result<()> {
@@ -51,19 +27,6 @@ pub(crate) fn run(listeners: &[Listener], shared: &Arc<Shared>, stop: &Stop) -> 
         }
     }
     Ok(())
-}
-
-/// Waits until something is to be accepted, and says of which, or until all are to stop.
-pub(crate) fn wait_for(listeners: &[&impl AsFd], stop: &Stop) -> io::Result<Vec<usize>> {
-    let fds = listeners.iter().map(|listener| listener.as_fd()).chain([stop.event.as_fd()]);
-    let mut fds: Vec<PollFd<'_>> =
-        fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-    match poll(&mut fds, None) {
-        Ok(_) | Err(Errno::INTR) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let ready = (0..listeners.len()).filter(|number| !fds[*number].revents().is_empty());
-    Ok(ready.collect())
 }
 
 fn accept_all(listener: &Listener, shared: &Arc<Shared>) {

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use larder::Value;
 
-use crate::net::{Output, Socket};
 use crate::within::within;
 use crate::worker::Worker;
+use larder_device::sockets::{Output, Socket};
 
 /// So many answers of a connection wait for flash at a time.
 const WAITING_MAX: usize = 64;

@@ -11,12 +11,12 @@ use larder_device::Clock;
 
 use crate::answers::Answers;
 use crate::config::ProtocolKind;
-use crate::peer::Peer;
 use crate::rates::{Admission, DELAY_MAX};
 use crate::slow_log::Whose;
 use crate::tenant::{Calls, Tenant};
 use crate::users::CertifiedUser;
 use crate::worker::{BUFFER_BYTES, Worker};
+use larder_device::sockets::Peer;
 
 /// What a protocol knows of its connection.
 pub(crate) struct Caller {

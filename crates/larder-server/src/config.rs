@@ -1,12 +1,11 @@
 //! What a server listens on, with how many threads, and its limits.
 
-use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use larder::VALUE_BYTES_MAX;
+use larder_device::sockets::{Endpoint, SocketBackend};
 
 use crate::debug_clock::DebugClock;
 use crate::error::{Error, ErrorKind};
@@ -26,29 +25,6 @@ pub enum ProtocolKind {
     Resp,
 }
 
-/// Where clients come in.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Endpoint {
-    /// A TCP address; port 0 takes any that is free.
-    Tcp(SocketAddr),
-    /// A Unix socket with the permission bits of its file.
-    Unix {
-        /// Where the file is.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => address.fmt(f),
-            Self::Unix { path, .. } => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
-
 /// A place where clients come in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ListenerConfig {
@@ -63,13 +39,11 @@ pub struct ListenerConfig {
     pub tenant: Option<String>,
 }
 
-impl Endpoint {
-    /// Its address, if other machines reach it.
-    fn reached_from_elsewhere(&self) -> Option<&SocketAddr> {
-        match self {
-            Self::Tcp(address) => Some(address).filter(is_elsewhere),
-            Self::Unix { .. } => None,
-        }
+/// Its address, if other machines reach it.
+fn reached_from_elsewhere(endpoint: &Endpoint) -> Option<&SocketAddr> {
+    match endpoint {
+        Endpoint::Tcp(address) => Some(address).filter(is_elsewhere),
+        Endpoint::Unix { .. } => None,
     }
 }
 
@@ -81,25 +55,6 @@ impl ListenerConfig {
     /// A place without TLS and without a tenant of its own.
     pub fn new(endpoint: Endpoint, protocol: ProtocolKind) -> Self {
         Self { endpoint, protocol, is_tls: false, tenant: None }
-    }
-}
-
-/// How threads wait for sockets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum SocketBackend {
-    /// `epoll`, which every kernel and container allows.
-    Epoll,
-    /// io_uring (Linux 6.1), and `epoll` where it is refused, as by most containers' default profiles.
-    #[default]
-    IoUring,
-}
-
-impl fmt::Display for SocketBackend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Epoll => "epoll",
-            Self::IoUring => "io_uring",
-        })
     }
 }
 
@@ -240,7 +195,7 @@ impl ServerConfig {
     /// Whoever comes in may move the time of all tenants: nobody from elsewhere.
     fn check_debug_clock(&self) -> Result<(), Error> {
         let elsewhere =
-            self.listeners.iter().find_map(|listener| listener.endpoint.reached_from_elsewhere());
+            self.listeners.iter().find_map(|listener| reached_from_elsewhere(&listener.endpoint));
         match elsewhere.filter(|_| self.debug_clock.is_some()) {
             None => Ok(()),
             Some(address) => Err(Error::new(
@@ -262,7 +217,7 @@ impl ServerConfig {
         let asks = self.asks_for_certificates() || !self.users.is_empty();
         let is_protected = |it: &ListenerConfig| it.is_tls && it.tenant.is_none() && asks;
         let listeners = running.listeners.iter().filter(|listener| !is_protected(listener));
-        let mut open = listeners.filter_map(|listener| listener.endpoint.reached_from_elsewhere());
+        let mut open = listeners.filter_map(|listener| reached_from_elsewhere(&listener.endpoint));
         let open = open.next().or(running.admin.as_ref().filter(is_elsewhere));
         match open.filter(|_| !running.allow_unprotected) {
             None => Ok(()),

@@ -10,13 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use larder_device::sockets::SocketRing;
+use larder_device::sockets::{Backend, Epoll, Socket, SocketBackend, SocketRing};
 use larder_device::{Clock, ring};
 
 use crate::caller::Caller;
-use crate::config::{ProtocolKind, SocketBackend};
+use crate::config::ProtocolKind;
 use crate::connection::{Connection, serve};
-use crate::net::{Backend, Epoll, Socket};
 use crate::protocol::Protocol;
 use crate::protocol::memcached::Memcached;
 use crate::protocol::resp::Resp;

@@ -10,9 +10,9 @@
 //! a request that waits for flash leaves the thread to others, and reads of one pipeline run beside each other.
 //!
 //! An acceptor gives each connection to the worker that has the fewest (`acceptor.rs`). A worker (`event_loop.rs`,
-//! `worker/`) sleeps once for all it has; what a loop asks of the kernel is behind one trait (`net/`). A connection
-//! (`connection.rs`) knows no protocol: those are in `protocol/`, a folder each, and know no sockets. Idle connections
-//! own no buffers.
+//! `worker/`) sleeps once for all it has; what a loop asks of the kernel is behind one trait
+//! (`larder_device::sockets`). A connection (`connection.rs`) knows no protocol: those are in `protocol/`, a folder
+//! each, and know no sockets. Idle connections own no buffers.
 #![cfg(target_os = "linux")]
 
 mod acceptor;
@@ -28,9 +28,7 @@ mod event_loop;
 #[doc(hidden)]
 pub mod fuzzing;
 mod listener;
-mod net;
 mod otlp;
-mod peer;
 mod policy;
 mod prefixes;
 mod protocol;
@@ -45,9 +43,10 @@ mod users;
 mod within;
 mod worker;
 
-pub use config::{Endpoint, ListenerConfig, ProtocolKind, ServerConfig, SocketBackend};
+pub use config::{ListenerConfig, ProtocolKind, ServerConfig};
 pub use debug_clock::DebugClock;
 pub use error::{Error, ErrorKind};
+pub use larder_device::sockets::{Endpoint, SocketBackend};
 pub use otlp::Otlp;
 pub use policy::{OverLimit, TenantPolicy};
 pub use protocol::memcached::NodeList;

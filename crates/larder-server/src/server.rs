@@ -6,10 +6,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use larder::{Larder, Shards, Tenants, block_on};
+use larder_device::sockets::{SocketBackend, Stop};
 
-use crate::acceptor::{self, Stop};
+use crate::acceptor;
 use crate::admin::Admin;
-use crate::config::{ListenerConfig, ServerConfig, SocketBackend};
+use crate::config::{ListenerConfig, ServerConfig};
 use crate::error::{Error, ErrorKind};
 use crate::event_loop;
 use crate::listener::Listener;
@@ -183,7 +184,7 @@ struct AdminThread {
 impl AdminThread {
     fn begin(admin: Admin, shared: &Arc<Shared>) -> Result<Self, Error> {
         let refused = |error| Error::system(ErrorKind::System, "the system has no thread", error);
-        let stop = Arc::new(Stop::new().map_err(|error| refused(error.into()))?);
+        let stop = Arc::new(Stop::new().map_err(refused)?);
         let (address, shared, told) = (admin.address(), Arc::clone(shared), Arc::clone(&stop));
         let thread = std::thread::Builder::new().name("larder-admin".to_owned());
         let thread = thread.spawn(move || admin.run(&shared, &told)).map_err(refused)?;

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use larder_device::sockets::SocketRing;
+use larder_device::sockets::{SocketBackend, SocketRing};
 
-use crate::config::{ServerConfig, SocketBackend};
+use crate::config::ServerConfig;
 use crate::counters::{Counted, Counters, RingCounters};
 use crate::error::Error;
 use crate::policy::{self, TenantPolicy};

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::problem::Problem;
 use super::rig::Rig;
+use crate::problem::Problem;
 use crate::workspace;
 
 /// What no tree of sources has: other kinds of files, owners, times and attributes.

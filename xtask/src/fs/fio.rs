@@ -1,8 +1,8 @@
 //! `fio` with verification: each block says where it belongs, and has a checksum.
 
-use super::log::program;
-use super::problem::Problem;
 use super::rig::Rig;
+use crate::log::program;
+use crate::problem::Problem;
 
 const PACKAGE: &str = "fio";
 /// Two jobs of each way to write: by calls with syncs between, mapped, and in order.

@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::Command;
 
-use super::problem::Problem;
 use super::rig::Rig;
+use crate::problem::Problem;
 use crate::tools;
 
 const CRATE: &str = "fsx@0.3.2";

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use super::log::program;
-use super::problem::Problem;
 use super::rig::Rig;
+use crate::log::program;
+use crate::problem::Problem;
 use crate::workspace;
 
 pub(super) fn run(rig: &mut Rig) -> Result<String, Problem> {

@@ -7,9 +7,7 @@ mod copies;
 mod fio;
 mod fsx;
 mod git;
-mod log;
 mod posix;
-mod problem;
 mod rig;
 mod rocksdb;
 mod sqlite;
@@ -20,8 +18,8 @@ use std::time::Instant;
 
 use clap::Args;
 
-use self::problem::Problem;
 use self::rig::Rig;
+use crate::problem::Problem;
 use crate::served;
 use crate::step::Verdict;
 use crate::workspace;

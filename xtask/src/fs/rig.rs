@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::log::Log;
-use super::problem::Problem;
+use crate::log::Log;
+use crate::problem::Problem;
 use crate::step;
 
 /// Of a drive of 2 GiB: 8 channels of 4 dies of 128 blocks of 512 KiB, a hundredth of them spare.

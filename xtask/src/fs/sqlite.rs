@@ -1,8 +1,8 @@
 //! sqlite: the same work with a rollback journal and with a write-ahead log, whose index is a shared mapping.
 
-use super::log::program;
-use super::problem::Problem;
 use super::rig::Rig;
+use crate::log::program;
+use crate::problem::Problem;
 
 const PACKAGE: &str = "sqlite3";
 const ROWS: u64 = 20_000;

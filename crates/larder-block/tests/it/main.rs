@@ -1,9 +1,14 @@
-//! Tests of the block cache as a whole.
+//! The block cache from outside, in one binary.
 
-#![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
+#![allow(clippy::unwrap_used, reason = "a test that fails panics, in its helpers too")]
+#![allow(clippy::cast_precision_loss)]
 
+mod client;
+mod held;
 mod log_bytes;
 mod log_crash;
 mod log_memory;
+mod nbd;
 mod rig;
 mod shadow;
+mod volume;

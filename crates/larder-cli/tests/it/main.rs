@@ -6,6 +6,8 @@ mod array_command;
 #[cfg(target_os = "linux")]
 mod array_of_server;
 #[cfg(target_os = "linux")]
+mod block_command;
+#[cfg(target_os = "linux")]
 mod device_command;
 mod device_file;
 mod documented;

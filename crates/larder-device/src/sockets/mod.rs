@@ -1,4 +1,5 @@
-//! Stream sockets on a ring of io_uring, for one thread. Linux only.
+//! Stream sockets of one thread: on a ring of io_uring, or by `epoll`, behind one trait; and sockets that listen. Linux
+//! only.
 //!
 //! ```text
 //!   attach ─► socket ── poll_receive ◄─ buffers that the kernel fills, of one pool for all sockets (multishot receive)
@@ -9,7 +10,7 @@
 //! A socket that waits owns no buffer. What has come lies in buffers of the pool until it is received; a socket that
 //! holds several is told to wait, and where the pool runs dry they are copied out, so that sockets which nobody reads
 //! stop only themselves. A descriptor that the thread sleeps for besides, a ring of devices say, is
-//! [watched](SocketRing::watch).
+//! [watched](SocketRing::watch). Where the kernel refuses a ring, [`Epoll`] does the same ([`Backend`]).
 //!
 //! # Examples
 //! ```
@@ -38,11 +39,17 @@
 //! # }
 //! ```
 
+mod epoll;
 mod kernel;
+mod listening;
 mod provided;
 mod ring;
 mod slot;
+mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use epoll::{Epoll, EpollSocket};
+pub use listening::{Endpoint, ListeningSocket, Peer, Stop, wait_for, why_not};
 pub use ring::{RingSocket, SocketRing};
+pub use stream::{Backend, Output, Socket, SocketBackend};

@@ -34,9 +34,9 @@ use self::http::{Method, Request, Response};
 #[cfg(feature = "otlp")]
 pub(crate) use self::metrics::text as metrics_text;
 use self::token::{Gate, Refused};
-use crate::acceptor::{Stop, wait_for};
 use crate::error::{Error, ErrorKind};
 use crate::shared::{Shared, flash_not_used};
+use larder_device::sockets::{Stop, wait_for};
 
 /// Answers at a time; who comes when there are so many is told so.
 const AT_A_TIME: usize = 8;

@@ -17,8 +17,8 @@ use super::certificate::common_name;
 use super::credentials::Tls;
 use super::socket::TlsSocket;
 use crate::caller::Caller;
-use crate::net::Socket;
 use crate::within::within;
+use larder_device::sockets::Socket;
 
 /// A handshake takes no longer, even where connections may be idle for ever.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,7 +1,7 @@
 //! TLS between a socket and what is spoken on it.
 //!
 //! ```text
-//!   client ──► net::Socket ──► TlsSocket ──► connection   (a Socket over a Socket)
+//!   client ──► a Socket   ──► TlsSocket ──► connection   (a Socket over a Socket)
 //!              ciphertext      records        plaintext
 //! ```
 //!

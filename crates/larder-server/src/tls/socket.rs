@@ -11,8 +11,8 @@ use std::task::{Context, Poll, ready};
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 
-use crate::net::{Output, Socket};
 use crate::worker::{BUFFER_BYTES, Worker};
+use larder_device::sockets::{Output, Socket};
 
 /// So much ciphertext of a client is kept at most: a record has 18 KiB, and what it says in a handshake, its
 /// certificates above all, must fit too.

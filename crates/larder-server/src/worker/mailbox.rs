@@ -9,7 +9,7 @@ use std::thread::ThreadId;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::listener::Entrance;
-use crate::peer::Peer;
+use larder_device::sockets::Peer;
 
 /// See the module.
 pub(crate) struct Mailbox {
@@ -43,7 +43,7 @@ pub(crate) struct Arrived {
 }
 
 impl Mailbox {
-    pub(crate) fn new() -> rustix::io::Result<Self> {
+    pub(crate) fn new() -> std::io::Result<Self> {
         Ok(Self {
             letters: Mutex::default(),
             woken: Mutex::default(),

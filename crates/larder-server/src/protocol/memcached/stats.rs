@@ -7,7 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::line::Words;
 use super::version::VERSION;
 use crate::caller::Caller;
-use crate::config::{Endpoint, ListenerConfig, ProtocolKind};
+use crate::config::{ListenerConfig, ProtocolKind};
+use larder_device::sockets::Endpoint;
 
 /// How the answer ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Why a suite did not pass.
 
 /// Why a suite did not pass.
-pub(super) enum Problem {
+pub(crate) enum Problem {
     /// What it needs is not here.
     Missing(String),
     Failed(String),

@@ -2,6 +2,7 @@
 //! read or write has found the end of it.
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
@@ -14,7 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use slab::Slab;
 
-use super::{Backend, Output, Socket};
+use super::stream::{Backend, Output, Socket};
 
 /// What is no socket has this number.
 const WATCHED: u64 = u64::MAX;
@@ -23,8 +24,8 @@ const WATCHED: u64 = u64::MAX;
 /// this thread would never have to.
 const SHARE_BYTES: usize = 128 << 10;
 
-/// See the module.
-pub(crate) struct Epoll {
+/// Sockets of one thread by `epoll`: what there is where the kernel refuses a [`SocketRing`](super::SocketRing).
+pub struct Epoll {
     queue: OwnedFd,
     /// By the number that the kernel gives back.
     sockets: RefCell<Slab<Rc<Interest>>>,
@@ -43,7 +44,7 @@ struct Interest {
 }
 
 /// A socket in the queue, until it is dropped.
-pub(crate) struct EpollSocket {
+pub struct EpollSocket {
     fd: OwnedFd,
     epoll: Rc<Epoll>,
     key: usize,
@@ -53,7 +54,11 @@ pub(crate) struct EpollSocket {
 }
 
 impl Epoll {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// A queue of this thread.
+    ///
+    /// # Errors
+    /// If the system has no descriptor.
+    pub fn new() -> io::Result<Self> {
         let queue = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let events = RefCell::new(Vec::with_capacity(256));
         Ok(Self { queue, sockets: RefCell::default(), events })
@@ -213,6 +218,18 @@ impl Drop for EpollSocket {
         self.epoll.sockets.borrow_mut().remove(self.key);
         // Closing takes it out too, unless a child has the descriptor.
         let _ = epoll::delete(&self.epoll.queue, &self.fd);
+    }
+}
+
+impl fmt::Debug for Epoll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Epoll").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for EpollSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EpollSocket").field("key", &self.key).finish_non_exhaustive()
     }
 }
 

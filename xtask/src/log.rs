@@ -6,32 +6,32 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::problem::Problem;
+use crate::problem::Problem;
 use crate::step;
 
 /// Lines of a failure that are shown.
 const LINES: usize = 25;
 
-pub(super) struct Log(PathBuf);
+pub(crate) struct Log(PathBuf);
 
 impl Log {
-    pub(super) fn new(path: PathBuf) -> Result<Self, String> {
+    pub(crate) fn new(path: PathBuf) -> Result<Self, String> {
         File::create(&path).map_err(|cause| format!("{}: {cause}", path.display()))?;
         Ok(Self(path))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
     /// Where a child writes: behind what is there.
-    pub(super) fn end(&self) -> Result<Stdio, String> {
+    pub(crate) fn end(&self) -> Result<Stdio, String> {
         let opened = OpenOptions::new().append(true).open(&self.0);
         opened.map(Stdio::from).map_err(|cause| format!("{}: {cause}", self.0.display()))
     }
 
     /// Runs a command that must succeed, and gives what it wrote to standard output.
-    pub(super) fn run(&self, command: &mut Command) -> Result<String, Problem> {
+    pub(crate) fn run(&self, command: &mut Command) -> Result<String, Problem> {
         let (said, succeeded) = self.output(command)?;
         if succeeded {
             return Ok(said);
@@ -43,7 +43,7 @@ impl Log {
     }
 
     /// Runs a command, and gives what it wrote to standard output and whether it succeeded.
-    pub(super) fn output(&self, command: &mut Command) -> Result<(String, bool), Problem> {
+    pub(crate) fn output(&self, command: &mut Command) -> Result<(String, bool), Problem> {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let line = words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ");
         eprintln!("  $ {line}");
@@ -72,7 +72,7 @@ impl Log {
 }
 
 /// A program of Debian's package, or what is missing.
-pub(super) fn program(name: &str, package: &str) -> Result<Command, Problem> {
+pub(crate) fn program(name: &str, package: &str) -> Result<Command, Problem> {
     let found = step::find_program(&[name]).map(Command::new);
     found.ok_or_else(|| {
         Problem::Missing(format!("{name} is not installed (apt-get install {package})"))

@@ -1,0 +1,3 @@
+//! Volumes for others to use.
+
+pub mod nbd;

@@ -1,0 +1,68 @@
+//! Contexts of block status: which ones a client means, and by which numbers replies name them.
+
+use std::sync::Arc;
+
+use super::exports::Export;
+use crate::volume::Context;
+
+/// A context and the number by which replies name it.
+pub(super) type Numbered = (u32, Context);
+
+/// Whether a query may name a whole namespace (`base:`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Naming {
+    /// Who lists may; without a query it means all.
+    Any,
+    /// Who chooses may not.
+    One,
+}
+
+/// What a client has chosen of an export.
+#[derive(Debug, Default)]
+pub(super) struct Chosen(Option<(Arc<Export>, Vec<Numbered>)>);
+
+impl Chosen {
+    pub(super) fn of(export: &Arc<Export>, contexts: Vec<Numbered>) -> Self {
+        Self(Some((Arc::clone(export), contexts)))
+    }
+
+    /// What counts for `export`: nothing, if the choice was another's.
+    pub(super) fn of_export(self, export: &Arc<Export>) -> Vec<Numbered> {
+        let own = self.0.filter(|(of, _)| Arc::ptr_eq(of, export));
+        own.map(|(_, contexts)| contexts).unwrap_or_default()
+    }
+}
+
+/// Those of `all` that the queries name, each once. What names none is passed over, as the protocol wants it.
+pub(super) fn named(all: &[Context], queries: &[&str], naming: Naming) -> Vec<Numbered> {
+    let is_named = |context: Context| {
+        let name = context.name();
+        let namespace = name.split_inclusive(':').next();
+        let any = naming == Naming::Any;
+        any && queries.is_empty()
+            || queries.iter().any(|query| *query == name || any && Some(*query) == namespace)
+    };
+    let numbered = (1..).zip(all.iter().copied());
+    numbered.filter(|(_, context)| is_named(*context)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_name_contexts_and_who_lists_may_name_namespaces() {
+        let all = [Context::Allocation, Context::Cached, Context::Dirty];
+        let names = |queries: &[&str], naming| {
+            let found = named(&all, queries, naming);
+            found.iter().map(|(number, _)| *number).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&[], Naming::Any), [1, 2, 3]);
+        assert_eq!(names(&[], Naming::One), []);
+        assert_eq!(names(&["x-larder:"], Naming::Any), [2, 3]);
+        assert_eq!(names(&["x-larder:"], Naming::One), []);
+        let twice = ["x-larder:dirty", "qemu:dirty-bitmap:b", "x-larder:dirty", "base:allocation"];
+        assert_eq!(names(&twice, Naming::One), [1, 3]);
+        assert_eq!(names(&["base"], Naming::Any), []);
+    }
+}

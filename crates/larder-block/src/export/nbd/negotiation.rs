@@ -1,0 +1,306 @@
+//! The handshake: which export a client wants, and what replies it understands. Bytes in, bytes and a decision out.
+//!
+//! ```text
+//!   greeting ─► flags ─► option … option ─► NBD_OPT_GO or NBD_OPT_EXPORT_NAME ─► requests
+//! ```
+//!
+//! What is not understood is refused and the handshake goes on, but where the protocol has no reply for it
+//! (`NBD_OPT_EXPORT_NAME`), or nothing behind it could be understood: then the connection ends. An option takes no more
+//! memory than [`OPTION_BYTES_MAX`], whatever length it says; a longer one is skipped and refused.
+
+use std::sync::Arc;
+
+use zerocopy::big_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::contexts::{self, Chosen, Naming};
+use super::exports::{Export, Exports};
+use super::fields::{Fields, Malformed, text};
+use super::wire::{
+    EXPORT_NAME_ZEROES, ExportNameReply, GREETING_MAGIC, Greeting, InfoBlockSize, InfoExport,
+    OPTION_MAGIC, OPTION_REPLY_MAGIC, OptionHeader, OptionReply, handshake, info, len32, option,
+    option_reply,
+};
+
+/// Longest option that is read, in bytes.
+pub(crate) const OPTION_BYTES_MAX: usize = 32 << 10;
+/// So many options may be asked for.
+const OPTIONS_MAX: u32 = 4096;
+
+/// Where a handshake stands.
+#[derive(Debug)]
+pub(crate) struct Negotiation {
+    exports: Exports,
+    stage: Stage,
+    needs_zeroes: bool,
+    is_structured: bool,
+    /// What was chosen of an export.
+    chosen: Chosen,
+    options: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Flags,
+    Options,
+    /// So many bytes of an option follow that was refused.
+    Skipping(u64),
+}
+
+/// What came of some bytes.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// More must come first.
+    Waits,
+    /// So many bytes are dealt with.
+    GoesOn(usize),
+    /// So many bytes are dealt with; requests follow.
+    Agreed(usize, Agreement),
+    /// Nothing more is to be said.
+    Ends,
+}
+
+/// What the two sides have agreed upon.
+#[derive(Clone, Debug)]
+pub(crate) struct Agreement {
+    pub(super) export: Arc<Export>,
+    pub(super) is_structured: bool,
+    pub(super) contexts: Vec<contexts::Numbered>,
+}
+
+impl Negotiation {
+    /// Begins one: says what comes first.
+    pub(crate) fn begin(exports: Exports, output: &mut Vec<u8>) -> Self {
+        let flags = handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES;
+        let greeting = Greeting {
+            magic: U64::new(GREETING_MAGIC),
+            option_magic: U64::new(OPTION_MAGIC),
+            flags: U16::new(flags),
+        };
+        output.extend_from_slice(greeting.as_bytes());
+        let (chosen, options) = (Chosen::default(), 0);
+        let stage = Stage::Flags;
+        Self { exports, stage, needs_zeroes: true, is_structured: false, chosen, options }
+    }
+
+    /// Deals with what `input` begins with, and appends to `output` what is to be said.
+    pub(crate) fn step(&mut self, input: &[u8], output: &mut Vec<u8>) -> Step {
+        match self.stage {
+            Stage::Flags => self.flags(input),
+            Stage::Options => self.option(input, output),
+            Stage::Skipping(left) => {
+                let skipped = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
+                let left = left - skipped as u64;
+                self.stage = if left == 0 { Stage::Options } else { Stage::Skipping(left) };
+                if skipped == 0 { Step::Waits } else { Step::GoesOn(skipped) }
+            }
+        }
+    }
+
+    fn flags(&mut self, input: &[u8]) -> Step {
+        let Ok((flags, _)) = U32::read_from_prefix(input) else { return Step::Waits };
+        let known = u32::from(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES);
+        if flags.get() & !known != 0 {
+            // It would be used as if both sides knew what it means.
+            return Step::Ends;
+        }
+        self.needs_zeroes = flags.get() & u32::from(handshake::NO_ZEROES) == 0;
+        self.stage = Stage::Options;
+        Step::GoesOn(size_of::<U32>())
+    }
+
+    fn option(&mut self, input: &[u8], output: &mut Vec<u8>) -> Step {
+        let Ok((header, rest)) = OptionHeader::read_from_prefix(input) else { return Step::Waits };
+        if header.magic.get() != OPTION_MAGIC || self.options == OPTIONS_MAX {
+            return Step::Ends;
+        }
+        let (option, bytes) = (header.option.get(), header.bytes.get());
+        let Some(len) = usize::try_from(bytes).ok().filter(|len| *len <= OPTION_BYTES_MAX) else {
+            if option == option::EXPORT_NAME {
+                return Step::Ends;
+            }
+            self.options += 1;
+            refuse(output, option, option_reply::ERR_TOO_BIG, "longer than 32 KiB");
+            self.stage = Stage::Skipping(u64::from(bytes));
+            return Step::GoesOn(OptionHeader::BYTES);
+        };
+        let Some(content) = rest.get(..len) else { return Step::Waits };
+        self.options += 1;
+        self.answer(option, content, OptionHeader::BYTES + len, output)
+    }
+
+    fn answer(&mut self, option: u32, content: &[u8], used: usize, output: &mut Vec<u8>) -> Step {
+        let answered = match option {
+            option::EXPORT_NAME => {
+                return match self.export_name(content, output) {
+                    Some(agreement) => Step::Agreed(used, agreement),
+                    None => Step::Ends,
+                };
+            }
+            option::ABORT => {
+                acknowledge(output, option);
+                return Step::Ends;
+            }
+            option::GO => match self.describe(option, content, output) {
+                Ok(export) => return Step::Agreed(used, self.agreement(export)),
+                Err(refusal) => Err(refusal),
+            },
+            option::INFO => self.describe(option, content, output).map(drop),
+            option::LIST => self.list(content, output),
+            option::STRUCTURED_REPLY => {
+                Fields::of(content).end().map_err(Refused::from).map(|()| {
+                    self.is_structured = true;
+                    acknowledge(output, option);
+                })
+            }
+            option::LIST_META_CONTEXT => self.contexts(option, content, output).map(drop),
+            option::SET_META_CONTEXT => {
+                // Whatever comes of it, what was chosen before counts no more.
+                self.chosen = Chosen::default();
+                self.contexts(option, content, output).map(|chosen| self.chosen = chosen)
+            }
+            option::STARTTLS => Err(Refused(option_reply::ERR_UNSUP, "no TLS here")),
+            _ => Err(Refused(option_reply::ERR_UNSUP, "no such option here")),
+        };
+        if let Err(Refused(reply, why)) = answered {
+            refuse(output, option, reply, why);
+        }
+        Step::GoesOn(used)
+    }
+
+    /// The oldest way to choose an export, which has no way to refuse.
+    fn export_name(&mut self, content: &[u8], output: &mut Vec<u8>) -> Option<Agreement> {
+        let name = text(content).ok()?;
+        let export = Arc::clone(self.exports.find(name)?);
+        let size = U64::new(export.volume().info().size_bytes);
+        let flags = U16::new(export.flags(self.is_structured));
+        output.extend_from_slice(ExportNameReply { size, flags }.as_bytes());
+        if self.needs_zeroes {
+            output.extend_from_slice(&[0; EXPORT_NAME_ZEROES]);
+        }
+        Some(self.agreement(export))
+    }
+
+    /// Tells of an export what was asked for.
+    fn describe(
+        &self,
+        option: u32,
+        content: &[u8],
+        output: &mut Vec<u8>,
+    ) -> Result<Arc<Export>, Refused> {
+        let mut fields = Fields::of(content);
+        let name = fields.string()?;
+        let mut wants = Vec::new();
+        for _ in 0..fields.u16()? {
+            wants.push(fields.u16()?);
+        }
+        fields.end()?;
+        let export = Arc::clone(self.find(name)?);
+        let about = export.volume().info();
+        let size = U64::new(about.size_bytes);
+        let flags = U16::new(export.flags(self.is_structured));
+        let kind = U16::new(info::EXPORT);
+        reply(output, option, option_reply::INFO, &[InfoExport { kind, size, flags }.as_bytes()]);
+        let limits = export.limits(self.is_structured, false);
+        let sizes = InfoBlockSize {
+            kind: U16::new(info::BLOCK_SIZE),
+            min: U32::new(about.blocks.min),
+            preferred: U32::new(about.blocks.preferred),
+            max: U32::new(limits.payload_bytes_max),
+        };
+        reply(output, option, option_reply::INFO, &[sizes.as_bytes()]);
+        let texts = [(info::NAME, export.name()), (info::DESCRIPTION, export.description())];
+        for (kind, text) in texts {
+            if wants.contains(&kind) {
+                let kind = U16::new(kind);
+                let parts = [kind.as_bytes(), text.as_bytes()];
+                reply(output, option, option_reply::INFO, &parts);
+            }
+        }
+        acknowledge(output, option);
+        Ok(export)
+    }
+
+    fn list(&self, content: &[u8], output: &mut Vec<u8>) -> Result<(), Refused> {
+        Fields::of(content).end()?;
+        for export in self.exports.iter() {
+            let name = export.name().as_bytes();
+            let bytes = len32(name.len());
+            let parts = [bytes.as_bytes(), name, export.description().as_bytes()];
+            reply(output, option::LIST, option_reply::SERVER, &parts);
+        }
+        acknowledge(output, option::LIST);
+        Ok(())
+    }
+
+    /// Tells which contexts of an export the queries mean: those that there are, or those that are chosen with that.
+    fn contexts(
+        &self,
+        option: u32,
+        content: &[u8],
+        output: &mut Vec<u8>,
+    ) -> Result<Chosen, Refused> {
+        if !self.is_structured {
+            return Err(Refused(option_reply::ERR_INVALID, "ask for structured replies first"));
+        }
+        let mut fields = Fields::of(content);
+        let name = fields.string()?;
+        let mut queries = Vec::new();
+        for _ in 0..fields.u32()? {
+            queries.push(fields.string()?);
+        }
+        fields.end()?;
+        let export = self.find(name)?;
+        let naming = if option == option::SET_META_CONTEXT { Naming::One } else { Naming::Any };
+        let found = contexts::named(&export.volume().info().contexts, &queries, naming);
+        for (number, context) in &found {
+            let number = U32::new(*number);
+            let parts = [number.as_bytes(), context.name().as_bytes()];
+            reply(output, option, option_reply::META_CONTEXT, &parts);
+        }
+        acknowledge(output, option);
+        Ok(Chosen::of(export, found))
+    }
+
+    fn find(&self, name: &str) -> Result<&Arc<Export>, Refused> {
+        let found = self.exports.find(name);
+        found.ok_or(Refused(option_reply::ERR_UNKNOWN, "no export has this name"))
+    }
+
+    fn agreement(&mut self, export: Arc<Export>) -> Agreement {
+        let contexts = std::mem::take(&mut self.chosen).of_export(&export);
+        Agreement { export, is_structured: self.is_structured, contexts }
+    }
+}
+
+/// With which reply an option is refused, and why.
+#[derive(Clone, Copy, Debug)]
+struct Refused(u32, &'static str);
+
+impl From<Malformed> for Refused {
+    fn from(malformed: Malformed) -> Self {
+        match malformed {
+            Malformed::Invalid => Self(option_reply::ERR_INVALID, "the option is malformed"),
+            Malformed::TooBig => Self(option_reply::ERR_TOO_BIG, "a string is too long"),
+        }
+    }
+}
+
+fn acknowledge(output: &mut Vec<u8>, option: u32) {
+    reply(output, option, option_reply::ACK, &[]);
+}
+
+fn refuse(output: &mut Vec<u8>, option: u32, kind: u32, why: &str) {
+    reply(output, option, kind, &[why.as_bytes()]);
+}
+
+fn reply(output: &mut Vec<u8>, option: u32, kind: u32, parts: &[&[u8]]) {
+    let header = OptionReply {
+        magic: U64::new(OPTION_REPLY_MAGIC),
+        option: U32::new(option),
+        reply: U32::new(kind),
+        bytes: len32(parts.iter().map(|part| part.len()).sum()),
+    };
+    output.extend_from_slice(header.as_bytes());
+    parts.iter().for_each(|part| output.extend_from_slice(part));
+}

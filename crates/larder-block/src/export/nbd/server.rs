@@ -1,0 +1,267 @@
+//! A server from its start to its end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use larder_device::sockets::{
+    Endpoint, ListeningSocket, SocketBackend, SocketRing, Stop, wait_for, why_not,
+};
+use larder_device::{Error, ErrorKind};
+use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle};
+
+use super::exports::{Export, Exports};
+use super::mailbox::{Letter, Mailbox};
+use super::worker;
+
+/// A client that has been silent for so long is asked whether it is there.
+const SILENCE: Duration = Duration::from_secs(60);
+/// No descriptor is left, or no memory: connections wait for so long.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What a server listens on, what it exports, and its limits.
+#[derive(Debug)]
+pub struct NbdConfig {
+    /// Where clients come in, at least one place.
+    pub endpoints: Vec<Endpoint>,
+    /// What they find, at least one. Who names none means the first.
+    pub exports: Vec<Export>,
+    /// Threads, 1 to 256; a connection belongs to one of them.
+    pub workers: usize,
+    /// How they wait for sockets.
+    pub sockets: SocketBackend,
+    /// So many connections at a time; further ones are closed at once. Each may take about 64 MiB of memory.
+    pub connections_max: usize,
+    /// How long connections may take at the end for what they have begun.
+    pub drain_time: Duration,
+}
+
+impl Default for NbdConfig {
+    fn default() -> Self {
+        Self {
+            endpoints: Vec::new(),
+            exports: Vec::new(),
+            workers: 1,
+            sockets: SocketBackend::default(),
+            connections_max: 64,
+            drain_time: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A server of NBD that serves until it is told to end ([`NbdServer::end`]).
+///
+/// ```
+/// use std::sync::Arc;
+/// use larder_block::export::nbd::{Export, NbdConfig, NbdServer};
+/// use larder_block::volume::DeviceVolume;
+/// use larder_device::MemoryDevice;
+/// use larder_device::sockets::Endpoint;
+///
+/// let device = MemoryDevice::holding(vec![0; 1 << 20]);
+/// let volume = Arc::new(DeviceVolume::new(Arc::new(device)));
+/// let server = NbdServer::start(NbdConfig {
+///     endpoints: vec![Endpoint::Tcp("127.0.0.1:0".parse().unwrap())],
+///     exports: vec![Export::new("pantry", volume)?],
+///     ..NbdConfig::default()
+/// })?;
+/// println!("nbd://{}/pantry", server.addresses()[0]);
+/// server.end()?;
+/// # Ok::<(), larder_device::Error>(())
+/// ```
+pub struct NbdServer {
+    addresses: Vec<SocketAddr>,
+    sockets: SocketBackend,
+    exports: Exports,
+    drain_time: Duration,
+    stop: Arc<Stop>,
+    mailboxes: Vec<Arc<Mailbox>>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
+
+impl NbdServer {
+    /// Serves from now on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if an endpoint cannot be listened on or exports have one name; what the system says where
+    /// it refuses threads or descriptors.
+    pub fn start(config: NbdConfig) -> Result<Self, Error> {
+        let NbdConfig { endpoints, exports, workers, sockets, connections_max, drain_time } =
+            config;
+        let refused = |why: String| Err(Error::new(ErrorKind::Setup, why));
+        if endpoints.is_empty() {
+            return refused(
+                "endpoints: there is none; name a Unix socket or an address".to_owned(),
+            );
+        }
+        if !(1..=256).contains(&workers) {
+            return refused(format!("workers of {workers}: must be 1 to 256"));
+        }
+        if connections_max == 0 {
+            return refused("connections_max of 0: must be at least 1".to_owned());
+        }
+        let exports = Exports::new(exports)?;
+        let listeners = endpoints.iter().map(listen).collect::<Result<Vec<_>, _>>()?;
+        let mailboxes: io::Result<Vec<_>> = (0..workers).map(|_| Mailbox::new()).collect();
+        let system = |error| Error::from_os("the system has no event descriptor", error);
+        let sockets = match sockets {
+            SocketBackend::IoUring if SocketRing::new().is_err() => SocketBackend::Epoll,
+            sockets => sockets,
+        };
+        let mut server = Self {
+            addresses: listeners.iter().filter_map(ListeningSocket::address).collect(),
+            sockets,
+            exports,
+            drain_time,
+            stop: Arc::new(Stop::new().map_err(system)?),
+            mailboxes: mailboxes.map_err(system)?,
+            threads: Vec::new(),
+        };
+        server.begin(listeners, connections_max)?;
+        Ok(server)
+    }
+
+    /// Begins all threads. If one cannot be had, those that were begun end with this.
+    fn begin(
+        &mut self,
+        listeners: Vec<ListeningSocket>,
+        connections_max: usize,
+    ) -> Result<(), Error> {
+        for (number, mailbox) in self.mailboxes.clone().into_iter().enumerate() {
+            let (exports, sockets) = (self.exports.clone(), self.sockets);
+            let run = move || worker::run(&mailbox, exports, sockets);
+            self.spawn(format!("larder-nbd-{number}"), run)?;
+        }
+        let (mailboxes, stop) = (self.mailboxes.clone(), Arc::clone(&self.stop));
+        self.spawn("larder-accept".to_owned(), move || {
+            accept_until(&stop, &listeners, &mailboxes, connections_max)
+        })
+    }
+
+    fn spawn(
+        &mut self,
+        name: String,
+        run: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) -> Result<(), Error> {
+        let thread = std::thread::Builder::new().name(name).spawn(run);
+        let refused = |error| Error::from_os("the system has no thread", error);
+        self.threads.push(thread.map_err(refused)?);
+        Ok(())
+    }
+
+    /// The TCP addresses that it listens on, in the order of the configuration, with the ports that were free.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// How its threads wait for sockets: as the configuration says, or `epoll` where the kernel refuses a ring.
+    pub fn sockets(&self) -> SocketBackend {
+        self.sockets
+    }
+
+    /// Connections that there are.
+    pub fn connections(&self) -> usize {
+        load(&self.mailboxes)
+    }
+
+    /// Accepts and reads nothing more, answers what clients have asked for, for [`NbdConfig::drain_time`] at most, and
+    /// flushes what can be written to.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] if a thread has failed; what a volume says of its flush.
+    pub fn end(mut self) -> Result<(), Error> {
+        self.halt()?;
+        for export in self.exports.iter().filter(|export| !export.is_read_only()) {
+            export.volume().flush().wait().map_err(|failure| failure.error)?;
+        }
+        Ok(())
+    }
+
+    /// Ends all threads.
+    fn halt(&mut self) -> Result<(), Error> {
+        self.stop.set();
+        self.mailboxes.iter().for_each(|mailbox| mailbox.send(Letter::Drain));
+        let deadline = Instant::now() + self.drain_time;
+        while Instant::now() < deadline && !self.threads.iter().all(JoinHandle::is_finished) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.mailboxes.iter().for_each(|mailbox| mailbox.send(Letter::End));
+        for thread in self.threads.drain(..) {
+            let ended = thread.join();
+            let ended = ended.map_err(|_| Error::new(ErrorKind::Io, "a thread has panicked"))?;
+            ended.map_err(|error| Error::from_os("a thread has failed", error))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for NbdServer {
+    fn drop(&mut self) {
+        // Nobody is told of what fails here; who wants to know calls `end`.
+        let _ = self.halt();
+    }
+}
+
+impl std::fmt::Debug for NbdServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("NbdServer");
+        shown.field("addresses", &self.addresses).field("exports", &self.exports);
+        shown.finish_non_exhaustive()
+    }
+}
+
+fn listen(endpoint: &Endpoint) -> Result<ListeningSocket, Error> {
+    ListeningSocket::bind(endpoint).map_err(|error| {
+        let what = format!("cannot listen on {endpoint} ({}): {error}", why_not(&error));
+        Error::new(ErrorKind::Setup, what)
+    })
+}
+
+fn load(mailboxes: &[Arc<Mailbox>]) -> usize {
+    mailboxes.iter().map(|mailbox| mailbox.load.load(Ordering::Relaxed)).sum()
+}
+
+/// Gives each connection to the worker that has the fewest, until it is told to stop. The listeners close with it.
+fn accept_until(
+    stop: &Stop,
+    listeners: &[ListeningSocket],
+    mailboxes: &[Arc<Mailbox>],
+    connections_max: usize,
+) -> io::Result<()> {
+    let all: Vec<&ListeningSocket> = listeners.iter().collect();
+    while !stop.is_set() {
+        for number in wait_for(&all, stop)? {
+            accept_all(&listeners[number], mailboxes, connections_max);
+        }
+    }
+    Ok(())
+}
+
+fn accept_all(listener: &ListeningSocket, mailboxes: &[Arc<Mailbox>], connections_max: usize) {
+    loop {
+        match listener.accept() {
+            Ok(Some((fd, _))) if load(mailboxes) < connections_max => admit(fd, mailboxes),
+            // There are too many: it is closed.
+            Ok(Some(_)) => {}
+            Ok(None) => return,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                tracing::warn!(%error, "no connection can be accepted; is the limit of open files too low?");
+                return std::thread::sleep(PAUSE);
+            }
+        }
+    }
+}
+
+fn admit(fd: OwnedFd, mailboxes: &[Arc<Mailbox>]) {
+    // A client whose machine is lost is noticed, some day. A Unix socket needs none of it.
+    let _ = set_socket_keepalive(&fd, true).and_then(|()| set_tcp_keepidle(&fd, SILENCE));
+    let fewest = mailboxes.iter().min_by_key(|mailbox| mailbox.load.load(Ordering::Relaxed));
+    let mailbox = fewest.expect("there is a worker");
+    mailbox.load.fetch_add(1, Ordering::Relaxed);
+    mailbox.send(Letter::Arrived(fd));
+}

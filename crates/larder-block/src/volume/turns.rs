@@ -1,0 +1,147 @@
+//! Changes of overlapping ranges, one after the other in the order in which they came.
+//!
+//! Rules: who came earlier and overlaps goes first, whether it has begun or not; who overlaps nobody goes at once. A
+//! turn ends when it is dropped, had it come or not. Whoever holds a turn waits for no other, so nobody waits in a
+//! circle: each waits for earlier ones only.
+
+use std::future::poll_fn;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Turns(Mutex<List>);
+
+#[derive(Debug, Default)]
+struct List {
+    next: u64,
+    /// In the order in which they came.
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    number: u64,
+    range: Range<u64>,
+    /// Earlier ones that overlap and have not ended.
+    before: usize,
+    waker: Option<Waker>,
+}
+
+/// A place in the order, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Turn {
+    turns: Arc<Turns>,
+    number: u64,
+}
+
+impl Turns {
+    /// Takes a place for a change of `range`, behind all that came before.
+    pub(super) fn take(self: &Arc<Self>, range: Range<u64>) -> Turn {
+        assert!(range.start < range.end, "nothing needs no turn");
+        let mut list = self.lock();
+        let before = list.entries.iter().filter(|entry| overlap(&entry.range, &range)).count();
+        let number = list.next;
+        list.next += 1;
+        list.entries.push(Entry { number, range, before, waker: None });
+        Turn { turns: Arc::clone(self), number }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, List> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.lock().entries.len()
+    }
+}
+
+impl Turn {
+    /// Waits until all that came before and overlap have ended.
+    pub(super) async fn comes(&self) {
+        poll_fn(|cx| {
+            let mut list = self.turns.lock();
+            let entry = list.entries.iter_mut().find(|entry| entry.number == self.number);
+            let entry = entry.expect("a turn is in the list until it is dropped");
+            if entry.before == 0 {
+                return Poll::Ready(());
+            }
+            entry.waker = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut list = self.turns.lock();
+        let at = list.entries.iter().position(|entry| entry.number == self.number);
+        let at = at.expect("a turn is in the list until it is dropped");
+        let ended = list.entries.remove(at);
+        let mut woken = Vec::new();
+        // Those behind it alone have counted it.
+        for entry in &mut list.entries[at..] {
+            if overlap(&entry.range, &ended.range) {
+                assert!(entry.before > 0, "it was counted");
+                entry.before -= 1;
+                if entry.before == 0 {
+                    woken.extend(entry.waker.take());
+                }
+            }
+        }
+        drop(list);
+        // They may take or end turns at once.
+        woken.into_iter().for_each(Waker::wake);
+    }
+}
+
+fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::Context;
+
+    fn has_come(turn: &Turn) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        std::future::Future::poll(pin!(turn.comes()), &mut cx).is_ready()
+    }
+
+    #[test]
+    fn who_overlaps_waits_for_all_that_came_before() {
+        let turns = Arc::new(Turns::default());
+        let (first, second) = (turns.take(0..8), turns.take(8..16));
+        let third = turns.take(4..12);
+        let fourth = turns.take(11..12);
+        let aside = turns.take(16..20);
+        assert!(has_come(&first) && has_come(&second) && has_come(&aside));
+        assert!(!has_come(&third) && !has_come(&fourth));
+        drop(second);
+        assert!(!has_come(&third), "the first has not ended");
+        assert!(!has_come(&fourth), "the third is before it, though it has not begun");
+        drop(first);
+        assert!(has_come(&third) && !has_come(&fourth));
+        drop(third);
+        assert!(has_come(&fourth));
+        drop((fourth, aside));
+        assert_eq!(turns.len(), 0);
+    }
+
+    #[test]
+    fn who_gives_up_its_place_holds_nobody_back() {
+        let turns = Arc::new(Turns::default());
+        let first = turns.take(0..8);
+        let second = turns.take(0..8);
+        let third = turns.take(0..8);
+        drop(second);
+        assert!(!has_come(&third));
+        drop(first);
+        assert!(has_come(&third));
+    }
+}

@@ -1,0 +1,92 @@
+//! A device whose requests wait until they are let go, in any order.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use larder_device::{
+    CheckedIo, Completer, Device, DeviceInfo, DeviceStats, Io, IoFuture, MemoryDevice,
+};
+
+/// Memory whose requests are carried out when they are let go: those that [`HeldDevice::hold`] names.
+pub(crate) struct HeldDevice {
+    below: MemoryDevice,
+    held: Mutex<Held>,
+}
+
+#[derive(Default)]
+struct Held {
+    writes: bool,
+    flushes: bool,
+    waiting: VecDeque<(CheckedIo, Completer)>,
+}
+
+impl HeldDevice {
+    pub(crate) fn new(bytes: usize) -> Arc<Self> {
+        let below = MemoryDevice::with_blocks(vec![0; bytes], 4096).unwrap();
+        Arc::new(Self { below, held: Mutex::default() })
+    }
+
+    /// Whether writes, and whether flushes wait from now on.
+    pub(crate) fn hold(&self, writes: bool, flushes: bool) {
+        let mut held = self.held.lock().unwrap();
+        (held.writes, held.flushes) = (writes, flushes);
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.held.lock().unwrap().waiting.len()
+    }
+
+    /// Waits until so many requests wait.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, count: usize) {
+        until(|| self.waiting() == count);
+    }
+
+    /// Carries out the one that has waited longest.
+    pub(crate) fn let_go(&self) {
+        let (io, completer) = self.held.lock().unwrap().waiting.pop_front().unwrap();
+        completer.complete(self.below.start(io).wait());
+    }
+
+    /// Fills the range from `offset` on with what is there.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.below.bytes()
+    }
+}
+
+impl Device for HeldDevice {
+    fn info(&self) -> &DeviceInfo {
+        self.below.info()
+    }
+
+    fn start(&self, io: CheckedIo) -> IoFuture {
+        let mut held = self.held.lock().unwrap();
+        let waits = match io.get() {
+            Io::Read { .. } => false,
+            Io::Flush => held.flushes,
+            _ => held.writes,
+        };
+        if !waits {
+            drop(held);
+            return self.below.start(io);
+        }
+        let (future, completer) = IoFuture::pending();
+        held.waiting.push_back((io, completer));
+        future
+    }
+
+    fn stats(&self) -> DeviceStats {
+        self.below.stats()
+    }
+}
+
+/// Waits until something is so.
+#[track_caller]
+pub(crate) fn until(is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < Duration::from_secs(10), "not so after 10 s");
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}

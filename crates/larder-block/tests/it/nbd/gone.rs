@@ -1,0 +1,116 @@
+//! Clients that go while their requests are under way, and come back.
+
+use std::sync::Arc;
+
+use super::{BACKENDS, Served};
+use crate::client::{Client, DISC, READ};
+use crate::held::{HeldDevice, until};
+
+const BYTES: usize = 1 << 20;
+
+/// The device holds a write of a connection that dies. What its client writes on the next one comes after it, wherever
+/// that is.
+#[test]
+fn a_write_of_a_dead_connection_lands_before_those_of_the_next() {
+    for backend in BACKENDS {
+        let device = HeldDevice::new(BYTES);
+        let served = Served::device(Arc::clone(&device) as _, backend);
+        let mut dying = Client::open(&served.socket());
+        device.hold(true, false);
+        dying.write(0, &[1; 4096]);
+        device.wait_for(1);
+        drop(dying);
+
+        let mut back = Client::open(&served.socket());
+        let read = back.call(READ, 0, 0, 4096);
+        assert_eq!(read.data, [0; 4096], "reads do not wait");
+        // Elsewhere than the old one: the volume would let it through.
+        back.write(65536, &[2; 4096]);
+        back.write(0, &[3; 4096]);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert_eq!(device.waiting(), 1, "the old write is under way");
+        device.let_go();
+        device.wait_for(2);
+        device.let_go();
+        device.let_go();
+        for _ in 0..2 {
+            assert_eq!(back.reply(|_| 0).error, 0);
+        }
+        assert_eq!(device.bytes()[..4096], [3; 4096]);
+        served.end();
+    }
+}
+
+/// More than a connection may have under way was sent before it died: what had not begun never does.
+#[test]
+fn what_was_not_begun_when_a_client_went_never_is() {
+    for backend in BACKENDS {
+        let device = HeldDevice::new(64 << 20);
+        let served = Served::device(Arc::clone(&device) as _, backend);
+        let mut dying = Client::open(&served.socket());
+        device.hold(true, false);
+        // The most that is held, so that the next one waits in the connection or in its socket.
+        dying.write(0, &vec![1; 32 << 20]);
+        dying.write(32 << 20, &[1; 4096]);
+        device.wait_for(1);
+        drop(dying);
+        let mut back = Client::open(&served.socket());
+        back.write(32 << 20, &[2; 4096]);
+        device.hold(false, false);
+        device.let_go();
+        assert_eq!(back.reply(|_| 0).error, 0);
+        until(|| served.server.as_ref().unwrap().connections() == 1);
+        let bytes = device.bytes();
+        assert_eq!(bytes[..4096], [1; 4096]);
+        assert_eq!(bytes[32 << 20..][..4096], [2; 4096]);
+        served.end();
+    }
+}
+
+/// Half of a payload is no write.
+#[test]
+fn a_write_that_came_in_part_is_not_done() {
+    for backend in BACKENDS {
+        let device = HeldDevice::new(BYTES);
+        let served = Served::device(Arc::clone(&device) as _, backend);
+        let mut client = Client::open(&served.socket());
+        client.ask(1, 0, 0, 8192, &[7; 8191]);
+        drop(client);
+        until(|| served.server.as_ref().unwrap().connections() == 0);
+        assert!(device.bytes().iter().all(|byte| *byte == 0));
+        served.end();
+    }
+}
+
+#[test]
+fn a_connection_counts_until_what_it_began_has_ended() {
+    let device = HeldDevice::new(BYTES);
+    let served = Served::device(Arc::clone(&device) as _, BACKENDS[0]);
+    let mut client = Client::open(&served.socket());
+    device.hold(true, false);
+    client.write(0, &[1; 4096]);
+    client.ask(DISC, 0, 0, 0, &[]);
+    device.wait_for(1);
+    assert_eq!(served.server.as_ref().unwrap().connections(), 1);
+    device.let_go();
+    assert_eq!(client.reply(|_| 0).error, 0, "who says goodbye is answered");
+    client.expect_end();
+    until(|| served.server.as_ref().unwrap().connections() == 0);
+}
+
+/// Those who are there have an order of their own to keep.
+#[test]
+fn a_stalled_write_of_one_that_is_there_holds_up_no_other() {
+    let device = HeldDevice::new(BYTES);
+    let served = Served::device(Arc::clone(&device) as _, BACKENDS[0]);
+    let mut one = Client::open(&served.socket());
+    device.hold(true, false);
+    one.write(0, &[1; 4096]);
+    device.wait_for(1);
+    device.hold(false, false);
+    let mut other = Client::open(&served.socket());
+    other.write(8192, &[2; 4096]);
+    assert_eq!(other.reply(|_| 0).error, 0);
+    device.let_go();
+    assert_eq!(one.reply(|_| 0).error, 0);
+}

@@ -1,0 +1,76 @@
+//! What is exported: opened, or made.
+
+use std::sync::Arc;
+
+use indicatif::BinaryBytes;
+use larder_device::{
+    Device, FileOptions, MemoryDevice, ModelDevice, OpenOptions, Payload, PlacementMode, Target,
+    opening,
+};
+use larder_lab::Error;
+use larder_ssd::managed::{Geometry, ManagedConfig};
+
+use crate::args::TargetArg;
+
+/// Over-provisioning of a simulated SSD, in percent, as a drive for servers has it.
+const OVERPROVISIONING_PERCENT: f64 = 17.0;
+/// Its reclaim units are a 256th of it, but no larger than that.
+const UNIT_BYTES_MAX: u64 = 64 << 20;
+/// And no smaller: it has at least 4 MiB.
+const UNIT_BYTES_MIN: u64 = 16 << 10;
+
+/// Opens or makes it.
+pub(super) fn open(target: &TargetArg) -> Result<Arc<dyn Device>, Error> {
+    match target {
+        TargetArg::Device(target) => open_device(target),
+        TargetArg::Memory(bytes) => {
+            let len = usize::try_from(*bytes)
+                .map_err(|_| Error::usage(format!("memory:{bytes}: more than can be addressed")))?;
+            let mut memory = Vec::new();
+            let reserved = memory.try_reserve_exact(len);
+            reserved.map_err(|error| Error::run(format!("memory:{bytes}: {error}")))?;
+            memory.resize(len, 0);
+            Ok(Arc::new(MemoryDevice::holding(memory)))
+        }
+        TargetArg::Model(bytes) => {
+            let refused = |why: String| Error::usage(format!("model:{bytes}: {why}"));
+            let unit = (bytes / 256).next_power_of_two().clamp(UNIT_BYTES_MIN, UNIT_BYTES_MAX);
+            let geometry = Geometry::with_overprovisioning(*bytes, unit, OVERPROVISIONING_PERCENT)
+                .map_err(|error| refused(error.to_string()))?;
+            let model = ModelDevice::new(ManagedConfig::new(geometry), Payload::Memory);
+            Ok(Arc::new(model.map_err(|error| refused(error.to_string()))?))
+        }
+    }
+}
+
+/// A file or a drive with what is on it.
+fn open_device(target: &Target) -> Result<Arc<dyn Device>, Error> {
+    let file = FileOptions { preallocate: false, ..FileOptions::default() };
+    let options = OpenOptions { placement: PlacementMode::Off, file };
+    let opened = opening::open_asking(&target.to_string(), &options, None);
+    let fix = if target.path.exists() {
+        String::new()
+    } else {
+        format!("; `truncate -s 1G {}` makes a file", target.path.display())
+    };
+    let device = opened.map_err(|error| Error::run(format!("{error}{fix}")))?.device;
+    let capacity = device.info().capacity_bytes;
+    let there = std::fs::metadata(&target.path).map_or(0, |found| found.len());
+    if there > capacity {
+        eprintln!(
+            "note: {target} has {there} bytes; the last {} fill no block of 4096 and are not exported",
+            there - capacity
+        );
+    }
+    Ok(device)
+}
+
+/// What it is, for people.
+pub(super) fn describe(target: &TargetArg, device: &dyn Device) -> String {
+    let size = BinaryBytes(device.info().capacity_bytes);
+    match target {
+        TargetArg::Device(target) => format!("{size} of {target}"),
+        TargetArg::Memory(_) => format!("{size} of memory"),
+        TargetArg::Model(_) => format!("{size} of a simulated SSD"),
+    }
+}

@@ -1,0 +1,204 @@
+//! Sockets that listen, and a thread that waits for connections to any of them until it is told to stop.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+
+/// Where a connection comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// From this address.
+    Tcp(SocketAddr),
+    /// By a Unix socket.
+    Unix,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix => f.write_str("unix"),
+        }
+    }
+}
+
+/// Where clients come in.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// A TCP address; port 0 takes any that is free.
+    Tcp(SocketAddr),
+    /// A Unix socket with the permission bits of its file.
+    Unix {
+        /// Where the file is.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix { path, .. } => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// A socket that listens, until it is dropped; the file of a Unix socket goes with it.
+#[derive(Debug)]
+pub struct ListeningSocket(Bound);
+
+#[derive(Debug)]
+enum Bound {
+    Tcp(TcpListener),
+    Unix(UnixListener, PathBuf),
+}
+
+impl ListeningSocket {
+    /// Listens. What an earlier run has left of a Unix socket is taken away; a server that runs is not pushed aside.
+    ///
+    /// # Errors
+    /// What the system says; [`why_not`] says what to do about it.
+    pub fn bind(endpoint: &Endpoint) -> io::Result<Self> {
+        match endpoint {
+            Endpoint::Tcp(address) => bind_tcp(*address),
+            Endpoint::Unix { path, mode } => bind_unix(path, *mode),
+        }
+    }
+
+    /// Takes the next connection that has come, if there is one.
+    ///
+    /// # Errors
+    /// What the system says: above all that no descriptor is left.
+    pub fn accept(&self) -> io::Result<Option<(OwnedFd, Peer)>> {
+        let accepted = match &self.0 {
+            Bound::Tcp(listener) => listener.accept().map(|(stream, peer)| {
+                // Answers go out when they are whole; the kernel has nothing to collect.
+                let _ = stream.set_nodelay(true);
+                (OwnedFd::from(stream), Peer::Tcp(peer))
+            }),
+            Bound::Unix(listener, _) => {
+                listener.accept().map(|(stream, _)| (OwnedFd::from(stream), Peer::Unix))
+            }
+        };
+        match accepted {
+            Ok(accepted) => Ok(Some(accepted)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Its address, if it is TCP: with the port that was free, if none was named.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.0 {
+            Bound::Tcp(listener) => listener.local_addr().ok(),
+            Bound::Unix(..) => None,
+        }
+    }
+}
+
+impl AsFd for ListeningSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.0 {
+            Bound::Tcp(listener) => listener.as_fd(),
+            Bound::Unix(listener, _) => listener.as_fd(),
+        }
+    }
+}
+
+fn bind_tcp(address: SocketAddr) -> io::Result<ListeningSocket> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(ListeningSocket(Bound::Tcp(listener)))
+}
+
+fn bind_unix(path: &Path, mode: u32) -> io::Result<ListeningSocket> {
+    // What an earlier run has left is in the way; a server that runs is not pushed aside.
+    if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+        if UnixStream::connect(path).is_ok() {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    listener.set_nonblocking(true)?;
+    Ok(ListeningSocket(Bound::Unix(listener, path.to_owned())))
+}
+
+/// What can be done where [`ListeningSocket::bind`] was refused.
+pub fn why_not(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "another program listens there: end it, or choose another address"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "not allowed: ports below 1024 need the capability CAP_NET_BIND_SERVICE, files a directory to write to"
+        }
+        io::ErrorKind::AddrNotAvailable => "no interface of this machine has this address",
+        _ => "choose another address",
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Ends the wait of [`wait_for`], from another thread.
+#[derive(Debug)]
+pub struct Stop {
+    event: OwnedFd,
+    is_set: AtomicBool,
+}
+
+impl Stop {
+    /// Not set.
+    ///
+    /// # Errors
+    /// If the system has no descriptor.
+    pub fn new() -> io::Result<Self> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { event, is_set: AtomicBool::new(false) })
+    }
+
+    /// Whether it was set.
+    pub fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::SeqCst)
+    }
+
+    /// Sets it, for ever.
+    pub fn set(&self) {
+        self.is_set.store(true, Ordering::SeqCst);
+        let _ = rustix::io::write(&self.event, &1_u64.to_le_bytes());
+    }
+}
+
+/// Waits until something is to be accepted, and says of which, or until all are to stop.
+///
+/// # Errors
+/// What the system says of the wait.
+pub fn wait_for(listeners: &[&impl AsFd], stop: &Stop) -> io::Result<Vec<usize>> {
+    let fds = listeners.iter().map(|listener| listener.as_fd()).chain([stop.event.as_fd()]);
+    let mut fds: Vec<PollFd<'_>> =
+        fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    match poll(&mut fds, None) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let ready = (0..listeners.len()).filter(|number| !fds[*number].revents().is_empty());
+    Ok(ready.collect())
+}

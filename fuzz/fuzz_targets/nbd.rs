@@ -1,0 +1,17 @@
+//! What a client of NBD sends: options, and the requests behind them, whole and in pieces.
+#![no_main]
+
+use std::sync::{Arc, LazyLock};
+
+use larder_block::export::nbd::fuzzing;
+use larder_block::volume::{DeviceVolume, Volume};
+use larder_device::MemoryDevice;
+use libfuzzer_sys::fuzz_target;
+
+/// Made once: nothing is written to it.
+static VOLUME: LazyLock<Arc<dyn Volume>> = LazyLock::new(|| {
+    let device = MemoryDevice::holding(vec![0; 1 << 20]);
+    Arc::new(DeviceVolume::new(Arc::new(device)))
+});
+
+fuzz_target!(|bytes: &[u8]| fuzzing::connection(&VOLUME, bytes));

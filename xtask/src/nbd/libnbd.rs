@@ -1,0 +1,94 @@
+//! Tools of libnbd: what an export says of itself, copies, and what a script asks that no tool would.
+
+use std::fs;
+
+use super::rig::{BYTES, Rig};
+use crate::log::program;
+use crate::problem::Problem;
+
+/// What a script checks. libnbd itself ends a connection whose replies are not as the protocol has them.
+const SCRIPT: &str = include_str!("nbdsh.py");
+
+/// `nbdinfo`: all that is offered is understood, and the map covers the export.
+pub(super) fn info(rig: &mut Rig) -> Result<String, Problem> {
+    let mut info = program("nbdinfo", "libnbd-bin")?;
+    let said = rig.run(info.arg(rig.uri()))?;
+    for line in [
+        "protocol: newstyle-fixed without TLS, using structured packets",
+        "export-size: 67108864 (64M)",
+        "base:allocation",
+        "can_df: true",
+        "can_fast_zero: true",
+        "can_flush: true",
+        "can_fua: true",
+        "can_multi_conn: true",
+        "can_trim: true",
+        "can_zero: true",
+        "is_read_only: false",
+        "block_size_preferred: 4096",
+    ] {
+        if !said.contains(line) {
+            return Err(format!("nbdinfo does not say {line:?}").into());
+        }
+    }
+    let mut list = program("nbdinfo", "libnbd-bin")?;
+    rig.run(list.args(["--list"]).arg(rig.uri()))?;
+    let mut map = program("nbdinfo", "libnbd-bin")?;
+    let map = rig.run(map.args(["--map", "--totals"]).arg(rig.uri()))?;
+    if !map.contains(&BYTES.to_string()) {
+        return Err(format!("nbdinfo --map does not cover the export: {map}").into());
+    }
+    rig.end(false)?;
+    rig.serve(&["--read-only"])?;
+    let mut info = program("nbdinfo", "libnbd-bin")?;
+    let said = rig.run(info.args(["--is", "read-only"]).arg(rig.uri()))?;
+    Ok(format!("what is offered, its list, its map; read-only{said}"))
+}
+
+/// `nbdcopy`: in by several connections, out again, and the same.
+pub(super) fn copy(rig: &mut Rig) -> Result<String, Problem> {
+    let (source, back) = (rig.file("source"), rig.file("back"));
+    let content = noise();
+    fs::write(&source, &content).map_err(|cause| cause.to_string())?;
+    let mut fill = program("nbdcopy", "libnbd-bin")?;
+    rig.run(
+        fill.args(["--connections=4", "--requests=64", "--flush"]).arg(&source).arg(rig.uri()),
+    )?;
+    let mut take = program("nbdcopy", "libnbd-bin")?;
+    rig.run(take.arg(rig.uri()).arg(&back))?;
+    rig.end(false)?;
+    let read = |path| fs::read(path).map_err(|cause: std::io::Error| cause.to_string());
+    if read(back)? != content || read(rig.disk())? != content {
+        return Err("what was copied differs".to_owned().into());
+    }
+    Ok("64 MiB in by four connections and out again".to_owned())
+}
+
+/// Bytes with runs of zeros, which nbdcopy makes zeros and does not send.
+fn noise() -> Vec<u8> {
+    let mut state = 1_u64;
+    let words = (0..BYTES / 8).map(|word| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        if word / 8192 % 3 == 0 { 0 } else { state }
+    });
+    words.flat_map(u64::to_le_bytes).collect()
+}
+
+/// `nbdsh`: edges that the tools do not reach.
+pub(super) fn script(rig: &mut Rig) -> Result<String, Problem> {
+    let script = rig.file("script.py");
+    fs::write(&script, SCRIPT).map_err(|cause| cause.to_string())?;
+    // Its own modules are those of the system's interpreter.
+    let mut python = program("python3", "python3-libnbd")?;
+    let python_of_the_system = std::path::Path::new("/usr/bin/python3");
+    if python_of_the_system.is_file() {
+        python = std::process::Command::new(python_of_the_system);
+    }
+    let missing = "libnbd for Python is not installed (apt-get install python3-libnbd)";
+    if rig.run(std::process::Command::new(python.get_program()).args(["-c", "import nbd"])).is_err()
+    {
+        return Err(Problem::Missing(missing.to_owned()));
+    }
+    let said = rig.run(python.arg(script).arg(rig.uri()))?;
+    Ok(said.trim().to_owned())
+}

@@ -1,0 +1,103 @@
+//! What a suite has: a file of 64 MiB that `larder block export` serves at a Unix socket.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::log::Log;
+use crate::problem::Problem;
+use crate::step;
+
+/// Length of what is exported, in bytes.
+pub(super) const BYTES: u64 = 64 << 20;
+/// Its name.
+pub(super) const NAME: &str = "pantry";
+
+pub(super) struct Rig {
+    larder: PathBuf,
+    sockets: &'static str,
+    dir: PathBuf,
+    log: Log,
+    serving: Option<Child>,
+}
+
+impl Rig {
+    /// A fresh file in `dir`, served.
+    pub(super) fn new(larder: &Path, sockets: &'static str, dir: PathBuf) -> Result<Self, String> {
+        let told = |cause: std::io::Error| format!("{}: {cause}", dir.display());
+        if dir.exists() {
+            fs::remove_dir_all(&dir).map_err(told)?;
+        }
+        fs::create_dir_all(&dir).map_err(told)?;
+        let log = Log::new(dir.join("log"))?;
+        let mut rig = Self { larder: larder.to_owned(), sockets, dir, log, serving: None };
+        File::create(rig.disk()).and_then(|file| file.set_len(BYTES)).map_err(|c| c.to_string())?;
+        rig.serve(&[])?;
+        Ok(rig)
+    }
+
+    /// The file.
+    pub(super) fn disk(&self) -> PathBuf {
+        self.dir.join("disk")
+    }
+
+    /// A file beside it.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Where clients come in.
+    pub(super) fn socket(&self) -> PathBuf {
+        self.dir.join("s")
+    }
+
+    /// The same, as they name it.
+    pub(super) fn uri(&self) -> String {
+        format!("nbd+unix:///{NAME}?socket={}", self.socket().display())
+    }
+
+    /// Serves it, with further options, from now on.
+    pub(super) fn serve(&mut self, words: &[&str]) -> Result<(), String> {
+        let mut command = Command::new(&self.larder);
+        command.args(["block", "export"]).arg(self.disk()).args(["--name", NAME, "--unix"]);
+        command.arg(self.socket()).args(["--sockets", self.sockets, "--threads", "2"]);
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(self.log.end()?);
+        let mut child = command.spawn().map_err(|cause| format!("larder block export: {cause}"))?;
+        let said = child.stdout.take().map(BufReader::new);
+        let mut lines = said.into_iter().flat_map(|said| said.lines().map_while(Result::ok));
+        let is_ready = lines.any(|line| line.starts_with("ready"));
+        // What it says later is read by nobody, but has somewhere to go.
+        std::thread::spawn(move || lines.for_each(drop));
+        self.serving = Some(child);
+        if is_ready { Ok(()) } else { Err("larder block export: it does not start".to_owned()) }
+    }
+
+    /// Ends the server in order, or by SIGKILL.
+    pub(super) fn end(&mut self, by_kill: bool) -> Result<(), String> {
+        let Some(mut child) = self.serving.take() else { return Ok(()) };
+        let pid = child.id().to_string();
+        let signal = if by_kill { "-KILL" } else { "-TERM" };
+        if !step::succeeds(Command::new("kill").args([signal, &pid])) {
+            return Err("larder block export has ended before it was told to".to_owned());
+        }
+        let status = child.wait().map_err(|cause| cause.to_string())?;
+        if by_kill || status.success() { Ok(()) } else { Err(format!("its end: {status}")) }
+    }
+
+    /// Runs a command that must succeed; see [`Log::run`]. It has five minutes.
+    pub(super) fn run(&self, command: &Command) -> Result<String, Problem> {
+        let mut within = Command::new("timeout");
+        within.arg("300").arg(command.get_program()).args(command.get_args());
+        self.log.run(within.current_dir(&self.dir))
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.serving.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! `nbd-tester-client`, which tests the reference server (NetworkBlockDevice/nbd, `tests/run`; no package has it): the
+//! oldest negotiation, throughput by reads and writes of 1 KiB, requests that are too long, and a trace whose every
+//! read is compared. Its longer trace has writes of 50 MB, which an export refuses: 32 MiB is what a client may assume.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::rig::{NAME, Rig};
+use crate::problem::Problem;
+use crate::step;
+
+const PROGRAM: &str = "nbd-tester-client";
+/// What it finds zeros for; each changes what the next ones find.
+const MODES: [&[&str]; 7] = [&["-h"], &["-l"], &[], &["-f"], &["-o"], &["-w"], &["-w", "-f"]];
+
+pub(super) fn run(rig: &mut Rig) -> Result<String, Problem> {
+    let Some(program) = step::find_program(&[PROGRAM]) else {
+        return Err(Problem::Missing(format!(
+            "{PROGRAM} is not on the path (built from NetworkBlockDevice/nbd, in tests/run)"
+        )));
+    };
+    // Before what leaves no zeros.
+    let trace = trace_beside(&program)?;
+    test(rig, &program, &[&["-i", "-t"][..], &[&*trace.to_string_lossy()]].concat())?;
+    for words in MODES {
+        test(rig, &program, words)?;
+    }
+    Ok(format!("a trace of reads and writes, and {} tests", MODES.len()))
+}
+
+fn trace_beside(program: &Path) -> Result<PathBuf, Problem> {
+    let trace = program.with_file_name("integrity-test.tr");
+    if trace.is_file() {
+        return Ok(trace);
+    }
+    Err(Problem::Missing(format!("{} is not there", trace.display())))
+}
+
+fn test(rig: &Rig, program: &Path, words: &[&str]) -> Result<(), Problem> {
+    let mut command = Command::new(program);
+    command.args(["-N", NAME, "-u"]).arg(rig.socket()).args(words);
+    rig.run(&command).map(|_| ())
+}
