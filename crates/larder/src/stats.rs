@@ -346,7 +346,7 @@ numbers! {
         array_retired_regions,
         /// Given up regions of the array that are filled again.
         array_revived_regions,
-        /// Openings after a crash that gave up all of the array, because a region that may hold tables could not be read.
+        /// Openings after a crash that gave up all of the array: a region that may hold tables could not be read.
         arrays_given_up,
         /// Declarations that something on flash is dead (see
         /// [`CrashSafety::Process`](crate::CrashSafety::Process)).

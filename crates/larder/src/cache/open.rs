@@ -17,7 +17,7 @@ use crate::dram::DramTier;
 use crate::dram::versions::Versions;
 use crate::error::Error;
 use crate::events;
-use crate::flash::{self, Flash, Placed};
+use crate::flash::{self, Flash, Placed, Start};
 use crate::key::KeyHasher;
 use crate::latency::Stopwatch;
 use crate::stats::Counters;
@@ -142,16 +142,7 @@ impl Larder {
         };
         let counters = Arc::new(Counters::with_listener(config.removal_listener.clone(), hasher));
         let flash = match device.zip(start) {
-            Some((device, start)) => {
-                let shared = (Arc::clone(&counters), Arc::clone(&clock));
-                let (mut flash, left) = Flash::planned(&config, device, start, placed, shared)?;
-                // A budget that is too small is refused while the device is as it was.
-                if let Some(all) = config.memory_bytes {
-                    MemoryBudget::first_share(all, Some(&flash))?;
-                }
-                flash.recover(left).await?;
-                Some(Arc::new(flash))
-            }
+            Some(on) => Some(open_flash(&config, on, placed, (&counters, &clock)).await?),
             None => None,
         };
         let dram_bytes = match config.memory_bytes {
@@ -195,6 +186,22 @@ impl Larder {
             membership: OnceLock::new(),
         })
     }
+}
+
+/// The flash of a cache. A budget that is too small for it is refused while the device is as it was.
+async fn open_flash(
+    config: &Config,
+    (device, start): (Arc<dyn Device>, Start),
+    placed: Option<Placed>,
+    (counters, clock): (&Arc<Counters>, &Arc<CacheClock>),
+) -> Result<Arc<Flash>, Error> {
+    let shared = (Arc::clone(counters), Arc::clone(clock));
+    let (mut flash, left) = Flash::planned(config, device, start, placed, shared)?;
+    if let Some(all) = config.memory_bytes {
+        MemoryBudget::first_share(all, Some(&flash))?;
+    }
+    flash.recover(left).await?;
+    Ok(Arc::new(flash))
 }
 
 /// The same device, whose requests end in time, if the cache is not to wait for ever.
