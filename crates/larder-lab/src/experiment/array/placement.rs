@@ -29,7 +29,7 @@ const RATE: Parameter =
     Parameter { name: "rate", default: "1", help: "requests a second, 1 to 1000000" };
 const REQUESTS: Parameter = Parameter {
     name: "requests",
-    default: "1000000",
+    default: "1250000",
     help: "requests of a run, of which the second half counts",
 };
 
