@@ -14,8 +14,9 @@ use crate::fixed_index::FixedIndex;
 /// which must not take the former's place. More are freed.
 const POOL_PAGES_MAX: usize = 4096;
 
-/// Pages of each kind that a pool keeps, whoever uses it.
-const POOL_PAGES_MIN: usize = 64;
+/// Pages of each kind that a pool keeps, whoever uses it: of those that can be registered, more than one of each length
+/// that [`pages_to_take`] gives.
+const POOL_PAGES_MIN: [usize; 2] = [1024, 64];
 
 /// It keeps so many times what was in use at once.
 const KEPT_PER_TAKEN: usize = 2;
@@ -134,7 +135,7 @@ impl FreeList {
         let number = kind_of(count);
         let kind = &mut self.kinds[number];
         let most = kind.most_in_use.saturating_mul(KEPT_PER_TAKEN);
-        let most = most.clamp(POOL_PAGES_MIN, POOL_PAGES_MAX);
+        let most = most.clamp(POOL_PAGES_MIN[number], POOL_PAGES_MAX);
         while kind.kept + count > most {
             let others = self.lengths.iter_mut().filter(|length| {
                 kind_of(length.pages) == number && length.pages != count && !length.kept.is_empty()
@@ -253,5 +254,18 @@ mod tests {
         }
         let there = pool.lock().lengths.iter().find(|it| it.pages == 256).map(|it| it.kept.len());
         assert_eq!(there, Some(1), "what is asked for again and again stays");
+    }
+
+    /// Buffers of all lengths, one at a time, do not keep one out that is taken again and again.
+    #[test]
+    fn a_length_that_is_asked_for_finds_its_buffer_again() {
+        let pool = BufferPool::new();
+        for pages in 1..=INDEXED_PAGES_MAX {
+            drop(pool.take(pages * PAGE_BYTES));
+            drop(pool.take(56 * PAGE_BYTES));
+        }
+        let lock = pool.lock();
+        let there = lock.lengths.iter().filter(|length| length.kept.len() == 1);
+        assert_eq!(there.count(), lock.lengths.len(), "of each length the one that there was");
     }
 }
