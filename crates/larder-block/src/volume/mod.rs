@@ -120,3 +120,8 @@ pub trait Volume: Send + Sync {
         vec![Extent { bytes: range.end - range.start, flags: 0 }]
     }
 }
+
+/// Bytes of a range, as the memory that they take.
+pub(crate) fn length(range: &Range<u64>) -> usize {
+    usize::try_from(range.end - range.start).expect("a request fits into memory")
+}

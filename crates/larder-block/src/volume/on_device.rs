@@ -19,7 +19,7 @@ use larder_device::{
 };
 
 use super::turns::Turns;
-use super::{BlockSizes, Context, Volume, VolumeInfo};
+use super::{BlockSizes, Context, Volume, VolumeInfo, length};
 
 /// Longest read or write: what every client may assume.
 const REQUEST_BYTES_MAX: u32 = 32 << 20;
@@ -245,8 +245,4 @@ impl OnDevice {
 
 fn range_of(offset: u64, buffer: &IoBuffer) -> Range<u64> {
     offset..offset + buffer.len() as u64
-}
-
-fn length(range: &Range<u64>) -> usize {
-    usize::try_from(range.end - range.start).expect("a request fits into memory")
 }

@@ -40,6 +40,7 @@
 //! ```
 
 mod epoll;
+mod inbox;
 mod kernel;
 mod listening;
 mod provided;
@@ -50,6 +51,7 @@ mod stream;
 mod tests;
 
 pub use epoll::{Epoll, EpollSocket};
+pub use inbox::Inbox;
 pub use listening::{Endpoint, ListeningSocket, Peer, Stop, wait_for, why_not};
 pub use ring::{RingSocket, SocketRing};
 pub use stream::{Backend, Output, Socket, SocketBackend};

@@ -22,7 +22,7 @@ use super::reply::{Replies, refusal_of};
 use super::request::{Command, Limits, Refusal, Request};
 use super::under_way::{Asked, UnderWay};
 use super::wire::Errno;
-use crate::volume::{Extent, Volume};
+use crate::volume::{Extent, Volume, length};
 
 /// Memory of a connection for what is written, read, and to be sent: about as much as its longest request takes. As
 /// much again may be on its way to the client.
@@ -452,8 +452,4 @@ impl Payload {
 
 fn durability(is_durable: bool) -> Durability {
     if is_durable { Durability::Power } else { Durability::Device }
-}
-
-fn length(range: &std::ops::Range<u64>) -> usize {
-    usize::try_from(range.end - range.start).expect("its length was checked")
 }

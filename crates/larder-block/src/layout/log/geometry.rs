@@ -107,7 +107,8 @@ impl Geometry {
                  make segment_bytes smaller"
             ));
         }
-        let end = u64::from(segments).checked_mul(u64::from(segment_bytes))?.checked_add(offset);
+        // The product of two numbers of 32 bits.
+        let end = (u64::from(segments) * u64::from(segment_bytes)).checked_add(offset);
         match end {
             Some(end) if end <= capacity_bytes && end / SECTOR_BYTES as u64 <= LOCATION_END => None,
             _ => Some(format!(

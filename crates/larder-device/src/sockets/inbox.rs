@@ -1,0 +1,113 @@
+//! What other threads have for one that sleeps over its sockets, and how they end its sleep.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+/// Letters to one thread, its owner, which sleeps until [`Inbox::fd`] is readable.
+#[derive(Debug)]
+pub struct Inbox<L> {
+    letters: Mutex<Vec<L>>,
+    /// Readable when there is something.
+    event: OwnedFd,
+    /// Whether it is readable already, or will be.
+    is_signalled: AtomicBool,
+    owner: OnceLock<ThreadId>,
+    /// Connections that the owner has, or that are on their way to it.
+    pub load: AtomicUsize,
+}
+
+impl<L> Inbox<L> {
+    /// An empty one, which belongs to nobody yet.
+    ///
+    /// # Errors
+    /// If the system has no descriptor for it.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            letters: Mutex::default(),
+            event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            is_signalled: AtomicBool::new(false),
+            owner: OnceLock::new(),
+            load: AtomicUsize::new(0),
+        })
+    }
+
+    /// The thread that calls is the owner.
+    ///
+    /// # Panics
+    /// If there is one already.
+    pub fn belongs_here(&self) {
+        self.owner.set(thread::current().id()).expect("an inbox has one owner");
+    }
+
+    /// Leaves a letter, and ends the owner's sleep.
+    pub fn send(&self, letter: L) {
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner).push(letter);
+        self.signal();
+    }
+
+    /// All letters. What is sent from now on signals again.
+    pub fn take(&self) -> Vec<L> {
+        if self.is_signalled.load(Ordering::Relaxed) {
+            let _ = rustix::io::read(&self.event, &mut [0; 8]);
+            // Before anything is taken: what comes behind what is taken finds it so.
+            self.is_signalled.store(false, Ordering::SeqCst);
+        }
+        std::mem::take(&mut *self.letters.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Ends the owner's sleep, or the next one.
+    pub fn signal(&self) {
+        if !self.is_signalled.swap(true, Ordering::SeqCst) {
+            let _ = rustix::io::write(&self.event, &1_u64.to_le_bytes());
+        }
+    }
+
+    /// The same, unless it is the owner that calls: it looks before it sleeps.
+    pub fn signal_from_elsewhere(&self) {
+        if self.owner.get() != Some(&thread::current().id()) {
+            self.signal();
+        }
+    }
+
+    /// What the owner sleeps for: it reads as ready when there is something.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    fn is_ready(inbox: &Inbox<u8>) -> bool {
+        let fd = inbox.fd();
+        let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() > 0
+    }
+
+    #[test]
+    fn letters_and_signals_of_others_end_the_sleep_and_its_own_do_not() {
+        let inbox = Inbox::new().unwrap();
+        inbox.belongs_here();
+        inbox.signal_from_elsewhere();
+        assert!(!is_ready(&inbox));
+        std::thread::scope(|scope| {
+            scope.spawn(|| inbox.signal_from_elsewhere());
+        });
+        assert!(is_ready(&inbox));
+        assert!(inbox.take().is_empty() && !is_ready(&inbox));
+        (1..=2).for_each(|letter| inbox.send(letter));
+        assert!(is_ready(&inbox));
+        assert_eq!(inbox.take(), [1, 2]);
+        assert!(!is_ready(&inbox));
+        inbox.send(3);
+        assert!(is_ready(&inbox), "what is sent after a look signals again");
+    }
+}
