@@ -101,7 +101,9 @@ impl<L: Layout> Accounting<L> {
         let id = RequestId(self.next_request);
         self.next_request += 1;
         match &request {
-            Request::Read { span } => drop(self.reads.insert(id, vec![0; span.bytes()])),
+            Request::Read { span } | Request::PassThroughRead { span } => {
+                self.reads.insert(id, vec![0; span.bytes()]);
+            }
             Request::Write { data, .. } | Request::Bypass { data, .. } => {
                 self.counts.user_written_bytes += data.len() as u64;
             }

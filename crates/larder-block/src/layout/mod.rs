@@ -13,7 +13,8 @@
 //! ```
 //!
 //! *Always:* requests that overlap are not under way together, but for reads with reads (whoever calls has locks by
-//! range). A request begins and ends with a block of the cache device. A write that has ended well is durable with
+//! range), and for destaging with any: that what is destaged is overwritten meanwhile, or made void, is the layout's
+//! matter. A request begins and ends with a block of the cache device. A write that has ended well is durable with
 //! its mapping: what a crash leaves is found again.
 
 mod data;
@@ -95,6 +96,12 @@ pub enum Request {
         /// Which.
         span: Span,
     },
+    /// As [`Read`](Self::Read), but what the core has too is read from the core: only what is dirty comes from the
+    /// cache device.
+    PassThroughRead {
+        /// Which.
+        span: Span,
+    },
     /// Write-back: the data go to the cache device and are dirty. Ends when they are durable.
     Write {
         /// Where.
@@ -122,6 +129,11 @@ pub enum Request {
         /// Which.
         span: Span,
     },
+    /// Ends when the core has durably what of these sectors was dirty when this came. In sorted runs of dirty sectors.
+    Destage {
+        /// Which.
+        span: Span,
+    },
     /// Ends when all that has ended before is durable.
     Flush,
 }
@@ -131,6 +143,8 @@ impl Request {
     pub fn span(&self) -> Option<Span> {
         match self {
             Self::Read { span }
+            | Self::PassThroughRead { span }
+            | Self::Destage { span }
             | Self::Write { span, .. }
             | Self::InsertClean { span, .. }
             | Self::Bypass { span, .. }
@@ -270,6 +284,9 @@ pub trait Layout: Send + fmt::Debug {
 
     /// What is known of some sectors, in their order, without holes.
     fn lookup(&self, span: Span, pieces: &mut Vec<Piece>);
+
+    /// The first run of dirty sectors of a core at `sector` or behind it, within a line.
+    fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span>;
 
     /// What is cached.
     fn usage(&self) -> Usage;

@@ -6,6 +6,7 @@
 mod client;
 mod held;
 mod log_bytes;
+mod log_cleaning;
 mod log_crash;
 mod log_memory;
 mod nbd;

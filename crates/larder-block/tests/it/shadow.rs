@@ -41,9 +41,23 @@ pub(crate) struct Known {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
+    PassThroughRead,
+    Destage,
+    /// What was read, or written around, is kept.
+    Insert,
     Write,
     Bypass,
     Discard,
+}
+
+impl Kind {
+    pub(crate) fn writes(self) -> bool {
+        matches!(self, Self::Write | Self::Bypass | Self::Discard)
+    }
+
+    pub(crate) fn reads(self) -> bool {
+        matches!(self, Self::Read | Self::PassThroughRead)
+    }
 }
 
 impl Shadow {
@@ -52,6 +66,9 @@ impl Shadow {
         let version = self.next_version;
         let request = match kind {
             Kind::Read => Request::Read { span },
+            Kind::PassThroughRead => Request::PassThroughRead { span },
+            Kind::Destage => Request::Destage { span },
+            Kind::Insert => unreachable!("it has the data of another request"),
             Kind::Write => Request::Write { span, data: stamps(span, version) },
             Kind::Bypass => Request::Bypass { span, data: stamps(span, version) },
             Kind::Discard => Request::Discard { span },
@@ -74,7 +91,8 @@ impl Shadow {
                 Kind::Discard => {
                     *allowed = Allowed { versions: Vec::new(), any_up_to: Some(known.version) }
                 }
-                Kind::Read => {
+                Kind::Destage | Kind::Insert => {}
+                Kind::Read | Kind::PassThroughRead => {
                     let version = version_of(known.span, sector, &read[number * 512..][..512]);
                     if allowed.versions.is_empty() && allowed.has(version) {
                         allowed.versions.push(version);
@@ -88,7 +106,7 @@ impl Shadow {
 
     /// The request has failed. Of a write any sector is there or not, and a crash may bring back what was there before.
     pub(crate) fn failed(&mut self, known: &Known) {
-        if known.kind != Kind::Read {
+        if known.kind.writes() {
             for sector in known.span.first..known.span.end() {
                 let any_up_to = Some(known.version);
                 *self.of(known.span.core, sector) = Allowed { versions: Vec::new(), any_up_to };
@@ -107,7 +125,7 @@ impl Shadow {
 
     /// Power was lost with these under way.
     pub(crate) fn lost_power(&mut self, under_way: &[Known]) {
-        for known in under_way.iter().filter(|known| known.kind != Kind::Read) {
+        for known in under_way.iter().filter(|known| known.kind.writes()) {
             for sector in known.span.first..known.span.end() {
                 let allowed = self.of(known.span.core, sector);
                 match known.kind {

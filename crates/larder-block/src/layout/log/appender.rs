@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use super::grace::Phase;
 use super::index::Found;
 use crate::layout::{Class, Data, IoId, RequestId, Span};
 
@@ -56,6 +57,7 @@ pub(super) struct Batch {
     pub(super) records: Vec<Appended>,
     /// What the index said before, in force again if the batch fails.
     pub(super) displaced: Vec<Found>,
+    pub(super) phase: Phase,
     /// How the device write ended, once it has.
     pub(super) ended: Option<bool>,
 }

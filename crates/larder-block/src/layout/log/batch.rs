@@ -22,9 +22,12 @@
 //!       0      8  first sector of the core
 //!       8      2  core
 //!      10      1  sectors, 1 to 128, less 1
-//!      11      1  kind: 1 dirty, 2 clean, 3 void (without data); + 16 if it may be overwritten in place
+//!      11      1  kind: 1 dirty, 2 clean, 3 void (without data), 4 unsettled; + 16 if it may be overwritten in place
 //!      12      4  CRC-32C of the data as they were written first; 0 of a void one
 //! ```
+//!
+//! What is unsettled is clean as long as the core has power: the core has it too, but no flush covered that when this was
+//! written. After a crash it is void: the core counts.
 //!
 //! Behind the header, which is filled up to a block of the device, lie the data of the records in their order.
 //!
@@ -54,6 +57,7 @@ pub(super) const HEADER_BYTES_MAX: usize = HEADER_BYTES + RECORDS_MAX * ENTRY_BY
 const DIRTY: u8 = 1;
 const CLEAN: u8 = 2;
 const VOID: u8 = 3;
+const UNSETTLED: u8 = 4;
 const OVERWRITABLE: u8 = 16;
 
 /// Names a cache: the UUID of its label. A header of another cache is none.
@@ -95,9 +99,13 @@ pub(super) fn header_bytes(records: usize) -> usize {
 /// What a record says of its sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecordKind {
-    Dirty { is_overwritable: bool },
+    Dirty {
+        is_overwritable: bool,
+    },
     Clean,
     Void,
+    /// Clean now, void after a crash.
+    Unsettled,
 }
 
 impl RecordKind {
@@ -111,6 +119,7 @@ impl RecordKind {
             Self::Dirty { is_overwritable: false } => DIRTY,
             Self::Clean => CLEAN,
             Self::Void => VOID,
+            Self::Unsettled => UNSETTLED,
         }
     }
 
@@ -120,6 +129,7 @@ impl RecordKind {
             Self::Dirty { is_overwritable: false },
             Self::Clean,
             Self::Void,
+            Self::Unsettled,
         ]
         .into_iter()
         .find(|kind| kind.encode() == byte)
@@ -257,8 +267,12 @@ mod tests {
     const AT: (u32, u32) = (3, 4096);
 
     fn sample() -> (BatchHeader, Vec<Record>) {
-        let kinds =
-            [RecordKind::Dirty { is_overwritable: true }, RecordKind::Clean, RecordKind::Void];
+        let kinds = [
+            RecordKind::Dirty { is_overwritable: true },
+            RecordKind::Clean,
+            RecordKind::Void,
+            RecordKind::Unsettled,
+        ];
         let records: Vec<Record> = (0_u16..)
             .zip(kinds)
             .map(|(number, kind)| {

@@ -154,6 +154,7 @@ impl LogLayout {
             end: position + bytes,
             records: Vec::with_capacity(taken.len()),
             displaced: Vec::new(),
+            phase: self.grace.begin(),
             ended: None,
         };
         let mut parts = vec![Data::copy_of(&encoded)];
@@ -185,7 +186,9 @@ impl LogLayout {
             Source::Write { .. } | Source::Kept { is_dirty: true, .. } => {
                 RecordKind::Dirty { is_overwritable }
             }
-            Source::Insert { .. } | Source::Kept { is_dirty: false, .. } => RecordKind::Clean,
+            Source::Kept { is_dirty: false, .. } => RecordKind::Clean,
+            Source::Insert { .. } if self.is_settled(pending.span.core) => RecordKind::Clean,
+            Source::Insert { .. } => RecordKind::Unsettled,
             Source::Void { .. } | Source::VoidBefore { .. } => RecordKind::Void,
         };
         let checksum = pending.data.as_ref().map_or(0, |data| crc32c::crc32c(data.bytes()));
@@ -210,7 +213,7 @@ impl LogLayout {
         }
         let extent = match record.kind {
             RecordKind::Void => None,
-            RecordKind::Clean => Some(extent_at(location, pending, false)),
+            RecordKind::Clean | RecordKind::Unsettled => Some(extent_at(location, pending, false)),
             RecordKind::Dirty { is_overwritable } => {
                 let extent = extent_at(location, pending, true);
                 Some(Extent { is_overwritable, ..extent })
@@ -223,6 +226,7 @@ impl LogLayout {
     pub(super) fn append_ended(&mut self, io: IoId, is_well: bool) {
         self.appender.write_ended(io, is_well);
         while let Some(batch) = self.appender.take_ended() {
+            self.grace.end(batch.phase);
             self.segments.end_write(batch.segment);
             for displaced in &batch.displaced {
                 let (segment, _) = self.geometry.place_of(displaced.extent.location);
@@ -272,6 +276,7 @@ impl LogLayout {
                         ..one.extent
                     };
                     self.index.replace(one.span, Some(moved), &mut Vec::new());
+                    self.cleaning_follows(Found { span: one.span, extent: moved });
                 }
                 self.kept_ended(attempt);
             }
@@ -296,6 +301,7 @@ impl LogLayout {
             // It may be on its way to the core still: a write in place would then be taken for what arrives there.
             let extent = Extent { is_busy: false, is_overwritable: false, ..extent };
             self.index.replace(span, Some(extent), &mut Vec::new());
+            self.cleaning_missed(span);
         }
         if self.appender.lanes[batch.lane].open == Some(batch.segment) {
             self.segments.seal(batch.segment);

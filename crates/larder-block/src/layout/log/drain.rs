@@ -16,6 +16,13 @@ pub(super) struct Drain {
     pub(super) has_kept: bool,
 }
 
+impl Drain {
+    /// Whether it waits to be tried once more.
+    pub(super) fn is_stuck(&self) -> bool {
+        matches!(self.phase, Phase::Stuck)
+    }
+}
+
 #[derive(Debug)]
 pub(super) enum Phase {
     /// Waits until no write is under way there, and nothing of it is on its way to the core.

@@ -1,17 +1,14 @@
 //! How a segment gives way: what is dirty goes to the core in sorted runs, what had hits is kept, under a budget.
-//! And how data of streams go to the core from memory, long before that.
 
 use super::appender::{CLEAN_LANE, DIRTY_LANE, Pending, Source};
 use super::drain::{Drain, Phase};
 use super::index::Found;
 use super::segments::{RESERVED_SEGMENTS, State};
-use super::state::{LogLayout, Purpose};
-use crate::layout::{Class, CoreId, Data, DeviceIo, SECTOR_BYTES, Span, Target};
+use super::state::{LogLayout, Mover, Purpose};
+use crate::layout::{CoreId, Data, DeviceIo, Target};
 
 /// Segments that should be ready to be filled.
 const READY_SEGMENTS: usize = RESERVED_SEGMENTS + 1;
-/// Longest read of a draining segment, and longest write to a core.
-const TRANSFER_BYTES_MAX: usize = 1 << 20;
 
 impl LogLayout {
     /// Begins to drain the oldest segment if too few are ready, and goes on where that is possible.
@@ -60,7 +57,7 @@ impl LogLayout {
             return;
         }
         let found = self.found_in(segment, one.lines());
-        if found.iter().any(|one| one.extent.is_dirty && self.leaving.has(one.span)) {
+        if found.iter().any(|one| one.extent.is_dirty && self.is_moving(one)) {
             return;
         }
         // Whatever is kept finds room, for users leave as many segments.
@@ -71,9 +68,7 @@ impl LogLayout {
         let is_kept = |one: &Found| kept.binary_search_by_key(&one.span, |kept| kept.span).is_ok();
         let dirty: Vec<Found> =
             found.into_iter().filter(|one| one.extent.is_dirty && !is_kept(one)).collect();
-        for one in &dirty {
-            self.index.change(one.span, |extent| extent.is_busy = true);
-        }
+        self.mark_busy(&dirty);
         self.read_drained(dirty, kept);
     }
 
@@ -100,20 +95,9 @@ impl LogLayout {
                 None => unread.push(one),
             }
         }
-        unread.sort_by_key(|one| one.extent.location);
-        let mut outstanding = 0;
-        for run in unread
-            .chunk_by(|a, b| a.extent.location + u64::from(a.span.sectors) == b.extent.location)
-        {
-            for found in chunks_of_bytes(run) {
-                let offset = found[0].extent.location * SECTOR_BYTES as u64;
-                let bytes = found.iter().map(|one| one.span.bytes()).sum();
-                let io = DeviceIo::Read { target: Target::Cache, offset, bytes, reader: None };
-                self.issue(io, Purpose::DrainRead { found, attempt: self.drain_attempts });
-                self.drain_under_way(1);
-                outstanding += 1;
-            }
-        }
+        let attempt = self.drain_attempts;
+        let outstanding = self.read_for_core(unread, |found| Purpose::DrainRead { found, attempt });
+        self.drain_under_way(i32::try_from(outstanding).expect("reads of a segment"));
         self.set_phase(Phase::Reading { outstanding, read, kept });
         self.move_when_read();
     }
@@ -157,8 +141,9 @@ impl LogLayout {
             read.into_iter().partition(|(one, _)| is_kept(one));
         let copies = copied.len();
         for (one, data) in copied {
-            let (lane, is_dirty) =
-                (if one.extent.is_dirty { DIRTY_LANE } else { CLEAN_LANE }, one.extent.is_dirty);
+            // A clean record in the place of a dirty one has to be true after a crash too.
+            let is_dirty = one.extent.is_dirty || !self.is_settled(one.span.core);
+            let lane = if is_dirty { DIRTY_LANE } else { CLEAN_LANE };
             let source = Source::Kept {
                 location: one.extent.location,
                 is_dirty,
@@ -167,88 +152,14 @@ impl LogLayout {
             self.appender.push_first(lane, Pending { span: one.span, data: Some(data), source });
             self.drain_under_way(1);
         }
-        let destages = self.destage(destaged, Some(self.drain_attempts));
+        let destages = self.destage(destaged, Mover::Drain(self.drain_attempts));
+        self.drain_under_way(i32::try_from(destages).expect("writes of a segment"));
         self.set_phase(Phase::Moving { destages, copies });
         self.flush_when_moved();
     }
 
-    /// Writes to their cores, in sorted runs, what is marked as busy. What was overwritten since it was read, or made
-    /// void, is left out: a write around may have overtaken it. Gives the number of writes.
-    fn destage(&mut self, data: Vec<(Found, Data)>, drain: Option<u64>) -> usize {
-        let mut data: Vec<(Found, Data)> =
-            data.iter().flat_map(|(one, data)| self.current(one, data)).collect();
-        data.sort_by_key(|(one, _)| one.span);
-        let mut writes = 0;
-        let follows =
-            |a: &Found, b: &Found| a.span.core == b.span.core && a.span.end() == b.span.first;
-        for run in data.chunk_by(|(a, _), (b, _)| follows(a, b)) {
-            let found: Vec<Found> = run.iter().map(|(one, _)| *one).collect();
-            let mut parts = run.iter().map(|(_, data)| data.clone());
-            for found in chunks_of_bytes(&found) {
-                let first = found[0].span;
-                let parts = parts.by_ref().take(found.len()).collect();
-                let (target, offset) = (Target::Core(first.core), first.offset());
-                self.leaving.add(run_of(&found));
-                let io = DeviceIo::Write {
-                    target,
-                    offset,
-                    parts,
-                    class: Class::Dirty,
-                    metadata_bytes: 0,
-                    durable: false,
-                };
-                self.issue(io, Purpose::Destage { found, drain });
-                if drain.is_some() {
-                    self.drain_under_way(1);
-                }
-                writes += 1;
-            }
-        }
-        writes
-    }
-
-    /// Of what was read, the parts that are still in force.
-    fn current(&self, found: &Found, data: &Data) -> Vec<(Found, Data)> {
-        let part = |now: Found| {
-            let from = usize::try_from(now.span.first - found.span.first).expect("within a line")
-                * SECTOR_BYTES;
-            (now, data.slice(from..from + now.span.bytes()))
-        };
-        self.still_there(found).into_iter().map(part).collect()
-    }
-
-    /// Sends to the core what streams have written, from memory, if there is enough of it.
-    pub(super) fn destage_streams(&mut self) {
-        let mut leaving = Vec::new();
-        for held in self.buffer.take_if_worth_it() {
-            let found = self.find(held.span);
-            let is_current = matches!(found.as_slice(), [one] if one.span == held.span
-                && one.extent.location == held.location && one.extent.is_dirty && !self.leaving.has(held.span));
-            if is_current {
-                self.index.change(held.span, |extent| extent.is_busy = true);
-                leaving.push((found[0], held.data));
-            } else {
-                self.buffer.has_left(held.span.bytes());
-            }
-        }
-        self.destage(leaving, None);
-    }
-
-    pub(super) fn destage_ended(&mut self, found: &[Found], drain: Option<u64>, is_well: bool) {
-        self.leaving.remove(run_of(found));
-        for one in found {
-            for now in self.still_there(one) {
-                self.index.change(now.span, |extent| {
-                    extent.is_busy = false;
-                    extent.is_dirty &= !is_well;
-                });
-            }
-        }
-        self.core(found[0].span.core).destages += 1;
-        self.has_changed = true;
-        let Some(of) = drain else {
-            return self.buffer.has_left(found.iter().map(|one| one.span.bytes()).sum());
-        };
+    /// A write to a core has ended.
+    pub(super) fn drain_write_ended(&mut self, of: u64, is_well: bool) {
         self.drain_under_way(-1);
         match &mut self.drain {
             Some(Drain { phase: Phase::Moving { destages, .. }, attempt, .. })
@@ -337,15 +248,6 @@ impl LogLayout {
         }
     }
 
-    fn no_longer_busy(&mut self, found: &[Found]) {
-        for one in found {
-            for now in self.still_there(one) {
-                self.index.change(now.span, |extent| extent.is_busy = false);
-            }
-        }
-        self.has_changed = true;
-    }
-
     fn drain_under_way(&mut self, more: i32) {
         let drain = self.drain.as_mut().expect("it lasts as long as anything of it is under way");
         drain.under_way = drain.under_way.checked_add_signed(more).expect("begun before");
@@ -355,25 +257,4 @@ impl LogLayout {
         self.drain.as_mut().expect("a segment drains").phase = phase;
         self.has_changed = true;
     }
-}
-
-/// The sectors of a run.
-fn run_of(found: &[Found]) -> Span {
-    let sectors = found.iter().map(|one| one.span.sectors).sum();
-    Span { sectors, ..found[0].span }
-}
-
-/// Consecutive ones of `found`, at most [`TRANSFER_BYTES_MAX`] together.
-fn chunks_of_bytes(found: &[Found]) -> Vec<Vec<Found>> {
-    let mut chunks: Vec<Vec<Found>> = Vec::new();
-    let mut room = 0;
-    for one in found {
-        if chunks.is_empty() || one.span.bytes() > room {
-            chunks.push(Vec::new());
-            room = TRANSFER_BYTES_MAX;
-        }
-        room -= one.span.bytes();
-        chunks.last_mut().expect("one was pushed").push(*one);
-    }
-    chunks
 }

@@ -21,9 +21,12 @@ mod appender;
 mod batch;
 mod batches;
 mod bypassing;
+mod cleaning;
+mod destaging;
 mod drain;
 mod draining;
 mod geometry;
+mod grace;
 mod index;
 mod leaving;
 mod reading;
@@ -41,10 +44,12 @@ use larder_device::DeviceInfo;
 use slab::Slab;
 
 use super::{
-    DeviceIo, Ending, IoId, Layout, Outcome, Piece, PieceState, Request, RequestId, Span, Usage,
+    CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, PieceState, Request, RequestId, Span,
+    Usage,
 };
 use appender::Appender;
 pub use geometry::{Geometry, LogOptions, SEGMENTS_MIN};
+use grace::Grace;
 use index::Index;
 use leaving::Leaving;
 pub use recovery::{LogRecovery, Recovered, RecoveryRead};
@@ -86,10 +91,12 @@ impl LogLayout {
             drain: None,
             drain_attempts: 0,
             leaving: Leaving::default(),
+            cleanings: Vec::new(),
             cores: Vec::new(),
             waiting: Vec::new(),
             held_writes: Vec::new(),
             overwrites: 0,
+            grace: Grace::default(),
             ios: Slab::new(),
             issued: Vec::new(),
             has_changed: false,
@@ -118,7 +125,9 @@ impl Layout for LogLayout {
         self.check(&request);
         self.requests.begin(id);
         match request {
-            Request::Read { span } => self.read(id, span),
+            Request::Read { span } => self.read(id, span, true),
+            Request::PassThroughRead { span } => self.read(id, span, false),
+            Request::Destage { span } => self.clean(id, span),
             Request::Write { span, data } => self.write(id, span, &data),
             Request::InsertClean { span, data } => self.insert_clean(id, span, &data),
             Request::Bypass { .. } | Request::Discard { .. } => self.void_or_wait(id, request),
@@ -131,19 +140,27 @@ impl Layout for LogLayout {
         let is_well = !matches!(outcome, Outcome::Failed);
         match self.ios.remove(io.0) {
             Purpose::Read { request, segment } => self.read_ended(request, segment, is_well),
-            Purpose::Overwrite { request, segment } => {
-                self.overwrite_ended(request, segment, is_well)
+            Purpose::Overwrite { request, segment, phase } => {
+                self.overwrite_ended(request, (segment, phase), is_well)
             }
             Purpose::Append => self.append_ended(io, is_well),
             Purpose::DrainRead { found, attempt } => {
                 let data = if let Outcome::Read(data) = &outcome { Some(data) } else { None };
                 self.drain_read_ended(found, attempt, data);
             }
-            Purpose::Destage { found, drain } => self.destage_ended(&found, drain, is_well),
+            Purpose::CleaningRead { found, request } => {
+                let data = if let Outcome::Read(data) = &outcome { Some(data) } else { None };
+                self.cleaning_read_ended(found, request, data);
+            }
+            Purpose::Destage { found, mover } => self.destage_ended(&found, mover, is_well),
             Purpose::Bypass { request, span } => self.bypass_ended(request, span, is_well),
             Purpose::FlushBefore { core, covers, request } => {
                 self.flush_ended(core, covers, is_well);
                 self.prepared(request, is_well, true);
+            }
+            Purpose::FlushCleaned { core, covers, request } => {
+                self.flush_ended(core, covers, is_well);
+                self.cleaning_io_ended(request, is_well);
             }
             Purpose::Flush { core, covers, request } => {
                 self.flush_ended(core, covers, is_well);
@@ -167,6 +184,7 @@ impl Layout for LogLayout {
             self.form_batches();
             self.destage_streams();
             self.go_on_draining();
+            self.go_on_cleaning();
             if !self.has_changed {
                 break;
             }
@@ -176,6 +194,10 @@ impl Layout for LogLayout {
 
     fn retry(&mut self) {
         self.retry_draining();
+    }
+
+    fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span> {
+        self.index.dirty_after(core, sector)
     }
 
     fn lookup(&self, span: Span, pieces: &mut Vec<Piece>) {

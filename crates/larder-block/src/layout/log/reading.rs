@@ -5,8 +5,10 @@ use super::state::{LogLayout, Purpose};
 use crate::layout::{DeviceIo, RequestId, SECTOR_BYTES, Span, Target};
 
 impl LogLayout {
-    pub(super) fn read(&mut self, request: RequestId, span: Span) {
-        let found = self.find(span);
+    /// With `wants_clean`, what is clean comes from the cache device too.
+    pub(super) fn read(&mut self, request: RequestId, span: Span, wants_clean: bool) {
+        let mut found = self.find(span);
+        found.retain(|one| wants_clean || one.extent.is_dirty);
         self.index.touch(span);
         let follows = |a: &Found, b: &Found| {
             a.span.end() == b.span.first

@@ -268,7 +268,8 @@ impl LogRecovery {
         for Batch { header, records, .. } in batches {
             let mut position = header.position + self.geometry.header_bytes(records.len());
             for Record { span, kind, .. } in records {
-                let extent = kind.has_data().then(|| Extent {
+                let is_known = !matches!(kind, RecordKind::Void | RecordKind::Unsettled);
+                let extent = is_known.then(|| Extent {
                     location: self.geometry.location_of(header.segment, position),
                     sectors: span.sectors,
                     is_dirty: *kind != RecordKind::Clean,

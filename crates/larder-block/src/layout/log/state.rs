@@ -4,8 +4,10 @@ use slab::Slab;
 
 use super::appender::Appender;
 use super::batch::CacheUuid;
+use super::cleaning::Cleaning;
 use super::drain::Drain;
 use super::geometry::Geometry;
+use super::grace::{Grace, Phase};
 use super::index::{Found, Index};
 use super::leaving::Leaving;
 use super::requests::Requests;
@@ -41,6 +43,8 @@ pub struct LogLayout {
     /// Attempts to drain a segment, counted.
     pub(super) drain_attempts: u64,
     pub(super) leaving: Leaving,
+    /// Ranges that somebody wants clean.
+    pub(super) cleanings: Vec<Cleaning>,
     pub(super) cores: Vec<CoreState>,
     /// Requests that wait until what they make void may be.
     pub(super) waiting: Vec<Waiting>,
@@ -48,6 +52,8 @@ pub struct LogLayout {
     pub(super) held_writes: Vec<(RequestId, Span, Data)>,
     /// Overwrites in place under way.
     pub(super) overwrites: usize,
+    /// Of overwrites and batches.
+    pub(super) grace: Grace,
     pub(super) ios: Slab<Purpose>,
     pub(super) issued: Vec<(IoId, DeviceIo)>,
     /// Something has changed since the last look at what might be done.
@@ -72,23 +78,38 @@ pub(super) struct CoreState {
     pub(super) destages_flushed: u64,
 }
 
+/// Why dirty data go to the core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mover {
+    /// From memory, for they are of a stream.
+    Streams,
+    /// Their segment gives way; the attempt to drain it.
+    Drain(u64),
+    /// Somebody wants them clean.
+    Request(RequestId),
+}
+
 /// What an I/O is for.
 #[derive(Debug)]
 pub(super) enum Purpose {
     /// A user's read; the segment that it pins.
     Read { request: RequestId, segment: Option<u32> },
     /// An overwrite in place.
-    Overwrite { request: RequestId, segment: u32 },
+    Overwrite { request: RequestId, segment: u32, phase: Phase },
     /// The write of a batch.
     Append,
     /// A read of a draining segment, of these.
     DrainRead { found: Vec<Found>, attempt: u64 },
-    /// A write of dirty data to the core; the attempt to drain a segment that it is of.
-    Destage { found: Vec<Found>, drain: Option<u64> },
+    /// A read of what somebody wants clean.
+    CleaningRead { found: Vec<Found>, request: RequestId },
+    /// A write of dirty data to the core.
+    Destage { found: Vec<Found>, mover: Mover },
     /// A write around.
     Bypass { request: RequestId, span: Span },
     /// A flush of a core that a write around waits for.
     FlushBefore { core: CoreId, covers: CoreState, request: RequestId },
+    /// A flush of a core that ends a cleaning.
+    FlushCleaned { core: CoreId, covers: CoreState, request: RequestId },
     /// A flush of a core: up to which counts, and for whom.
     Flush { core: CoreId, covers: CoreState, request: Option<RequestId> },
 }
@@ -106,6 +127,14 @@ impl LogLayout {
             self.cores.resize(core.index() + 1, CoreState::default());
         }
         &mut self.cores[core.index()]
+    }
+
+    /// Whether a crash leaves on a core what it has.
+    pub(super) fn is_settled(&self, core: CoreId) -> bool {
+        let is_settled = |one: &CoreState| {
+            one.bypasses == one.bypasses_flushed && one.destages == one.destages_flushed
+        };
+        self.cores.get(core.index()).is_none_or(is_settled)
     }
 
     pub(super) fn find(&self, span: Span) -> Vec<Found> {

@@ -1,6 +1,7 @@
 //! Users' writes: over dirty data in place, else to the end of the log.
 
 use super::appender::{CLEAN_LANE, DIRTY_LANE, Pending, Source};
+use super::grace::Phase;
 use super::index::{Found, HITS_MAX, gaps};
 use super::state::{LogLayout, Purpose};
 use crate::layout::{Class, Data, DeviceIo, RequestId, SECTOR_BYTES, Span, Target};
@@ -148,7 +149,8 @@ impl LogLayout {
                 metadata_bytes: 0,
                 durable: true,
             };
-            self.issue(io, Purpose::Overwrite { request, segment });
+            let phase = self.grace.begin();
+            self.issue(io, Purpose::Overwrite { request, segment, phase });
         }
         self.index.change(span, |extent| {
             extent.is_dirty = true;
@@ -156,7 +158,13 @@ impl LogLayout {
         });
     }
 
-    pub(super) fn overwrite_ended(&mut self, request: RequestId, segment: u32, is_well: bool) {
+    pub(super) fn overwrite_ended(
+        &mut self,
+        request: RequestId,
+        (segment, phase): (u32, Phase),
+        is_well: bool,
+    ) {
+        self.grace.end(phase);
         self.segments.end_write(segment);
         self.overwrites -= 1;
         self.appender.overwrite_ended();

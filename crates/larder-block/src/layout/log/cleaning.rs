@@ -1,0 +1,205 @@
+//! Destaging that somebody asks for: of a range, whatever segments it lies in, and without those giving way.
+//!
+//! What is dirty is marked as busy, so that nothing overwrites it in place any more; when the writes that were under
+//! way have ended, it is read, written to the core, and made durable there. What another mover has taken is waited
+//! for, and taken if that fails.
+
+use super::grace::Phase;
+use super::index::Found;
+use super::segments::State;
+use super::state::{LogLayout, Mover, Purpose};
+use crate::layout::{Data, DeviceIo, RequestId, Span, Target};
+
+/// A range that is to be clean.
+#[derive(Debug)]
+pub(super) struct Cleaning {
+    request: RequestId,
+    span: Span,
+    /// What was dirty when it was asked for, and may be still.
+    left: Vec<Found>,
+    stage: Stage,
+    /// I/Os under way.
+    outstanding: usize,
+    has_failed: bool,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Looks for what is left.
+    Looking,
+    /// These are busy; writes that may be of them are under way.
+    Waiting(Vec<Found>, Phase),
+    /// Reads what is not in memory.
+    Reading(Vec<(Found, Data)>),
+    /// Writes to the core.
+    Writing,
+    /// Waits for the flush of the core.
+    Flushing,
+}
+
+impl LogLayout {
+    /// Begins to destage what is dirty of `span`.
+    pub(super) fn clean(&mut self, request: RequestId, span: Span) {
+        self.requests.add_part(request);
+        let left = self.find(span);
+        let stage = Stage::Looking;
+        self.cleanings.push(Cleaning {
+            request,
+            span,
+            left,
+            stage,
+            outstanding: 0,
+            has_failed: false,
+        });
+        self.has_changed = true;
+    }
+
+    /// Goes on where that is possible.
+    pub(super) fn go_on_cleaning(&mut self) {
+        for mut one in std::mem::take(&mut self.cleanings) {
+            while one.outstanding == 0 && self.go_on_with(&mut one) {
+                self.has_changed = true;
+            }
+            if one.outstanding == 0 && matches!(one.stage, Stage::Flushing) {
+                self.requests.end_part(one.request, !one.has_failed);
+            } else {
+                self.cleanings.push(one);
+            }
+        }
+    }
+
+    /// Whether it is a stage further. Nothing of it is under way.
+    fn go_on_with(&mut self, one: &mut Cleaning) -> bool {
+        match std::mem::replace(&mut one.stage, Stage::Flushing) {
+            Stage::Looking => self.look_for_dirty(one),
+            Stage::Waiting(busy, asked) => {
+                if !self.grace.has_passed(asked) {
+                    one.stage = Stage::Waiting(busy, asked);
+                    return false;
+                }
+                self.read_busy(one, &busy);
+                true
+            }
+            Stage::Reading(read) => {
+                if one.has_failed {
+                    read.iter().for_each(|(found, _)| {
+                        self.no_longer_busy(std::slice::from_ref(found));
+                    });
+                    return false;
+                }
+                one.outstanding = self.destage(read, Mover::Request(one.request));
+                one.stage = Stage::Writing;
+                true
+            }
+            Stage::Writing => {
+                one.stage = if one.has_failed { Stage::Flushing } else { Stage::Looking };
+                !one.has_failed
+            }
+            Stage::Flushing => false,
+        }
+    }
+
+    /// Marks what is left and nobody else moves. With nothing left, asks the core for a flush if it needs one.
+    fn look_for_dirty(&mut self, one: &mut Cleaning) -> bool {
+        one.left = one.left.iter().flat_map(|found| self.still_there(found)).collect();
+        one.left.retain(|found| found.extent.is_dirty);
+        if one.left.is_empty() {
+            let covers = *self.core(one.span.core);
+            if covers.destages > covers.destages_flushed {
+                let io = DeviceIo::Flush { target: Target::Core(one.span.core) };
+                self.issue(
+                    io,
+                    Purpose::FlushCleaned { core: one.span.core, covers, request: one.request },
+                );
+                one.outstanding = 1;
+            }
+            return false;
+        }
+        let mut free = one.left.clone();
+        // What a draining segment keeps is copied: that it is clean would come too late to be flushed.
+        free.retain(|found| !self.is_moving(found) && !self.is_draining(found));
+        if free.is_empty() {
+            one.has_failed |= self.drain.as_ref().is_some_and(|drain| drain.is_stuck());
+            one.stage = if one.has_failed { Stage::Flushing } else { Stage::Looking };
+            return false;
+        }
+        self.mark_busy(&free);
+        one.stage = Stage::Waiting(free, self.grace.ask());
+        true
+    }
+
+    fn read_busy(&mut self, one: &mut Cleaning, busy: &[Found]) {
+        let (mut read, mut unread) = (Vec::new(), Vec::new());
+        for found in busy.iter().flat_map(|found| self.still_there(found)).collect::<Vec<_>>() {
+            match self.buffer.take(found.span, found.extent.location) {
+                Some(data) => read.push((found, data)),
+                None => unread.push(found),
+            }
+        }
+        for found in &unread {
+            self.segments.pin(self.geometry.place_of(found.extent.location).0);
+        }
+        let request = one.request;
+        one.outstanding =
+            self.read_for_core(unread, |found| Purpose::CleaningRead { found, request });
+        one.stage = Stage::Reading(read);
+    }
+
+    pub(super) fn cleaning_read_ended(
+        &mut self,
+        found: Vec<Found>,
+        request: RequestId,
+        data: Option<&Data>,
+    ) {
+        for one in &found {
+            self.segments.unpin(self.geometry.place_of(one.extent.location).0);
+        }
+        match data {
+            None => self.no_longer_busy(&found),
+            Some(data) => {
+                let cleaning = self.cleaning_of(request);
+                let Stage::Reading(read) = &mut cleaning.stage else {
+                    unreachable!("it reads until all reads have ended")
+                };
+                let mut at = 0;
+                for one in found {
+                    let end = at + one.span.bytes();
+                    read.push((one, data.slice(at..end)));
+                    at = end;
+                }
+            }
+        }
+        self.cleaning_io_ended(request, data.is_some());
+    }
+
+    pub(super) fn cleaning_io_ended(&mut self, request: RequestId, is_well: bool) {
+        let cleaning = self.cleaning_of(request);
+        cleaning.outstanding -= 1;
+        cleaning.has_failed |= !is_well;
+        self.has_changed = true;
+    }
+
+    /// A batch has failed, and what it displaced is in force again: whoever looked for dirty data may not have seen it.
+    pub(super) fn cleaning_missed(&mut self, span: Span) {
+        for one in &mut self.cleanings {
+            one.has_failed |= one.span.overlaps(span);
+        }
+    }
+
+    /// What was kept of a segment that gave way is elsewhere now.
+    pub(super) fn cleaning_follows(&mut self, moved: Found) {
+        for one in self.cleanings.iter_mut().filter(|one| one.span.overlaps(moved.span)) {
+            one.left.push(moved);
+        }
+    }
+
+    fn is_draining(&self, found: &Found) -> bool {
+        let (segment, _) = self.geometry.place_of(found.extent.location);
+        self.segments.get(segment).state() == State::Draining
+    }
+
+    fn cleaning_of(&mut self, request: RequestId) -> &mut Cleaning {
+        let found = self.cleanings.iter_mut().find(|one| one.request == request);
+        found.expect("it lasts as long as anything of it is under way")
+    }
+}

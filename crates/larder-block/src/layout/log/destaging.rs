@@ -1,0 +1,157 @@
+//! What goes to the cores: of segments that give way, of streams, and of what a user wants clean.
+//!
+//! *Always:* what is dirty and marked as busy is on its way to the core for one mover alone, and is not overwritten in
+//! place meanwhile: when it has arrived, it is what is here.
+
+use super::index::Found;
+use super::state::{LogLayout, Mover, Purpose};
+use crate::layout::{Class, Data, DeviceIo, SECTOR_BYTES, Span, Target};
+
+/// Longest read of what is destaged, and longest write to a core.
+const TRANSFER_BYTES_MAX: usize = 1 << 20;
+
+impl LogLayout {
+    pub(super) fn mark_busy(&mut self, found: &[Found]) {
+        for one in found {
+            self.index.change(one.span, |extent| extent.is_busy = true);
+        }
+    }
+
+    pub(super) fn no_longer_busy(&mut self, found: &[Found]) {
+        for one in found {
+            for now in self.still_there(one) {
+                self.index.change(now.span, |extent| extent.is_busy = false);
+            }
+        }
+        self.has_changed = true;
+    }
+
+    /// Reads from the cache device, in its order. Gives the number of reads.
+    pub(super) fn read_for_core(
+        &mut self,
+        mut unread: Vec<Found>,
+        purpose: impl Fn(Vec<Found>) -> Purpose,
+    ) -> usize {
+        unread.sort_by_key(|one| one.extent.location);
+        let mut reads = 0;
+        for run in unread
+            .chunk_by(|a, b| a.extent.location + u64::from(a.span.sectors) == b.extent.location)
+        {
+            for found in chunks_of_bytes(run) {
+                let offset = found[0].extent.location * SECTOR_BYTES as u64;
+                let bytes = found.iter().map(|one| one.span.bytes()).sum();
+                let io = DeviceIo::Read { target: Target::Cache, offset, bytes, reader: None };
+                self.issue(io, purpose(found));
+                reads += 1;
+            }
+        }
+        reads
+    }
+
+    /// Writes to their cores, in sorted runs, what is marked as busy. What was overwritten since it was read, or made
+    /// void, is left out: a write around may have overtaken it. Gives the number of writes.
+    pub(super) fn destage(&mut self, data: Vec<(Found, Data)>, mover: Mover) -> usize {
+        let mut data: Vec<(Found, Data)> =
+            data.iter().flat_map(|(one, data)| self.current(one, data)).collect();
+        data.sort_by_key(|(one, _)| one.span);
+        let mut writes = 0;
+        let follows =
+            |a: &Found, b: &Found| a.span.core == b.span.core && a.span.end() == b.span.first;
+        for run in data.chunk_by(|(a, _), (b, _)| follows(a, b)) {
+            let found: Vec<Found> = run.iter().map(|(one, _)| *one).collect();
+            let mut parts = run.iter().map(|(_, data)| data.clone());
+            for found in chunks_of_bytes(&found) {
+                let first = found[0].span;
+                let parts = parts.by_ref().take(found.len()).collect();
+                let (target, offset) = (Target::Core(first.core), first.offset());
+                self.leaving.add(run_of(&found));
+                let io = DeviceIo::Write {
+                    target,
+                    offset,
+                    parts,
+                    class: Class::Dirty,
+                    metadata_bytes: 0,
+                    durable: false,
+                };
+                self.issue(io, Purpose::Destage { found, mover });
+                writes += 1;
+            }
+        }
+        writes
+    }
+
+    /// Of what was read, the parts that are still in force.
+    fn current(&self, found: &Found, data: &Data) -> Vec<(Found, Data)> {
+        let part = |now: Found| {
+            let from = usize::try_from(now.span.first - found.span.first).expect("within a line")
+                * SECTOR_BYTES;
+            (now, data.slice(from..from + now.span.bytes()))
+        };
+        let mut now = self.still_there(found);
+        // What a failed batch has left in force is nobody's, and another mover may have taken it since.
+        now.retain(|one| one.extent.is_busy && !self.leaving.has(one.span));
+        now.into_iter().map(part).collect()
+    }
+
+    /// Sends to the core what streams have written, from memory, if there is enough of it.
+    pub(super) fn destage_streams(&mut self) {
+        let mut leaving = Vec::new();
+        for held in self.buffer.take_if_worth_it() {
+            let found = self.find(held.span);
+            let is_current = matches!(found.as_slice(), [one] if one.span == held.span
+                && one.extent.location == held.location && one.extent.is_dirty && !self.is_moving(one));
+            if is_current {
+                self.mark_busy(&found);
+                leaving.push((found[0], held.data));
+            } else {
+                self.buffer.has_left(held.span.bytes());
+            }
+        }
+        self.destage(leaving, Mover::Streams);
+    }
+
+    /// Whether it is on its way to the core, or being read for that.
+    pub(super) fn is_moving(&self, found: &Found) -> bool {
+        found.extent.is_busy || self.leaving.has(found.span)
+    }
+
+    pub(super) fn destage_ended(&mut self, found: &[Found], mover: Mover, is_well: bool) {
+        self.leaving.remove(run_of(found));
+        for one in found {
+            for now in self.still_there(one) {
+                self.index.change(now.span, |extent| {
+                    extent.is_busy = false;
+                    extent.is_dirty &= !is_well;
+                });
+            }
+        }
+        self.core(found[0].span.core).destages += 1;
+        self.has_changed = true;
+        match mover {
+            Mover::Streams => self.buffer.has_left(found.iter().map(|one| one.span.bytes()).sum()),
+            Mover::Drain(attempt) => self.drain_write_ended(attempt, is_well),
+            Mover::Request(request) => self.cleaning_io_ended(request, is_well),
+        }
+    }
+}
+
+/// The sectors of a run.
+fn run_of(found: &[Found]) -> Span {
+    let sectors = found.iter().map(|one| one.span.sectors).sum();
+    Span { sectors, ..found[0].span }
+}
+
+/// Consecutive ones of `found`, at most [`TRANSFER_BYTES_MAX`] together.
+fn chunks_of_bytes(found: &[Found]) -> Vec<Vec<Found>> {
+    let mut chunks: Vec<Vec<Found>> = Vec::new();
+    let mut room = 0;
+    for one in found {
+        if chunks.is_empty() || one.span.bytes() > room {
+            chunks.push(Vec::new());
+            room = TRANSFER_BYTES_MAX;
+        }
+        room -= one.span.bytes();
+        chunks.last_mut().expect("one was pushed").push(*one);
+    }
+    chunks
+}

@@ -1,0 +1,81 @@
+//! Waiting for the writes to the cache device that are under way, without holding back those that come later.
+//!
+//! Each write is of a phase. Whoever waits for all of now waits until the phase that is under way has given way to the
+//! next, and its last write has ended. Two phases are under way at most.
+
+#[derive(Debug, Default)]
+pub(super) struct Grace {
+    phase: u64,
+    /// Writes of even and of odd phases.
+    under_way: [usize; 2],
+}
+
+/// The phase of a write, or for which somebody waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Phase(u64);
+
+impl Grace {
+    /// A write sets out.
+    pub(super) fn begin(&mut self) -> Phase {
+        self.under_way[parity(self.phase)] += 1;
+        Phase(self.phase)
+    }
+
+    /// It has ended.
+    pub(super) fn end(&mut self, Phase(phase): Phase) {
+        let count = &mut self.under_way[parity(phase)];
+        *count = count.checked_sub(1).expect("begun before");
+    }
+
+    /// To be asked with [`has_passed`](Self::has_passed) whether all writes that are under way now have ended.
+    pub(super) fn ask(&self) -> Phase {
+        Phase(self.phase)
+    }
+
+    /// Whether all writes that were under way when `asked` was, have ended.
+    pub(super) fn has_passed(&mut self, Phase(asked): Phase) -> bool {
+        if self.phase == asked && self.under_way[parity(asked + 1)] == 0 {
+            self.phase += 1;
+        }
+        self.phase > asked + 1 || (self.phase > asked && self.under_way[parity(asked)] == 0)
+    }
+}
+
+fn parity(phase: u64) -> usize {
+    usize::from(phase % 2 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn earlier_writes_are_waited_for_and_later_ones_are_not() {
+        let mut grace = Grace::default();
+        let first = grace.begin();
+        let asked = grace.ask();
+        assert!(!grace.has_passed(asked));
+        let second = grace.begin();
+        let asked_later = grace.ask();
+        assert!(!grace.has_passed(asked_later), "a phase is under way still");
+        let third = grace.begin();
+        grace.end(first);
+        assert!(grace.has_passed(asked));
+        assert!(!grace.has_passed(asked_later));
+        let fourth = grace.begin();
+        grace.end(second);
+        assert!(!grace.has_passed(asked_later), "the third came before it was asked again");
+        grace.end(third);
+        assert!(grace.has_passed(asked_later));
+        grace.end(fourth);
+    }
+
+    #[test]
+    fn with_nothing_under_way_there_is_nothing_to_wait_for() {
+        let mut grace = Grace::default();
+        for _ in 0..5 {
+            let asked = grace.ask();
+            assert!(grace.has_passed(asked));
+        }
+    }
+}
