@@ -123,6 +123,8 @@ pub enum Request {
         span: Span,
         /// `span.bytes()` of them.
         data: Data,
+        /// Whether the core has to have them durably when this ends.
+        durable: bool,
     },
     /// What is cached of these sectors is void, dirty or not, and stays so after a crash when this has ended.
     Discard {

@@ -140,7 +140,7 @@ impl World {
                         self.shadow.ended(known, &read);
                         if known.kind.reads() {
                             inserts.push((known.span, Data::copy_of(&read)));
-                        } else if known.kind == Kind::Bypass {
+                        } else if matches!(known.kind, Kind::Bypass | Kind::DurableBypass) {
                             inserts.push((known.span, stamps(known.span, known.version)));
                         }
                     }
@@ -196,7 +196,7 @@ impl World {
     }
 }
 
-const KINDS: [Kind; 11] = [
+const KINDS: [Kind; 12] = [
     Kind::Write,
     Kind::Write,
     Kind::Write,
@@ -207,6 +207,7 @@ const KINDS: [Kind; 11] = [
     Kind::PassThroughRead,
     Kind::Destage,
     Kind::Bypass,
+    Kind::DurableBypass,
     Kind::Discard,
 ];
 

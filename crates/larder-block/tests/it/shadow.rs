@@ -47,12 +47,13 @@ pub(crate) enum Kind {
     Insert,
     Write,
     Bypass,
+    DurableBypass,
     Discard,
 }
 
 impl Kind {
     pub(crate) fn writes(self) -> bool {
-        matches!(self, Self::Write | Self::Bypass | Self::Discard)
+        matches!(self, Self::Write | Self::Bypass | Self::DurableBypass | Self::Discard)
     }
 
     pub(crate) fn reads(self) -> bool {
@@ -70,7 +71,10 @@ impl Shadow {
             Kind::Destage => Request::Destage { span },
             Kind::Insert => unreachable!("it has the data of another request"),
             Kind::Write => Request::Write { span, data: stamps(span, version) },
-            Kind::Bypass => Request::Bypass { span, data: stamps(span, version) },
+            Kind::Bypass | Kind::DurableBypass => {
+                let durable = kind == Kind::DurableBypass;
+                Request::Bypass { span, data: stamps(span, version), durable }
+            }
             Kind::Discard => Request::Discard { span },
         };
         (Known { span, kind, version }, request)
@@ -85,7 +89,7 @@ impl Shadow {
         for (number, sector) in (known.span.first..known.span.end()).enumerate() {
             let allowed = self.of(known.span.core, sector);
             match known.kind {
-                Kind::Write => *allowed = Allowed::only(known.version),
+                Kind::Write | Kind::DurableBypass => *allowed = Allowed::only(known.version),
                 // It is durable when the core is flushed.
                 Kind::Bypass => allowed.versions.push(known.version),
                 Kind::Discard => {

@@ -26,8 +26,8 @@
 //!      12      4  CRC-32C of the data as they were written first; 0 of a void one
 //! ```
 //!
-//! What is unsettled is clean as long as the core has power: the core has it too, but no flush covered that when this was
-//! written. After a crash it is void: the core counts.
+//! What is unsettled is clean as long as the core has power: the core has it too, but no flush covered that when this
+//! was written. After a crash it is void: the core counts.
 //!
 //! Behind the header, which is filled up to a block of the device, lie the data of the records in their order.
 //!

@@ -48,7 +48,7 @@ impl LogLayout {
             return Some(false);
         }
         self.buffer.forget(span, self.geometry.line_sectors());
-        let Request::Bypass { data, .. } = &one.request else {
+        let Request::Bypass { data, durable, .. } = &one.request else {
             if self.may_come_back() || !self.find(span).is_empty() {
                 self.void(span, Source::Void { request: one.id });
             }
@@ -64,7 +64,7 @@ impl LogLayout {
             }
         }
         let covers_dirty = self.find(span).iter().any(|found| found.extent.is_dirty);
-        self.write_around(one.id, span, data, covers_dirty);
+        self.write_around(one.id, span, data, *durable || covers_dirty);
         Some(true)
     }
 
@@ -113,12 +113,19 @@ impl LogLayout {
             metadata_bytes: 0,
             durable,
         };
-        self.issue(io, Purpose::Bypass { request, span });
+        self.issue(io, Purpose::Bypass { request, span, durable });
     }
 
-    pub(super) fn bypass_ended(&mut self, request: RequestId, span: Span, is_well: bool) {
+    pub(super) fn bypass_ended(
+        &mut self,
+        request: RequestId,
+        span: Span,
+        durable: bool,
+        is_well: bool,
+    ) {
         self.leaving.remove(span);
-        self.core(span.core).bypasses += 1;
+        // Nobody knows what a failed one has left.
+        self.core(span.core).bypasses += u64::from(!(durable && is_well));
         self.has_changed = true;
         if is_well {
             let dirty = self.find(span).into_iter().filter(|found| found.extent.is_dirty);

@@ -153,7 +153,9 @@ impl Layout for LogLayout {
                 self.cleaning_read_ended(found, request, data);
             }
             Purpose::Destage { found, mover } => self.destage_ended(&found, mover, is_well),
-            Purpose::Bypass { request, span } => self.bypass_ended(request, span, is_well),
+            Purpose::Bypass { request, span, durable } => {
+                self.bypass_ended(request, span, durable, is_well)
+            }
             Purpose::FlushBefore { core, covers, request } => {
                 self.flush_ended(core, covers, is_well);
                 self.prepared(request, is_well, true);

@@ -105,7 +105,7 @@ pub(super) enum Purpose {
     /// A write of dirty data to the core.
     Destage { found: Vec<Found>, mover: Mover },
     /// A write around.
-    Bypass { request: RequestId, span: Span },
+    Bypass { request: RequestId, span: Span, durable: bool },
     /// A flush of a core that a write around waits for.
     FlushBefore { core: CoreId, covers: CoreState, request: RequestId },
     /// A flush of a core that ends a cleaning.
