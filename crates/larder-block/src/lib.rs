@@ -12,6 +12,8 @@ mod error;
 #[cfg(target_os = "linux")]
 pub mod export;
 pub mod layout;
+pub mod policy;
+mod streams;
 pub mod volume;
 
 pub use error::{Error, ErrorKind};

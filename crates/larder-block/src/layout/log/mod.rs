@@ -34,7 +34,6 @@ mod recovery;
 mod requests;
 mod segments;
 mod state;
-mod streams;
 mod superblock;
 mod waiting;
 mod write_buffer;
@@ -47,6 +46,7 @@ use super::{
     CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, PieceState, Request, RequestId, Span,
     Usage,
 };
+use crate::streams::Streams;
 use appender::Appender;
 pub use geometry::{Geometry, LogOptions, SEGMENTS_MIN};
 use grace::Grace;
@@ -57,7 +57,6 @@ use requests::Requests;
 use segments::Segments;
 pub use state::{LogIdentity, LogLayout};
 use state::{Policy, Purpose};
-use streams::Streams;
 pub use superblock::LogSuperblock;
 use write_buffer::WriteBuffer;
 
@@ -86,7 +85,7 @@ impl LogLayout {
             segments: Segments::new(geometry.segments),
             appender: Appender::new(0),
             requests: Requests::default(),
-            streams: Streams::default(),
+            streams: Streams::remembering(writing::STREAMS),
             buffer: WriteBuffer::new(options.write_buffer_bytes),
             drain: None,
             drain_attempts: 0,

@@ -12,10 +12,10 @@ use super::index::{Found, Index};
 use super::leaving::Leaving;
 use super::requests::Requests;
 use super::segments::Segments;
-use super::streams::Streams;
 use super::waiting::Waiting;
 use super::write_buffer::WriteBuffer;
 use crate::layout::{CoreId, Data, DeviceIo, IoId, RequestId, Span};
+use crate::streams::Streams;
 
 /// Which cache, and which start of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,9 +5,15 @@ use super::grace::Phase;
 use super::index::{Found, HITS_MAX, gaps};
 use super::state::{LogLayout, Purpose};
 use crate::layout::{Class, Data, DeviceIo, RequestId, SECTOR_BYTES, Span, Target};
+use crate::streams::Direction;
 
 /// A write goes to several places at once only if each has this many bytes on average: one append is one I/O.
 const RUN_BYTES: usize = 16 << 10;
+
+/// Bytes that a run of writes must have before it counts as a stream.
+const STREAM_BYTES: u64 = 128 << 10;
+/// Runs that are remembered.
+pub(super) const STREAMS: usize = 128;
 
 /// What becomes of a write.
 enum Way {
@@ -28,7 +34,7 @@ struct Run {
 
 impl LogLayout {
     pub(super) fn write(&mut self, request: RequestId, span: Span, data: &Data) {
-        let is_stream = self.streams.saw(span);
+        let is_stream = self.streams.saw(span, Direction::Write) >= STREAM_BYTES;
         self.buffer.forget(span, self.geometry.line_sectors());
         if !self.begin_writing(request, span, data, is_stream) {
             self.requests.add_part(request);
