@@ -8,6 +8,7 @@
 //! (`export`, Linux).
 
 pub mod accounting;
+pub mod cache;
 mod error;
 #[cfg(target_os = "linux")]
 pub mod export;

@@ -78,6 +78,7 @@ impl Counts {
                 self.cache_read_bytes += *bytes as u64
             }
             DeviceIo::Read { bytes, .. } => self.core_read_bytes += *bytes as u64,
+            DeviceIo::Deallocate { .. } => {}
             DeviceIo::Flush { target } => self.flushes[usize::from(*target != Target::Cache)] += 1,
             DeviceIo::Write { target: Target::Core(_), parts, .. } => {
                 self.core_written_bytes += bytes_of(parts);

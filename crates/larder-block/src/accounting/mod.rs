@@ -1,18 +1,20 @@
-//! A layout on devices in memory that count: what a pattern of requests costs, to the byte.
+//! A layout, or a cache on one, on devices in memory that count: what a pattern of requests costs, to the byte.
 //!
 //! Time does not pass: the I/Os of a turn are carried out, all of them, and then told to the layout. So many requests
 //! are under way as there are clients; who is answered sends the next one before the next turn.
 
 mod counts;
+mod driven;
 mod image;
 
 use std::collections::HashMap;
 
+use crate::cache::Ended;
 use crate::layout::{
-    CoreId, Data, DeviceIo, Ending, IoId, Layout, Outcome, Request, RequestId, SECTOR_BYTES, Span,
-    Target,
+    CoreId, Data, DeviceIo, Ending, IoId, Outcome, Request, RequestId, SECTOR_BYTES, Span, Target,
 };
 pub use counts::Counts;
+pub use driven::{Asked, Driven};
 pub use image::Image;
 
 fn in_order(count: usize) -> Vec<usize> {
@@ -21,18 +23,18 @@ fn in_order(count: usize) -> Vec<usize> {
 
 /// Who has one request at a time.
 #[derive(Debug)]
-struct Client {
+struct Client<R> {
     span: Option<Span>,
-    state: ClientState,
+    state: ClientState<R>,
 }
 
 #[derive(Debug)]
-enum ClientState {
-    Waits(Request),
+enum ClientState<R> {
+    Waits(R),
     UnderWay(RequestId),
 }
 
-impl Client {
+impl<R> Client<R> {
     fn id(&self) -> Option<RequestId> {
         match self.state {
             ClientState::Waits(_) => None,
@@ -61,8 +63,8 @@ pub struct Accounting<L> {
     failures: Option<(fastrand::Rng, u32)>,
 }
 
-impl<L: Layout> Accounting<L> {
-    /// A layout on a cache device that holds `cache`, before cores of zeros.
+impl<L: Driven> Accounting<L> {
+    /// A layout, or a cache, on a cache device that holds `cache`, before cores of zeros.
     pub fn new(layout: L, cache: Image) -> Self {
         Self {
             layout,
@@ -89,6 +91,11 @@ impl<L: Layout> Accounting<L> {
         &self.layout
     }
 
+    /// The layout, to be changed while requests are under way.
+    pub fn layout_mut(&mut self) -> &mut L {
+        &mut self.layout
+    }
+
     /// Puts what lies on the cores in the place of zeros.
     #[must_use]
     pub fn with_cores(mut self, cores: HashMap<CoreId, Image>) -> Self {
@@ -97,18 +104,13 @@ impl<L: Layout> Accounting<L> {
     }
 
     /// Submits a request.
-    pub fn submit(&mut self, request: Request) -> RequestId {
+    pub fn submit(&mut self, request: L::Request) -> RequestId {
         let id = RequestId(self.next_request);
         self.next_request += 1;
-        match &request {
-            Request::Read { span } | Request::PassThroughRead { span } => {
-                self.reads.insert(id, vec![0; span.bytes()]);
-            }
-            Request::Write { data, .. } | Request::Bypass { data, .. } => {
-                self.counts.user_written_bytes += data.len() as u64;
-            }
-            _ => {}
+        if let Some(bytes) = request.read_bytes() {
+            self.reads.insert(id, vec![0; bytes]);
         }
+        self.counts.user_written_bytes += request.written_bytes() as u64;
         self.layout.submit(id, request);
         id
     }
@@ -164,7 +166,13 @@ impl<L: Layout> Accounting<L> {
         let mut ended = Vec::new();
         self.layout.ended(&mut ended);
         self.counts.requests += ended.len() as u64;
-        self.ended.extend(ended);
+        for Ended { id, ending, keep } in ended {
+            self.ended.insert(id, ending);
+            if let Some(keep) = keep {
+                let data = &self.reads[&id][keep.bytes()];
+                self.layout.keep(keep, Some(Data::copy_of(data)));
+            }
+        }
     }
 
     /// The request has ended if this says how, and what it read.
@@ -177,7 +185,7 @@ impl<L: Layout> Accounting<L> {
     ///
     /// # Panics
     /// If the layout does not end it.
-    pub fn run(&mut self, request: Request) -> (Ending, Vec<u8>) {
+    pub fn run(&mut self, request: L::Request) -> (Ending, Vec<u8>) {
         let id = self.submit(request);
         loop {
             let goes_on = self.turn();
@@ -193,9 +201,9 @@ impl<L: Layout> Accounting<L> {
     ///
     /// # Panics
     /// If the layout does not end one, or one fails.
-    pub fn run_all(&mut self, depth: usize, requests: impl IntoIterator<Item = Request>) {
+    pub fn run_all(&mut self, depth: usize, requests: impl IntoIterator<Item = L::Request>) {
         let mut requests = requests.into_iter().fuse();
-        let mut clients: Vec<Client> = Vec::new();
+        let mut clients: Vec<Client<L::Request>> = Vec::new();
         loop {
             let more = requests.by_ref().take(depth - clients.len());
             clients.extend(more.map(|request| Client {
@@ -222,11 +230,11 @@ impl<L: Layout> Accounting<L> {
     }
 
     /// Submits those that overlap none that came before.
-    fn submit_free(&mut self, clients: &mut [Client]) {
+    fn submit_free(&mut self, clients: &mut [Client<L::Request>]) {
         for number in 0..clients.len() {
             let (before, rest) = clients.split_at_mut(number);
             let client = &mut rest[0];
-            let overlaps = |other: &Client| matches!((client.span, other.span), (Some(a), Some(b)) if a.overlaps(b));
+            let overlaps = |other: &Client<L::Request>| matches!((client.span, other.span), (Some(a), Some(b)) if a.overlaps(b));
             if let ClientState::Waits(request) = &client.state
                 && !before.iter().any(overlaps)
             {
@@ -263,15 +271,13 @@ impl<L: Layout> Accounting<L> {
             }
             DeviceIo::Write { target, mut offset, parts, durable, .. } => {
                 for part in parts {
-                    if !durable || self.unflushed.iter().any(|one| one.target == target) {
-                        let mut before = vec![0; part.len()];
-                        self.image(target).read(offset, &mut before);
-                        let turn = self.turns;
-                        self.unflushed.push(Unflushed { target, offset, before, turn, durable });
-                    }
-                    self.image(target).write(offset, part.bytes());
+                    self.put(target, offset, part.bytes(), durable);
                     offset += part.len() as u64;
                 }
+            }
+            DeviceIo::Deallocate { target, offset, bytes } => {
+                let zeros = vec![0; usize::try_from(bytes).expect("a request in memory")];
+                self.put(target, offset, &zeros, false);
             }
             // It covers what had completed before it was asked for.
             DeviceIo::Flush { target } => {
@@ -279,6 +285,16 @@ impl<L: Layout> Accounting<L> {
             }
         }
         Outcome::Done
+    }
+
+    fn put(&mut self, target: Target, offset: u64, bytes: &[u8], durable: bool) {
+        if !durable || self.unflushed.iter().any(|one| one.target == target) {
+            let mut before = vec![0; bytes.len()];
+            self.image(target).read(offset, &mut before);
+            let turn = self.turns;
+            self.unflushed.push(Unflushed { target, offset, before, turn, durable });
+        }
+        self.image(target).write(offset, bytes);
     }
 
     /// Power is lost: of what is under way, and of what was written and not flushed, those sectors are on the devices

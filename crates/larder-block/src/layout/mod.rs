@@ -178,7 +178,7 @@ pub enum Class {
 
 /// Names an I/O that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct IoId(usize);
+pub struct IoId(pub(crate) usize);
 
 /// What a device has to do.
 #[derive(Clone, Debug)]
@@ -214,6 +214,32 @@ pub enum DeviceIo {
         /// On which device.
         target: Target,
     },
+    /// Forget `bytes` at `offset`: they are of no use any more.
+    Deallocate {
+        /// On which device.
+        target: Target,
+        /// In bytes.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+    },
+}
+
+impl DeviceIo {
+    /// The device that has to do it.
+    pub fn target(&self) -> Target {
+        match self {
+            Self::Read { target, .. }
+            | Self::Write { target, .. }
+            | Self::Flush { target }
+            | Self::Deallocate { target, .. } => *target,
+        }
+    }
+
+    /// Whether it is a read.
+    pub fn reads(&self) -> bool {
+        matches!(self, Self::Read { .. })
+    }
 }
 
 /// How an I/O has ended.

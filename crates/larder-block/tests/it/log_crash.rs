@@ -10,6 +10,7 @@ use larder_block::layout::{CoreId, Data, Ending, Request, RequestId, Span};
 use larder_device::DeviceInfo;
 
 use super::rig::{IDENTITY, core, device};
+use super::seeds::each_seed;
 use super::shadow::{Kind, Known, Shadow};
 
 /// Sectors of a core that are used.
@@ -211,31 +212,6 @@ const KINDS: [Kind; 12] = [
     Kind::Discard,
 ];
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok().and_then(|text| text.parse().ok())
-}
-
-/// Lives of seeds, of which each makes so many points; says which one failed.
-fn each_seed(points_a_seed: u64, live: impl Fn(u64)) {
-    struct Says(u64);
-    impl Drop for Says {
-        fn drop(&mut self) {
-            if std::thread::panicking() {
-                let test = "cargo test -p larder-block --test it -- crash";
-                eprintln!("replay it: LARDER_CRASH_SEED={} {test}", self.0);
-            }
-        }
-    }
-    let seeds = match number("LARDER_CRASH_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("LARDER_CRASH_POINTS").unwrap_or(75) / points_a_seed,
-    };
-    for seed in seeds {
-        let _says = Says(seed);
-        live(seed);
-    }
-}
-
 /// Five lives of a cache, each ended by a loss of power.
 fn five_lives(mut world: World) {
     let identity = LogIdentity { epoch: world.epoch, ..IDENTITY };
@@ -250,10 +226,12 @@ fn five_lives(mut world: World) {
 
 #[test]
 fn what_was_acknowledged_outlives_a_loss_of_power() {
-    each_seed(5, |seed| five_lives(World::new(seed)));
+    each_seed("log_crash", 5, |seed| five_lives(World::new(seed)));
 }
 
 #[test]
 fn what_was_acknowledged_outlives_devices_that_fail() {
-    each_seed(10, |seed| five_lives(World { fails: true, ..World::new(1 << 32 | seed) }));
+    each_seed("log_crash", 10, |seed| {
+        five_lives(World { fails: true, ..World::new(seed) });
+    });
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails panics, in its helpers too")]
 #![allow(clippy::cast_precision_loss)]
 
+mod cache_crash;
 mod client;
 mod held;
 mod log_bytes;
@@ -11,5 +12,6 @@ mod log_crash;
 mod log_memory;
 mod nbd;
 mod rig;
+mod seeds;
 mod shadow;
 mod volume;

@@ -9,7 +9,11 @@ use larder_block::layout::{CoreId, Request, Span};
 pub(crate) struct Shadow {
     sectors: HashMap<(CoreId, u64), Allowed>,
     next_version: u64,
+    last: Option<Span>,
 }
+
+/// The newest version of each sector.
+pub(crate) type Newest = Vec<((CoreId, u64), u64)>;
 
 /// Versions that a sector may have. Version 0 is never written: zeros.
 #[derive(Clone, Debug)]
@@ -62,9 +66,21 @@ impl Kind {
 }
 
 impl Shadow {
-    pub(crate) fn request(&mut self, span: Span, kind: Kind) -> (Known, Request) {
+    /// What was drawn last.
+    pub(crate) fn last(&self) -> Option<Span> {
+        self.last
+    }
+
+    /// A request of some kind, with a version of its own.
+    pub(crate) fn known(&mut self, span: Span, kind: Kind) -> Known {
         self.next_version += 1;
-        let version = self.next_version;
+        self.last = Some(span);
+        Known { span, kind, version: self.next_version }
+    }
+
+    pub(crate) fn request(&mut self, span: Span, kind: Kind) -> (Known, Request) {
+        let known = self.known(span, kind);
+        let version = known.version;
         let request = match kind {
             Kind::Read => Request::Read { span },
             Kind::PassThroughRead => Request::PassThroughRead { span },
@@ -77,7 +93,7 @@ impl Shadow {
             }
             Kind::Discard => Request::Discard { span },
         };
-        (Known { span, kind, version }, request)
+        (known, request)
     }
 
     fn of(&mut self, core: CoreId, sector: u64) -> &mut Allowed {
@@ -114,6 +130,24 @@ impl Shadow {
             for sector in known.span.first..known.span.end() {
                 let any_up_to = Some(known.version);
                 *self.of(known.span.core, sector) = Allowed { versions: Vec::new(), any_up_to };
+            }
+        }
+    }
+
+    /// What a flush that is asked for now has to make durable.
+    pub(crate) fn newest(&self) -> Newest {
+        let newest = |(sector, allowed): (&_, &Allowed)| Some((*sector, *allowed.versions.last()?));
+        self.sectors.iter().filter_map(newest).collect()
+    }
+
+    /// The flush has ended well.
+    pub(crate) fn flush_ended(&mut self, newest: &Newest) {
+        for (sector, version) in newest {
+            let allowed = self.sectors.get_mut(sector).expect("it was there");
+            if let Some(at) = allowed.versions.iter().position(|one| one == version)
+                && allowed.any_up_to.is_none()
+            {
+                allowed.versions.drain(..at);
             }
         }
     }

@@ -1,0 +1,73 @@
+//! Destaging: of a whole core when somebody asks, a few chunks at a time.
+
+use super::Cache;
+use super::op::{Op, Step, What};
+use crate::layout::{CoreId, Request, RequestId, SECTOR_BYTES, Span};
+
+/// Sectors of a core that are destaged together: 4 MiB, so that runs are long and what is read fits into memory.
+pub(super) const CHUNK_SECTORS: u64 = (4 << 20) / SECTOR_BYTES as u64;
+/// Chunks of a core that are under way together.
+const CHUNKS_MAX: usize = 4;
+
+/// A core that is cleaned.
+#[derive(Debug)]
+pub(super) struct Clean {
+    core: CoreId,
+    /// What is in front of it is clean, or under way.
+    next: Option<u64>,
+    outstanding: usize,
+    has_failed: bool,
+}
+
+impl Clean {
+    pub(super) fn new(core: CoreId) -> Self {
+        Self { core, next: Some(0), outstanding: 0, has_failed: false }
+    }
+}
+
+impl Cache {
+    /// Begins the next chunks, or ends.
+    pub(super) fn go_on_cleaning(&mut self, key: usize) {
+        loop {
+            let What::Clean(clean) = &mut self.ops[key].what else { unreachable!("it cleans") };
+            let dirty = clean.next.filter(|_| clean.outstanding < CHUNKS_MAX);
+            let dirty = dirty.map(|from| self.layout.dirty_after(clean.core, from));
+            match dirty {
+                None => break,
+                Some(None) => clean.next = None,
+                Some(Some(dirty)) => {
+                    let chunk = chunk_of(dirty);
+                    (clean.next, clean.outstanding) = (Some(chunk.end()), clean.outstanding + 1);
+                    self.destage(chunk, Some(key));
+                }
+            }
+        }
+        let What::Clean(clean) = &self.ops[key].what else { unreachable!("it cleans") };
+        if clean.outstanding == 0 {
+            let is_well = !clean.has_failed;
+            self.end(key, is_well);
+        }
+    }
+
+    pub(super) fn destage(&mut self, span: Span, of: Option<usize>) {
+        // No user waits for it.
+        let key = self.ops.insert(Op::of(RequestId(u64::MAX), What::Destage { of }));
+        self.step(key, Step::Destage);
+        self.ask_layout(key, Request::Destage { span });
+    }
+
+    pub(super) fn destage_ended(&mut self, key: usize, is_well: bool) {
+        let What::Destage { of } = self.ops.remove(key).what else { unreachable!("it destages") };
+        let Some(of) = of else { return };
+        let What::Clean(clean) = &mut self.ops[of].what else { unreachable!("it cleans") };
+        clean.outstanding -= 1;
+        clean.has_failed |= !is_well;
+        self.go_on_cleaning(of);
+    }
+}
+
+/// The chunk in which a span begins.
+fn chunk_of(span: Span) -> Span {
+    let sectors = u32::try_from(CHUNK_SECTORS).expect("a few MiB");
+    Span { first: span.first - span.first % CHUNK_SECTORS, sectors, ..span }
+}

@@ -1,0 +1,192 @@
+//! Locks by range: which requests may be under way together.
+//!
+//! Reads share, all else excludes. Who came earlier and overlaps goes first, whether it has begun or not, so nobody
+//! starves. A read whose data are to be kept becomes exclusive without losing its place ([`Locks::keep`]): nobody has
+//! written between.
+//!
+//! *Always:* each waits for earlier ones, and for later ones that hold their lock already; only readers come to hold
+//! theirs before an earlier one does, and a holder waits for nobody. So there are no circles.
+
+use crate::layout::Span;
+
+/// Names who wants a lock.
+pub(super) type Holder = usize;
+
+#[derive(Debug)]
+struct Entry {
+    holder: Holder,
+    span: Span,
+    is_exclusive: bool,
+    is_held: bool,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Locks {
+    /// In the order in which they came.
+    entries: Vec<Entry>,
+}
+
+impl Locks {
+    /// Asks for a lock. Whether it is held at once; if not, a [`release`](Self::release) says so later.
+    pub(super) fn acquire(&mut self, holder: Holder, span: Span, is_exclusive: bool) -> bool {
+        let is_held = !self
+            .entries
+            .iter()
+            .any(|one| one.span.overlaps(span) && (is_exclusive || one.is_exclusive));
+        self.entries.push(Entry { holder, span, is_exclusive, is_held });
+        is_held
+    }
+
+    /// Makes of a read's lock an exclusive one of `span`, a part of it. Whether it is held at once. Appends whoever may
+    /// go on for what it lets go of.
+    pub(super) fn keep(&mut self, holder: Holder, span: Span, freed: &mut Vec<Holder>) -> bool {
+        let number = self.number_of(holder);
+        let one = &mut self.entries[number];
+        let before = std::mem::replace(&mut one.span, span);
+        (one.is_exclusive, one.is_held) = (true, false);
+        self.begin_overlapping(before, freed);
+        let is_held = freed.contains(&holder);
+        freed.retain(|one| *one != holder);
+        is_held
+    }
+
+    /// Lets go of a lock, held or not. Appends those who hold theirs now, in the order in which they came.
+    pub(super) fn release(&mut self, holder: Holder, freed: &mut Vec<Holder>) {
+        let number = self.number_of(holder);
+        let one = self.entries.remove(number);
+        self.begin_overlapping(one.span, freed);
+    }
+
+    /// How many hold or want a lock.
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn number_of(&self, holder: Holder) -> usize {
+        let number = self.entries.iter().position(|one| one.holder == holder);
+        number.expect("it has asked for a lock and not let go of it")
+    }
+
+    fn begin_overlapping(&mut self, span: Span, freed: &mut Vec<Holder>) {
+        for number in 0..self.entries.len() {
+            let one = &self.entries[number];
+            if !one.is_held && one.span.overlaps(span) && self.may_hold(number) {
+                self.entries[number].is_held = true;
+                freed.push(self.entries[number].holder);
+            }
+        }
+    }
+
+    fn may_hold(&self, number: usize) -> bool {
+        let one = &self.entries[number];
+        !self.entries.iter().enumerate().any(|(other_number, other)| {
+            other_number != number
+                && (other_number < number || other.is_held)
+                && other.span.overlaps(one.span)
+                && (one.is_exclusive || other.is_exclusive)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::CoreId;
+
+    fn span(first: u64, sectors: u32) -> Span {
+        Span { core: CoreId::new(0).unwrap(), first, sectors }
+    }
+
+    fn freed(locks: &mut Locks, holder: Holder) -> Vec<Holder> {
+        let mut freed = Vec::new();
+        locks.release(holder, &mut freed);
+        freed
+    }
+
+    #[test]
+    fn readers_share_and_writers_wait_in_order() {
+        let mut locks = Locks::default();
+        assert!(locks.acquire(0, span(0, 8), false) && locks.acquire(1, span(4, 8), false));
+        assert!(!locks.acquire(2, span(6, 4), true));
+        assert!(!locks.acquire(3, span(8, 2), false), "a writer is before it");
+        assert!(locks.acquire(4, span(16, 8), true), "it overlaps nobody");
+        assert_eq!(freed(&mut locks, 0), []);
+        assert_eq!(freed(&mut locks, 1), [2]);
+        assert_eq!(freed(&mut locks, 2), [3]);
+        assert_eq!((freed(&mut locks, 3), freed(&mut locks, 4)), (vec![], vec![]));
+        assert_eq!(locks.len(), 0);
+    }
+
+    #[test]
+    fn readers_that_keep_what_they_read_do_so_before_later_writers_and_in_order() {
+        let mut locks = Locks::default();
+        assert!(locks.acquire(0, span(0, 8), false) && locks.acquire(1, span(0, 8), false));
+        assert!(!locks.acquire(2, span(0, 8), true));
+        let mut freed_by = Vec::new();
+        assert!(!locks.keep(1, span(2, 2), &mut freed_by), "another reads still");
+        assert!(locks.keep(0, span(2, 2), &mut freed_by), "the other only waits now");
+        assert_eq!(freed_by, []);
+        assert_eq!(freed(&mut locks, 0), [1]);
+        assert_eq!(freed(&mut locks, 1), [2]);
+    }
+
+    #[test]
+    fn what_a_reader_does_not_keep_is_free() {
+        let mut locks = Locks::default();
+        assert!(locks.acquire(0, span(0, 8), false));
+        assert!(!locks.acquire(1, span(6, 2), true));
+        let mut freed_by = Vec::new();
+        assert!(locks.keep(0, span(0, 4), &mut freed_by));
+        assert_eq!(freed_by, [1]);
+    }
+
+    /// Random requests: those that hold locks together never conflict, and all come to hold theirs.
+    #[test]
+    fn whatever_comes_nobody_conflicts_and_nobody_waits_for_ever() {
+        for seed in 0..200 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let mut locks = Locks::default();
+            let mut held: Vec<Holder> = Vec::new();
+            let (mut next, mut begun) = (0, 0);
+            while next < 200 || !held.is_empty() {
+                if next < 200 && rng.bool() {
+                    let one = span(rng.u64(..32), rng.u32(1..8));
+                    if locks.acquire(next, one, rng.bool()) {
+                        held.push(next);
+                        begun += 1;
+                    }
+                    next += 1;
+                } else if !held.is_empty() {
+                    let number = rng.usize(..held.len());
+                    let (holder, mut freed) = (held[number], Vec::new());
+                    let entry = &locks.entries[locks.number_of(holder)];
+                    let keeps = !entry.is_exclusive && rng.bool();
+                    let part = Span { sectors: rng.u32(1..=entry.span.sectors), ..entry.span };
+                    if !keeps {
+                        held.swap_remove(number);
+                        locks.release(holder, &mut freed);
+                    } else if !locks.keep(holder, part, &mut freed) {
+                        held.swap_remove(number);
+                        begun -= 1;
+                    }
+                    begun += freed.len();
+                    held.extend(freed);
+                }
+                let entries = locks.entries.iter().filter(|one| one.is_held).collect::<Vec<_>>();
+                assert_eq!(entries.len(), held.len(), "seed {seed}");
+                for (number, one) in entries.iter().enumerate() {
+                    let conflicts = |other: &&Entry| {
+                        one.span.overlaps(other.span) && (one.is_exclusive || other.is_exclusive)
+                    };
+                    assert!(
+                        !entries[..number].iter().copied().any(|it| conflicts(&it)),
+                        "seed {seed}"
+                    );
+                }
+            }
+            assert_eq!((begun, locks.len()), (200, 0), "seed {seed}");
+        }
+    }
+}

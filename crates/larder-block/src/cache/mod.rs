@@ -1,0 +1,297 @@
+//! A cache before its cores: modes, locks by range, what passes by and why, what happens when devices fail.
+//!
+//! Like the [layout](crate::layout) on which it stands, a [`Cache`] decides and does no I/O, and has no clock: byte
+//! accounting, simulation and rings drive the same code. What it is asked for by users, it asks of the layout in one
+//! step or two; what a request becomes is decided when it holds its lock, so a mode that changes under load applies to
+//! whatever has not begun.
+//!
+//! ```text
+//!   submit ──► lock by range ──► way, by mode and policies ──► layout ──► ended
+//!                                  │                             ▲
+//!                                  └ second step: keep, retry ───┘
+//! ```
+//!
+//! *Always:* nothing that overlaps a write is under way beside it; what is kept is what the core has; what passes the
+//! cache by makes void what was cached of it, before it is acknowledged.
+
+mod cleaning;
+mod health;
+mod locks;
+mod mode;
+mod op;
+mod reading;
+mod request;
+mod statistics;
+mod work;
+mod writing;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use slab::Slab;
+
+use crate::layout::{
+    CoreId, Data, DeviceIo, Ending, IoId, Layout, Outcome, Piece, RequestId, Span, Usage,
+};
+use crate::policy::{CutOffPolicy, Promotion, PromotionPolicy, SequentialCutOff};
+use crate::{Error, ErrorKind};
+pub use health::Health;
+use locks::Locks;
+pub use mode::Mode;
+use op::{IoUnderWay, Op};
+pub use request::{Ended, Keep, Request};
+pub use statistics::{BypassReason, Errors, RequestCounts, Statistics};
+
+/// What a user may say of a cache. `..Default::default()` for the rest. All of it may be changed while it runs.
+#[derive(Clone, Debug)]
+pub struct CacheOptions {
+    /// Default write-through.
+    pub mode: Mode,
+    /// Which sequential requests pass the cache by. Default [`CutOffPolicy::Full`]: when there is no room left.
+    pub cut_off: CutOffPolicy,
+    /// Bytes of a run of requests from which on they are sequential. Default 1 MiB.
+    pub cut_off_bytes: u64,
+    /// What is kept of what was missed. Default always.
+    pub promotion: PromotionPolicy,
+    /// Errors of the cache device after which it is not written to any more. 1 or more; default 8.
+    pub cache_errors_max: u32,
+}
+
+impl Default for CacheOptions {
+    fn default() -> Self {
+        Self {
+            mode: Mode::default(),
+            cut_off: CutOffPolicy::Full,
+            cut_off_bytes: 1 << 20,
+            promotion: PromotionPolicy::Always,
+            cache_errors_max: 8,
+        }
+    }
+}
+
+/// What a cache has to know of its devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheShape {
+    /// Bytes that user data have on the cache device.
+    pub capacity_bytes: u64,
+    /// Bytes of a line, 4 to 64 KiB.
+    pub line_bytes: u32,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Cache {
+    layout: Box<dyn Layout>,
+    shape: CacheShape,
+    options: CacheOptions,
+    cut_off: SequentialCutOff,
+    promotion: Promotion,
+    locks: Locks,
+    ops: Slab<Op>,
+    ios: Slab<IoUnderWay>,
+    /// Issued by the cache itself, for the next turn.
+    issued: Vec<(IoId, DeviceIo)>,
+    ended: Vec<Ended>,
+    health: Health,
+    /// I/Os that the cache device has refused.
+    cache_errors: u64,
+    statistics: Statistics,
+    now: Duration,
+    /// When what a device has refused is tried once more.
+    retry_at: Option<Duration>,
+    /// Cores that were written without the layout.
+    past_layout: BTreeSet<CoreId>,
+    pieces: Vec<Piece>,
+    layout_ended: Vec<(RequestId, Ending)>,
+    layout_ios: Vec<(IoId, DeviceIo)>,
+}
+
+impl Cache {
+    /// A cache on `layout`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`], naming the option, if one cannot be.
+    pub fn new(
+        layout: Box<dyn Layout>,
+        shape: CacheShape,
+        options: CacheOptions,
+    ) -> Result<Self, Error> {
+        if options.cache_errors_max == 0 {
+            let message = "cache_errors_max of 0: give how many errors of the cache device are one too many, 1 or more";
+            return Err(Error::new(ErrorKind::Setup, message));
+        }
+        let lines = shape.capacity_bytes / u64::from(shape.line_bytes);
+        Ok(Self {
+            layout,
+            shape,
+            cut_off: SequentialCutOff::new(options.cut_off, options.cut_off_bytes),
+            promotion: Promotion::new(options.promotion, lines, shape.line_bytes)?,
+            options,
+            locks: Locks::default(),
+            ops: Slab::new(),
+            ios: Slab::new(),
+            issued: Vec::new(),
+            ended: Vec::new(),
+            health: Health::Whole,
+            cache_errors: 0,
+            statistics: Statistics::default(),
+            now: Duration::ZERO,
+            retry_at: None,
+            past_layout: BTreeSet::new(),
+            pieces: Vec::new(),
+            layout_ended: Vec::new(),
+            layout_ios: Vec::new(),
+        })
+    }
+
+    /// Takes a request. Nothing is to be done before the next [`turn`](Self::turn).
+    pub fn submit(&mut self, id: RequestId, request: Request) {
+        let op = Op::new(id, request);
+        let lock = op.lock();
+        let key = self.ops.insert(op);
+        let may_begin = match lock {
+            Some((span, is_exclusive)) => self.locks.acquire(key, span, is_exclusive),
+            None => true,
+        };
+        if may_begin {
+            self.begin(key);
+        }
+    }
+
+    /// Says how an I/O of an earlier turn has ended.
+    pub fn completed(&mut self, io: IoId, outcome: Outcome) {
+        let under_way = self.ios.remove(io.0);
+        if matches!(outcome, Outcome::Failed) {
+            self.io_failed(&under_way);
+        }
+        match under_way {
+            IoUnderWay::Layout { io, .. } => self.layout.completed(io, outcome),
+            IoUnderWay::Own { key, .. } => {
+                self.step_ended(key, !matches!(outcome, Outcome::Failed));
+            }
+        }
+    }
+
+    /// Appends the requests that have ended since it was asked last, each with what shall be kept of it: whoever gets
+    /// that answers with [`keep`](Self::keep).
+    pub fn ended(&mut self, ended: &mut Vec<Ended>) {
+        let mut of_layout = std::mem::take(&mut self.layout_ended);
+        self.layout.ended(&mut of_layout);
+        for (RequestId(key), ending) in of_layout.drain(..) {
+            let key = usize::try_from(key).expect("a key of this cache");
+            self.step_ended(key, ending == Ending::Done);
+        }
+        self.layout_ended = of_layout;
+        ended.append(&mut self.ended);
+    }
+
+    /// Appends what is to be carried out. Requests may end in a turn, and those that come of them may need another: so
+    /// it is asked until it appends nothing.
+    pub fn turn(&mut self, ios: &mut Vec<(IoId, DeviceIo)>) {
+        let mut of_layout = std::mem::take(&mut self.layout_ios);
+        self.layout.turn(&mut of_layout);
+        for (io, mut what) in of_layout.drain(..) {
+            if let DeviceIo::Read { reader: Some((request, _)), .. } = &mut what {
+                *request = self.user_of(*request);
+            }
+            self.statistics.io(&what);
+            let under_way = IoUnderWay::Layout { io, target: what.target(), reads: what.reads() };
+            ios.push((IoId(self.ios.insert(under_way)), what));
+        }
+        self.layout_ios = of_layout;
+        ios.append(&mut self.issued);
+    }
+
+    /// Gives the data of what shall be kept of a read; `None`: they cannot be had after all.
+    pub fn keep(&mut self, keep: Keep, data: Option<Data>) {
+        let op = &mut self.ops[keep.key];
+        op.data = data;
+        op.is_given = true;
+        if op.is_locked {
+            self.insert_kept(keep.key);
+        }
+    }
+
+    /// What is known of some sectors, in their order, without holes.
+    pub fn lookup(&self, span: Span, pieces: &mut Vec<Piece>) {
+        self.layout.lookup(span, pieces);
+    }
+
+    /// The first run of dirty sectors of a core at `sector` or behind it.
+    pub fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span> {
+        self.layout.dirty_after(core, sector)
+    }
+
+    /// What is cached.
+    pub fn usage(&self) -> Usage {
+        self.layout.usage()
+    }
+
+    /// What has happened so far.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// Forgets what has happened so far.
+    pub fn reset_statistics(&mut self) {
+        self.statistics = Statistics::default();
+    }
+
+    /// In which state the cache device is.
+    pub fn health(&self) -> Health {
+        self.health
+    }
+
+    /// How the cache is set.
+    pub fn options(&self) -> &CacheOptions {
+        &self.options
+    }
+
+    /// What it knows of its devices.
+    pub fn shape(&self) -> CacheShape {
+        self.shape
+    }
+
+    /// Changes the mode, for requests that have not begun. Dirty data stay until they are destaged
+    /// ([`Request::Clean`]).
+    pub fn set_mode(&mut self, mode: Mode) {
+        self.options.mode = mode;
+    }
+
+    /// Changes which sequential requests pass the cache by.
+    pub fn set_cut_off(&mut self, policy: CutOffPolicy, threshold_bytes: u64) {
+        (self.options.cut_off, self.options.cut_off_bytes) = (policy, threshold_bytes);
+        self.cut_off.set(policy, threshold_bytes);
+    }
+
+    /// Changes what is kept of what was missed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if the policy cannot be.
+    pub fn set_promotion(&mut self, policy: PromotionPolicy) -> Result<(), Error> {
+        self.promotion.set(policy)?;
+        self.options.promotion = policy;
+        Ok(())
+    }
+
+    /// Bytes of memory that grow with what is cached.
+    pub fn memory_bytes(&self) -> usize {
+        self.layout.memory_bytes() + self.promotion.memory_bytes()
+    }
+
+    /// How many requests have not ended.
+    pub fn under_way(&self) -> usize {
+        self.ops.len()
+    }
+
+    fn user_of(&self, RequestId(key): RequestId) -> RequestId {
+        self.ops[usize::try_from(key).expect("a key of this cache")].user
+    }
+
+    /// Part of the capacity that is taken, in percent.
+    fn occupancy_percent(&self) -> u8 {
+        let valid = self.layout.usage().valid_sectors * crate::layout::SECTOR_BYTES as u64;
+        u8::try_from((valid * 100 / self.shape.capacity_bytes.max(1)).min(100))
+            .expect("100 at most")
+    }
+}

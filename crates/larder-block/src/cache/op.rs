@@ -1,0 +1,116 @@
+//! Requests under way: which step they are at, and what I/Os are for.
+
+use super::cleaning::Clean;
+use super::request::Request;
+use crate::layout::{CoreId, Data, IoId, RequestId, Span, Target};
+
+/// A request, or what comes of one.
+#[derive(Debug)]
+pub(super) struct Op {
+    /// Whose it is.
+    pub(super) user: RequestId,
+    pub(super) what: What,
+    pub(super) step: Step,
+    /// Of a write, and of what is kept.
+    pub(super) data: Option<Data>,
+    /// Whether it holds its lock, of what is kept.
+    pub(super) is_locked: bool,
+    /// Whether whoever read it has answered.
+    pub(super) is_given: bool,
+    /// Errors of the cache device when its step began.
+    pub(super) cache_errors: u64,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    Read(Span),
+    Write {
+        span: Span,
+        durable: bool,
+    },
+    Trim(Span),
+    Flush,
+    Clean(Clean),
+    /// For one that cleans a whole core, or for the cleaning policy.
+    Destage {
+        of: Option<usize>,
+    },
+}
+
+/// What it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Its lock.
+    Lock,
+    /// The layout's read; what shall be kept of it.
+    Read { keep: Option<Span> },
+    /// The layout's read of what is dirty, and of the core.
+    PassThroughRead,
+    /// The data of what shall be kept, or its lock.
+    Given(Span),
+    /// The layout, that it is kept.
+    Insert,
+    /// The layout's write.
+    WriteBack,
+    /// The layout's write around; whether it is kept then.
+    Bypass { keeps: bool },
+    /// The core alone: the cache device has failed.
+    Core,
+    /// The layout, that it is void.
+    Discard,
+    /// The core's trim.
+    Trim,
+    /// The layout's flush, and then that of each core that was written past it; the one that is.
+    Flush { after: Option<CoreId> },
+    /// The layout's destaging.
+    Destage,
+}
+
+/// An I/O under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum IoUnderWay {
+    /// Of the layout.
+    Layout { io: IoId, target: Target, reads: bool },
+    /// Of a request, without the layout.
+    Own { key: usize, target: Target },
+}
+
+impl Op {
+    pub(super) fn new(user: RequestId, request: Request) -> Self {
+        let (what, data) = match request {
+            Request::Read { span } => (What::Read(span), None),
+            Request::Write { span, data, durable } => (What::Write { span, durable }, Some(data)),
+            Request::Trim { span } => (What::Trim(span), None),
+            Request::Flush => (What::Flush, None),
+            Request::Clean { core } => (What::Clean(Clean::new(core)), None),
+        };
+        Self { data, ..Self::of(user, what) }
+    }
+
+    /// One without data.
+    pub(super) fn of(user: RequestId, what: What) -> Self {
+        Self {
+            user,
+            what,
+            step: Step::Lock,
+            data: None,
+            is_locked: false,
+            is_given: false,
+            cache_errors: 0,
+        }
+    }
+
+    /// The lock that it needs, and whether for itself alone.
+    pub(super) fn lock(&self) -> Option<(Span, bool)> {
+        match &self.what {
+            What::Read(span) => Some((*span, false)),
+            What::Write { span, .. } | What::Trim(span) => Some((*span, true)),
+            What::Flush | What::Clean(_) | What::Destage { .. } => None,
+        }
+    }
+
+    pub(super) fn span(&self) -> Span {
+        let (span, _) = self.lock().expect("it is about a range");
+        span
+    }
+}

@@ -1,0 +1,176 @@
+//! Reads: what is cached from the cache device, the rest from the core; and what of that is kept.
+
+use super::op::Step;
+use super::request::{Ended, Keep};
+use super::{BypassReason, Cache, Health};
+use crate::layout::{Ending, PieceState, Request, RequestId, SECTOR_BYTES, Span};
+use crate::policy::Direction;
+
+/// What the layout knows of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Coverage {
+    /// From the first to the last sector that is absent.
+    pub(super) absent: Option<Span>,
+    /// Whether some are cached.
+    pub(super) has_cached: bool,
+}
+
+impl Coverage {
+    pub(super) fn is_full(self) -> bool {
+        self.absent.is_none()
+    }
+}
+
+impl Cache {
+    pub(super) fn coverage(&mut self, span: Span) -> Coverage {
+        let mut pieces = std::mem::take(&mut self.pieces);
+        pieces.clear();
+        self.layout.lookup(span, &mut pieces);
+        let mut absent: Option<Span> = None;
+        let mut has_cached = false;
+        for piece in &pieces {
+            match (piece.state, &mut absent) {
+                (PieceState::Absent, Some(hull)) => {
+                    let sectors = piece.span.end() - hull.first;
+                    hull.sectors = u32::try_from(sectors).expect("within a request");
+                }
+                (PieceState::Absent, none) => *none = Some(piece.span),
+                (PieceState::Clean | PieceState::Dirty, _) => has_cached = true,
+            }
+        }
+        self.pieces = pieces;
+        Coverage { absent, has_cached }
+    }
+
+    pub(super) fn begin_read(&mut self, key: usize, span: Span) {
+        let coverage = self.coverage(span);
+        let reason = self.read_bypass(span);
+        self.statistics.read(span, coverage, reason.is_some());
+        let Some(reason) = reason else {
+            let keeps = coverage.absent.filter(|absent| {
+                let keeps = self.options.mode.keeps_reads();
+                keeps && self.keeps_missed(*absent, coverage)
+            });
+            self.step(key, Step::Read { keep: keeps });
+            return self.ask_layout(key, Request::Read { span });
+        };
+        self.passes(reason);
+        self.step(key, Step::PassThroughRead);
+        self.ask_layout(key, Request::PassThroughRead { span });
+    }
+
+    /// Why a read passes the cache by, if it does.
+    fn read_bypass(&mut self, span: Span) -> Option<BypassReason> {
+        let is_sequential = self.cuts_off(span, Direction::Read);
+        if self.health == Health::Failed {
+            return Some(BypassReason::CacheFailed);
+        }
+        if self.options.mode == super::Mode::PassThrough {
+            return Some(BypassReason::Mode);
+        }
+        is_sequential.then_some(BypassReason::SequentialCutOff)
+    }
+
+    /// Whether what is absent may be kept. Where a part is cached the rest may be, too.
+    pub(super) fn admits(&mut self, absent: Span, coverage: Coverage) -> bool {
+        let percent = self.occupancy_percent();
+        self.promotion.admits(absent, percent) || coverage.has_cached
+    }
+
+    fn keeps_missed(&mut self, absent: Span, coverage: Coverage) -> bool {
+        let admits = self.admits(absent, coverage);
+        if !admits {
+            self.passes(BypassReason::Promotion);
+        }
+        admits
+    }
+
+    pub(super) fn cuts_off(&mut self, span: Span, direction: Direction) -> bool {
+        // Full: no room for this request beside what is there.
+        let room = self
+            .shape
+            .capacity_bytes
+            .saturating_sub(self.layout.usage().valid_sectors * SECTOR_BYTES as u64);
+        let is_full = room <= span.bytes() as u64 + self.shape.capacity_bytes / FULL_PART;
+        self.cut_off.cuts_off(span, direction, is_full)
+    }
+
+    pub(super) fn read_ended(&mut self, key: usize, keep: Option<Span>, is_well: bool) {
+        if !is_well && self.has_cache_failed_since(key) {
+            // What is clean is on the core too.
+            let span = self.ops[key].span();
+            self.statistics.errors.tried_again += 1;
+            self.step(key, Step::PassThroughRead);
+            return self.ask_layout(key, Request::PassThroughRead { span });
+        }
+        let Some(span) = keep.filter(|_| is_well) else { return self.end(key, is_well) };
+        // The user has its data; the lock stays, for what is kept has to be what the core has.
+        let (id, read) = (self.ops[key].user, self.ops[key].span());
+        let from = usize::try_from(span.first - read.first).expect("a request in memory");
+        let keep = Keep { key, span, from: from * SECTOR_BYTES };
+        self.ended.push(Ended { id, ending: Ending::Done, keep: Some(keep) });
+        self.step(key, Step::Given(span));
+        let mut freed = Vec::new();
+        let is_locked = self.locks.keep(key, span, &mut freed);
+        self.ops[key].is_locked = is_locked;
+        self.begin_all(freed);
+    }
+
+    /// Gives to the layout what is to be kept, if it may. It has its lock, and whoever read has answered.
+    pub(super) fn insert_kept(&mut self, key: usize) {
+        let Step::Given(span) = self.ops[key].step else { unreachable!("it waits for its data") };
+        let (Some(data), Health::Whole) = (self.ops[key].data.take(), self.health) else {
+            return self.forget(key);
+        };
+        self.insert(key, span, data);
+    }
+
+    pub(super) fn insert(&mut self, key: usize, span: Span, data: crate::layout::Data) {
+        self.step(key, Step::Insert);
+        self.ask_layout(key, Request::InsertClean { span, data });
+    }
+
+    pub(super) fn step(&mut self, key: usize, step: Step) {
+        let cache_errors = self.cache_errors;
+        let op = &mut self.ops[key];
+        (op.step, op.cache_errors) = (step, cache_errors);
+    }
+
+    pub(super) fn ask_layout(&mut self, key: usize, request: Request) {
+        self.layout.submit(RequestId(key as u64), request);
+    }
+
+    /// Tells the user, and lets go of the lock.
+    pub(super) fn end(&mut self, key: usize, is_well: bool) {
+        let ending = if is_well { Ending::Done } else { Ending::Failed };
+        self.ended.push(Ended { id: self.ops[key].user, ending, keep: None });
+        self.forget(key);
+    }
+
+    /// Lets go of the lock. The user knows already.
+    pub(super) fn forget(&mut self, key: usize) {
+        let op = self.ops.remove(key);
+        if op.lock().is_some() {
+            let mut freed = Vec::new();
+            self.locks.release(key, &mut freed);
+            self.begin_all(freed);
+        }
+    }
+
+    fn begin_all(&mut self, freed: Vec<usize>) {
+        for key in freed {
+            match self.ops[key].step {
+                Step::Given(_) => {
+                    self.ops[key].is_locked = true;
+                    if self.ops[key].is_given {
+                        self.insert_kept(key);
+                    }
+                }
+                _ => self.begin(key),
+            }
+        }
+    }
+}
+
+/// The cache counts as full when less than this part of it is free.
+const FULL_PART: u64 = 64;

@@ -1,0 +1,165 @@
+//! What a cache has done, in Open CAS's categories (block-cache.md, 1.12): requests, bytes, errors; and why requests
+//! have passed it by, and what it has written that only says where data are.
+
+use super::reading::Coverage;
+use crate::layout::{DeviceIo, Span, Target};
+
+/// Why a request has passed the cache by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum BypassReason {
+    /// The mode says so.
+    Mode,
+    /// It is part of a long sequential run.
+    SequentialCutOff,
+    /// The promotion policy does not admit it yet.
+    Promotion,
+    /// The cache device has failed.
+    CacheFailed,
+}
+
+impl BypassReason {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::Mode, Self::SequentialCutOff, Self::Promotion, Self::CacheFailed];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mode => "mode",
+            Self::SequentialCutOff => "sequential cut-off",
+            Self::Promotion => "promotion",
+            Self::CacheFailed => "cache failed",
+        }
+    }
+}
+
+/// Requests of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestCounts {
+    /// All of it was cached.
+    pub hits: u64,
+    /// A part of it was.
+    pub partial_misses: u64,
+    /// Nothing of it was.
+    pub full_misses: u64,
+    /// It has passed the cache by; not among the others.
+    pub pass_through: u64,
+    /// Bytes of all of them.
+    pub bytes: u64,
+}
+
+impl RequestCounts {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.hits + self.partial_misses + self.full_misses + self.pass_through
+    }
+
+    fn count(&mut self, span: Span, coverage: Coverage, passes: bool) {
+        self.bytes += span.bytes() as u64;
+        let counter = match (passes, coverage.is_full(), coverage.has_cached) {
+            (true, ..) => &mut self.pass_through,
+            (_, true, _) => &mut self.hits,
+            (_, false, true) => &mut self.partial_misses,
+            (_, false, false) => &mut self.full_misses,
+        };
+        *counter += 1;
+    }
+}
+
+/// I/Os that devices have refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Errors {
+    /// Reads of the cache device.
+    pub cache_reads: u64,
+    /// Writes and flushes of the cache device.
+    pub cache_writes: u64,
+    /// Reads of cores.
+    pub core_reads: u64,
+    /// Writes, flushes and trims of cores.
+    pub core_writes: u64,
+    /// Requests that were tried again for an error of the cache device, and not refused at once.
+    pub tried_again: u64,
+}
+
+impl Errors {
+    /// All that devices have refused.
+    pub fn total(&self) -> u64 {
+        self.cache_reads + self.cache_writes + self.core_reads + self.core_writes
+    }
+
+    pub(super) fn count(&mut self, target: Target, reads: bool) {
+        let counter = match (target, reads) {
+            (Target::Cache, true) => &mut self.cache_reads,
+            (Target::Cache, false) => &mut self.cache_writes,
+            (Target::Core(_), true) => &mut self.core_reads,
+            (Target::Core(_), false) => &mut self.core_writes,
+        };
+        *counter += 1;
+    }
+}
+
+/// What a cache has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Users' reads.
+    pub reads: RequestCounts,
+    /// Users' writes.
+    pub writes: RequestCounts,
+    /// Read from cores, in bytes.
+    pub core_read_bytes: u64,
+    /// Written to cores, in bytes.
+    pub core_written_bytes: u64,
+    /// Read from the cache device, in bytes.
+    pub cache_read_bytes: u64,
+    /// Written to the cache device, in bytes.
+    pub cache_written_bytes: u64,
+    /// Of these, those that only say where others are.
+    pub metadata_bytes: u64,
+    /// Flushes of cores.
+    pub core_flushes: u64,
+    /// Flushes of the cache device.
+    pub cache_flushes: u64,
+    /// What devices have refused.
+    pub errors: Errors,
+    bypassed: [u64; BypassReason::ALL.len()],
+}
+
+impl Statistics {
+    /// How many requests, or reads that might have been kept, have passed the cache by for this reason.
+    pub fn bypasses(&self, reason: BypassReason) -> u64 {
+        self.bypassed[reason as usize]
+    }
+
+    pub(super) fn bypassed(&mut self, reason: BypassReason) {
+        self.bypassed[reason as usize] += 1;
+    }
+
+    pub(super) fn read(&mut self, span: Span, coverage: Coverage, passes: bool) {
+        self.reads.count(span, coverage, passes);
+    }
+
+    pub(super) fn write(&mut self, span: Span, coverage: Coverage, passes: bool) {
+        self.writes.count(span, coverage, passes);
+    }
+
+    pub(super) fn io(&mut self, io: &DeviceIo) {
+        let is_cache = io.target() == Target::Cache;
+        match io {
+            DeviceIo::Read { bytes, .. } if is_cache => self.cache_read_bytes += *bytes as u64,
+            DeviceIo::Read { bytes, .. } => self.core_read_bytes += *bytes as u64,
+            DeviceIo::Write { parts, metadata_bytes, .. } => {
+                let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
+                if is_cache {
+                    self.cache_written_bytes += bytes;
+                    self.metadata_bytes += *metadata_bytes as u64;
+                } else {
+                    self.core_written_bytes += bytes;
+                }
+            }
+            DeviceIo::Flush { .. } if is_cache => self.cache_flushes += 1,
+            DeviceIo::Flush { .. } => self.core_flushes += 1,
+            DeviceIo::Deallocate { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What is done without being asked: a function of the time that whoever drives the cache tells.
+
+use std::time::Duration;
+
+use super::Cache;
+
+/// How long after a device has refused something it is asked once more.
+pub(super) const RETRY: Duration = Duration::from_secs(1);
+
+impl Cache {
+    /// Tells the time, on a clock that goes forwards.
+    pub fn at(&mut self, now: Duration) {
+        self.now = self.now.max(now);
+    }
+
+    /// The time that it was told last.
+    pub fn now(&self) -> Duration {
+        self.now
+    }
+
+    /// Does what is due at `now`, and says when something is due next, if it is known. Ask [`turn`](Self::turn)
+    /// afterwards.
+    pub fn work(&mut self, now: Duration) -> Option<Duration> {
+        self.at(now);
+        if self.retry_at.is_some_and(|at| at <= self.now) {
+            self.retry_at = None;
+            self.layout.retry();
+        }
+        self.retry_at
+    }
+}

@@ -1,0 +1,200 @@
+//! Writes, trims and flushes, and how steps follow each other.
+
+use std::ops::Bound;
+
+use super::op::{IoUnderWay, Op, Step, What};
+use super::reading::Coverage;
+use super::{BypassReason, Cache, Health, Mode};
+use crate::layout::{Class, CoreId, Data, DeviceIo, Ending, IoId, Request, Span, Target};
+use crate::policy::Direction;
+
+/// What becomes of a write.
+enum Way {
+    /// To the cache device.
+    Back,
+    /// To the core, and then to the cache device.
+    Through,
+    /// To the core alone.
+    Around(BypassReason),
+}
+
+impl Cache {
+    /// Decides what becomes of a request that holds its lock.
+    pub(super) fn begin(&mut self, key: usize) {
+        match self.ops[key].what {
+            What::Read(span) => self.begin_read(key, span),
+            What::Write { span, durable } => self.begin_write(key, span, durable),
+            What::Trim(span) => self.begin_trim(key, span),
+            What::Flush => {
+                self.step(key, Step::Flush { after: None });
+                self.ask_layout(key, Request::Flush);
+            }
+            What::Clean(_) => self.go_on_cleaning(key),
+            What::Destage { .. } => unreachable!("it needs no lock"),
+        }
+    }
+
+    fn begin_write(&mut self, key: usize, span: Span, durable: bool) {
+        let way = self.way_of(span);
+        let data = self.ops[key].data.clone().expect("a write has data");
+        match way {
+            Way::Back => self.write_back(key, span, data),
+            Way::Through => self.bypass(key, data, durable, true),
+            Way::Around(reason) => {
+                self.passes(reason);
+                match self.health {
+                    Health::Whole => self.bypass(key, data, durable, false),
+                    Health::Failed => self.write_core(key, span, data, durable),
+                }
+            }
+        }
+    }
+
+    fn write_back(&mut self, key: usize, span: Span, data: Data) {
+        self.step(key, Step::WriteBack);
+        self.ask_layout(key, Request::Write { span, data });
+    }
+
+    fn bypass(&mut self, key: usize, data: Data, durable: bool, keeps: bool) {
+        let span = self.ops[key].span();
+        self.step(key, Step::Bypass { keeps });
+        self.ask_layout(key, Request::Bypass { span, data, durable });
+    }
+
+    fn way_of(&mut self, span: Span) -> Way {
+        let coverage = self.coverage(span);
+        let way = self.choose(span, coverage);
+        self.statistics.write(span, coverage, matches!(way, Way::Around(_)));
+        way
+    }
+
+    fn choose(&mut self, span: Span, coverage: Coverage) -> Way {
+        let is_sequential = self.cuts_off(span, Direction::Write);
+        if self.health == Health::Failed {
+            return Way::Around(BypassReason::CacheFailed);
+        }
+        let way = match self.options.mode {
+            Mode::PassThrough | Mode::WriteInvalidate => return Way::Around(BypassReason::Mode),
+            Mode::WriteAround if !coverage.is_full() => return Way::Around(BypassReason::Mode),
+            Mode::WriteAround | Mode::WriteThrough => Way::Through,
+            Mode::WriteBack | Mode::WriteOnly => Way::Back,
+        };
+        if is_sequential {
+            return Way::Around(BypassReason::SequentialCutOff);
+        }
+        match coverage.absent {
+            Some(absent) if !self.admits(absent, coverage) => Way::Around(BypassReason::Promotion),
+            _ => way,
+        }
+    }
+
+    /// Past the layout: the cache device has failed. What is dirty there stays in force, so it is not written over.
+    fn write_core(&mut self, key: usize, span: Span, data: Data, durable: bool) {
+        if self.is_dirty(span) {
+            return self.end(key, false);
+        }
+        let target = Target::Core(span.core);
+        self.own_io(
+            key,
+            Step::Core,
+            DeviceIo::Write {
+                target,
+                offset: span.offset(),
+                parts: vec![data],
+                class: Class::Dirty,
+                metadata_bytes: 0,
+                durable,
+            },
+        );
+        self.past_layout.insert(span.core);
+    }
+
+    fn own_io(&mut self, key: usize, step: Step, io: DeviceIo) {
+        self.step(key, step);
+        self.statistics.io(&io);
+        let under_way = IoUnderWay::Own { key, target: io.target() };
+        let id = IoId(self.ios.insert(under_way));
+        self.issued.push((id, io));
+    }
+
+    fn begin_trim(&mut self, key: usize, span: Span) {
+        self.promotion.forget(span);
+        match self.health {
+            Health::Failed if self.is_dirty(span) => self.end(key, false),
+            Health::Failed => self.trim_core(key, span),
+            Health::Whole => {
+                self.step(key, Step::Discard);
+                self.ask_layout(key, Request::Discard { span });
+            }
+        }
+    }
+
+    fn trim_core(&mut self, key: usize, span: Span) {
+        let (target, offset, bytes) = (Target::Core(span.core), span.offset(), span.bytes() as u64);
+        self.own_io(key, Step::Trim, DeviceIo::Deallocate { target, offset, bytes });
+    }
+
+    /// A step has ended: the next one, or the request has.
+    pub(super) fn step_ended(&mut self, key: usize, is_well: bool) {
+        match self.ops[key].step {
+            Step::Read { keep } => self.read_ended(key, keep, is_well),
+            Step::WriteBack | Step::Bypass { .. } | Step::Discard
+                if !is_well && self.has_cache_failed_since(key) =>
+            {
+                self.statistics.errors.tried_again += 1;
+                self.try_again(key);
+            }
+            Step::Bypass { keeps: true } if is_well && self.health == Health::Whole => {
+                let (id, span) = (self.ops[key].user, self.ops[key].span());
+                self.ended.push(super::Ended { id, ending: Ending::Done, keep: None });
+                let data = self.ops[key].data.take().expect("a write has data");
+                self.insert(key, span, data);
+            }
+            Step::Discard if is_well => {
+                let span = self.ops[key].span();
+                self.trim_core(key, span);
+            }
+            // It is advice: a core that cannot do it has lost nothing.
+            Step::Trim => self.end(key, true),
+            // That it is not kept is the cache's matter.
+            Step::Insert => self.forget(key),
+            Step::Flush { after } => self.flush_ended(key, after, is_well),
+            Step::Destage => self.destage_ended(key, is_well),
+            Step::PassThroughRead
+            | Step::WriteBack
+            | Step::Bypass { .. }
+            | Step::Core
+            | Step::Discard => self.end(key, is_well),
+            Step::Lock | Step::Given(_) => unreachable!("nothing is under way for it"),
+        }
+    }
+
+    /// Once more: with another place on the cache device, or without it.
+    fn try_again(&mut self, key: usize) {
+        let span = self.ops[key].span();
+        let Op { what, step, data, .. } = &self.ops[key];
+        let durable = matches!(what, What::Write { durable: true, .. });
+        match (*step, data.clone()) {
+            (Step::Discard, _) | (_, None) => self.begin_trim(key, span),
+            (_, Some(data)) if self.health == Health::Failed => {
+                self.passes(BypassReason::CacheFailed);
+                self.write_core(key, span, data, durable);
+            }
+            (Step::Bypass { keeps }, Some(data)) => self.bypass(key, data, durable, keeps),
+            (_, Some(data)) => self.write_back(key, span, data),
+        }
+    }
+
+    /// What was written past the layout is not what it would flush: each core that was is flushed, one by one.
+    fn flush_ended(&mut self, key: usize, after: Option<CoreId>, is_well: bool) {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.past_layout.range((from, Bound::Unbounded)).next();
+        match next.copied().filter(|_| is_well) {
+            None => self.end(key, is_well),
+            Some(core) => {
+                let io = DeviceIo::Flush { target: Target::Core(core) };
+                self.own_io(key, Step::Flush { after: Some(core) }, io);
+            }
+        }
+    }
+}

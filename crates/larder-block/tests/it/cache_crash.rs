@@ -1,0 +1,223 @@
+//! Caches lose power at random points of random loads, in every mode and while modes change. What was acknowledged as
+//! durable is found, nothing else than what was written, and nothing that was written around comes back.
+//! `LARDER_CRASH_POINTS`: how many losses, 75 if unset.
+
+use std::collections::HashMap;
+
+use fastrand::Rng;
+use larder_block::accounting::{Accounting, Image, stamps};
+use larder_block::cache::{Cache, CacheOptions, CacheShape, Mode, Request};
+use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions, LogRecovery};
+use larder_block::layout::{CoreId, Ending, RequestId, Span};
+use larder_block::policy::{CutOffPolicy, NHit, PromotionPolicy};
+use larder_device::DeviceInfo;
+
+use super::rig::{IDENTITY, core, device};
+use super::seeds::each_seed;
+use super::shadow::{Kind, Known, Newest, Shadow};
+
+const CORE_SECTORS: u64 = 4096;
+const CORES: u16 = 2;
+
+struct World {
+    rng: Rng,
+    device: DeviceInfo,
+    options: LogOptions,
+    geometry: Geometry,
+    shadow: Shadow,
+    epoch: u32,
+    /// Whether what is not durable by its request is volatile in write-back too: it may have passed by.
+    passes_by: bool,
+    fails: bool,
+}
+
+/// A request under way, and what a flush covers.
+enum UnderWay {
+    Known(Known),
+    Flush(Newest),
+    Clean,
+}
+
+impl World {
+    fn new(seed: u64, fails: bool) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let block_bytes = if rng.bool() { 512 } else { 4096 };
+        let device = device(12 * (64 << 10), block_bytes);
+        let options = LogOptions {
+            segment_bytes: 64 << 10,
+            line_bytes: if rng.bool() { 4096 } else { 16384 },
+            write_buffer_bytes: rng.choice([0, 64 << 10, 256 << 10]).unwrap(),
+            ..LogOptions::default()
+        };
+        let geometry = Geometry::new(&device, 0, &options).unwrap();
+        let (epoch, passes_by) = (IDENTITY.epoch, rng.bool());
+        Self { rng, device, options, geometry, shadow: Shadow::default(), epoch, passes_by, fails }
+    }
+
+    fn cache(&mut self, layout: LogLayout) -> Cache {
+        let shape = CacheShape {
+            capacity_bytes: self.geometry.capacity_bytes(),
+            line_bytes: self.geometry.line_bytes,
+        };
+        let n_hit = NHit { insertion_threshold: 2, trigger_percent: 0 };
+        let options = CacheOptions {
+            mode: self.rng.choice(Mode::all()).unwrap(),
+            cut_off: if self.passes_by { CutOffPolicy::Always } else { CutOffPolicy::Never },
+            cut_off_bytes: 32 << 10,
+            promotion: if self.passes_by {
+                PromotionPolicy::NHit(n_hit)
+            } else {
+                PromotionPolicy::Always
+            },
+            // What it does when its device is given up is another matter.
+            cache_errors_max: u32::MAX,
+        };
+        Cache::new(Box::new(layout), shape, options).unwrap()
+    }
+
+    fn recover(&mut self, cache: Image, cores: HashMap<CoreId, Image>) -> Accounting<Cache> {
+        let mut recovery = LogRecovery::new(self.geometry, IDENTITY.uuid);
+        while let Some(read) = recovery.next_read() {
+            let mut bytes = vec![0; read.bytes];
+            cache.read(read.offset, &mut bytes);
+            recovery.completed(read, Some(&bytes));
+        }
+        self.epoch += 1;
+        let (layout, _) = recovery.finish(self.epoch, &self.device, &self.options);
+        Accounting::new(self.cache(layout), cache).with_cores(cores)
+    }
+
+    fn span(&mut self) -> Span {
+        let block = u64::from(self.geometry.block_bytes / 512);
+        let rng = &mut self.rng;
+        // Half of the load goes to an eighth of the core.
+        let room = if rng.bool() { CORE_SECTORS / 8 } else { CORE_SECTORS };
+        let longest = rng.choice([8, 8, 40]).unwrap();
+        let sectors = rng.u64(1..=longest / block) * block;
+        let first = rng.u64(0..(room - sectors) / block) * block;
+        Span { core: core(self.rng.u16(..CORES)), first, sectors: u32::try_from(sectors).unwrap() }
+    }
+
+    /// Asks for something.
+    fn ask(&mut self, run: &mut Accounting<Cache>) -> (RequestId, UnderWay) {
+        let mut span = self.span();
+        let choice = self.rng.u8(..16);
+        if choice == 0 {
+            return (run.submit(Request::Flush), UnderWay::Flush(self.shadow.newest()));
+        }
+        if choice == 1 {
+            return (run.submit(Request::Clean { core: span.core }), UnderWay::Clean);
+        }
+        if choice < 5 {
+            // A stream.
+            let end = self.shadow.last().map_or(0, Span::end);
+            span.first = end % (CORE_SECTORS - 64) / 8 * 8;
+        }
+        let durable = self.rng.u8(..4) == 0;
+        let mode = run.layout().options().mode;
+        let kind = match choice {
+            2..=4 | 8.. if durable || (mode.may_be_dirty() && !self.passes_by) => Kind::Write,
+            2..=4 | 8.. => Kind::Bypass,
+            5..=6 => Kind::Read,
+            _ => Kind::Discard,
+        };
+        let known = self.shadow.known(span, kind);
+        let request = match kind {
+            Kind::Read => Request::Read { span },
+            Kind::Discard => Request::Trim { span },
+            _ => Request::Write { span, data: stamps(span, known.version), durable },
+        };
+        (run.submit(request), UnderWay::Known(known))
+    }
+
+    /// A load, until power is lost.
+    fn live(&mut self, mut run: Accounting<Cache>) -> (Image, HashMap<CoreId, Image>) {
+        let mut under_way: Vec<(RequestId, UnderWay)> = Vec::new();
+        run.fail_one_in(if self.fails { 50 } else { 0 }, self.rng.u64(..));
+        let depth = self.rng.choice([1, 4, 16]).unwrap();
+        for _ in 0..self.rng.usize(10..400) {
+            while under_way.len() < depth && self.rng.u8(..8) > 0 {
+                under_way.push(self.ask(&mut run));
+            }
+            if self.rng.u8(..40) == 0 {
+                let mode = self.rng.choice(Mode::all()).unwrap();
+                run.layout_mut().set_mode(mode);
+                for (_, one) in &mut under_way {
+                    // It may begin in this mode or have begun in the one before.
+                    if let UnderWay::Known(known) = one
+                        && known.kind == Kind::Write
+                    {
+                        known.kind = Kind::Bypass;
+                    }
+                }
+            }
+            run.retry();
+            run.turn();
+            let rng = &mut self.rng;
+            run.carry_out_all(|count| {
+                let mut order: Vec<usize> = (0..count).collect();
+                rng.shuffle(&mut order);
+                order.truncate(rng.usize(..=count));
+                order
+            });
+            self.hear(&mut run, &mut under_way);
+        }
+        let lost: Vec<Known> = under_way
+            .into_iter()
+            .filter_map(
+                |(_, one)| if let UnderWay::Known(known) = one { Some(known) } else { None },
+            )
+            .collect();
+        self.shadow.lost_power(&lost);
+        let chance = self.rng.choice([0, 50, 90, 100]).unwrap();
+        let rng = &mut self.rng;
+        run.lose_power(|| rng.u8(..100) < chance)
+    }
+
+    fn hear(&mut self, run: &mut Accounting<Cache>, under_way: &mut Vec<(RequestId, UnderWay)>) {
+        under_way.retain(|(id, one)| {
+            let Some((ending, read)) = run.take_ended(*id) else { return true };
+            assert!(self.fails || ending == Ending::Done, "no device has failed");
+            match (one, ending) {
+                (UnderWay::Known(known), Ending::Done) => self.shadow.ended(known, &read),
+                (UnderWay::Known(known), Ending::Failed) => self.shadow.failed(known),
+                (UnderWay::Flush(newest), Ending::Done) => self.shadow.flush_ended(newest),
+                _ => {}
+            }
+            false
+        });
+    }
+
+    fn check(&mut self, run: &mut Accounting<Cache>) {
+        for number in 0..CORES {
+            for first in (0..CORE_SECTORS).step_by(64) {
+                let span = Span { core: core(number), first, sectors: 64 };
+                let (_, read) = run.run(Request::Read { span });
+                self.shadow.found(span, &read);
+            }
+        }
+    }
+}
+
+/// Five lives of a cache, each ended by a loss of power.
+fn five_lives(mut world: World) {
+    let identity = LogIdentity { epoch: world.epoch, ..IDENTITY };
+    let layout = LogLayout::new(world.geometry, identity, &world.device, &world.options);
+    let cache = world.cache(layout);
+    let mut run = Accounting::new(cache, Image::default());
+    for _ in 0..5 {
+        let (cache, cores) = world.live(run);
+        run = world.recover(cache, cores);
+        world.check(&mut run);
+    }
+}
+
+#[test]
+fn in_every_mode_what_was_durable_outlives_a_loss_of_power() {
+    each_seed("cache_crash", 5, |seed| five_lives(World::new(seed, false)));
+}
+
+#[test]
+fn in_every_mode_what_was_durable_outlives_devices_that_fail() {
+    each_seed("cache_crash", 10, |seed| five_lives(World::new(seed, true)));
+}

@@ -1,0 +1,27 @@
+//! How many seeds a simulation takes, and which one failed.
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok())
+}
+
+/// Runs `live` for the seeds that make `LARDER_CRASH_POINTS` points, 75 if unset, each so many. Says which one failed,
+/// and how it is replayed alone.
+pub(crate) fn each_seed(test: &'static str, points_a_seed: u64, live: impl Fn(u64)) {
+    struct Says(&'static str, u64);
+    impl Drop for Says {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                let test = format!("cargo test -p larder-block --test it -- {}", self.0);
+                eprintln!("replay it: LARDER_CRASH_SEED={} {test}", self.1);
+            }
+        }
+    }
+    let seeds = match number("LARDER_CRASH_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("LARDER_CRASH_POINTS").unwrap_or(75) / points_a_seed,
+    };
+    for seed in seeds {
+        let _says = Says(test, seed);
+        live(seed);
+    }
+}
