@@ -14,6 +14,7 @@ mod error;
 pub mod export;
 pub mod layout;
 pub mod policy;
+pub mod running;
 mod streams;
 pub mod volume;
 

@@ -175,31 +175,45 @@ impl Cache {
     /// Appends the requests that have ended since it was asked last, each with what shall be kept of it: whoever gets
     /// that answers with [`keep`](Self::keep).
     pub fn ended(&mut self, ended: &mut Vec<Ended>) {
+        self.hear_of_layout();
+        ended.append(&mut self.ended);
+    }
+
+    /// Appends what is to be carried out. Requests may end in a turn.
+    pub fn turn(&mut self, ios: &mut Vec<(IoId, DeviceIo)>) {
+        self.hear_of_layout();
+        let mut of_layout = std::mem::take(&mut self.layout_ios);
+        loop {
+            self.layout.turn(&mut of_layout);
+            for (io, mut what) in of_layout.drain(..) {
+                if let DeviceIo::Read { reader: Some((request, _)), .. } = &mut what {
+                    *request = self.user_of(*request);
+                }
+                self.statistics.io(&what);
+                let (target, reads) = (what.target(), what.reads());
+                let under_way = IoUnderWay::Layout { io, target, reads };
+                ios.push((IoId(self.ios.insert(under_way)), what));
+            }
+            // What ends in a turn may go on to another step.
+            if !self.hear_of_layout() {
+                break;
+            }
+        }
+        self.layout_ios = of_layout;
+        ios.append(&mut self.issued);
+    }
+
+    /// Goes on with what the layout has ended. Whether it has ended anything.
+    fn hear_of_layout(&mut self) -> bool {
         let mut of_layout = std::mem::take(&mut self.layout_ended);
         self.layout.ended(&mut of_layout);
+        let has_ended = !of_layout.is_empty();
         for (RequestId(key), ending) in of_layout.drain(..) {
             let key = usize::try_from(key).expect("a key of this cache");
             self.step_ended(key, ending == Ending::Done);
         }
         self.layout_ended = of_layout;
-        ended.append(&mut self.ended);
-    }
-
-    /// Appends what is to be carried out. Requests may end in a turn, and those that come of them may need another: so
-    /// it is asked until it appends nothing.
-    pub fn turn(&mut self, ios: &mut Vec<(IoId, DeviceIo)>) {
-        let mut of_layout = std::mem::take(&mut self.layout_ios);
-        self.layout.turn(&mut of_layout);
-        for (io, mut what) in of_layout.drain(..) {
-            if let DeviceIo::Read { reader: Some((request, _)), .. } = &mut what {
-                *request = self.user_of(*request);
-            }
-            self.statistics.io(&what);
-            let under_way = IoUnderWay::Layout { io, target: what.target(), reads: what.reads() };
-            ios.push((IoId(self.ios.insert(under_way)), what));
-        }
-        self.layout_ios = of_layout;
-        ios.append(&mut self.issued);
+        has_ended
     }
 
     /// Gives the data of what shall be kept of a read; `None`: they cannot be had after all.

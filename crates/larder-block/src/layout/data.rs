@@ -30,9 +30,24 @@ impl Data {
 
     /// A copy of `bytes`.
     pub fn copy_of(bytes: &[u8]) -> Self {
-        let mut buffer = IoBuffer::zeroed(bytes.len());
-        buffer.copy_in(0, bytes);
-        Self::new(buffer)
+        Self::new(buffer_of(bytes))
+    }
+
+    /// A buffer with a copy of the bytes.
+    pub fn copy(&self) -> IoBuffer {
+        buffer_of(self.bytes())
+    }
+
+    /// The buffer, if these are all of its bytes and nobody else has a part of it.
+    ///
+    /// # Errors
+    /// The same data, otherwise.
+    pub fn into_buffer(self) -> Result<IoBuffer, Self> {
+        if self.range != (0..self.buffer.len()) {
+            return Err(self);
+        }
+        let range = self.range;
+        Arc::try_unwrap(self.buffer).map_err(|buffer| Self { buffer, range })
     }
 
     /// Length in bytes.
@@ -60,6 +75,12 @@ impl Data {
         let start = self.range.start;
         Self { buffer: Arc::clone(&self.buffer), range: start + range.start..start + range.end }
     }
+}
+
+fn buffer_of(bytes: &[u8]) -> IoBuffer {
+    let mut buffer = IoBuffer::zeroed(bytes.len());
+    buffer.copy_in(0, bytes);
+    buffer
 }
 
 impl fmt::Debug for Data {

@@ -12,6 +12,7 @@ mod log_crash;
 mod log_memory;
 mod nbd;
 mod rig;
+mod running;
 mod seeds;
 mod shadow;
 mod volume;

@@ -49,8 +49,13 @@ impl LogLayout {
         }
         self.buffer.forget(span, self.geometry.line_sectors());
         let Request::Bypass { data, durable, .. } = &one.request else {
-            if self.may_come_back() || !self.find(span).is_empty() {
-                self.void(span, Source::Void { request: one.id });
+            let known: Vec<Span> = if self.may_come_back() {
+                vec![span]
+            } else {
+                self.find(span).iter().map(|found| found.span).collect()
+            };
+            for part in known {
+                self.void(part, Source::Void { request: one.id });
             }
             return Some(true);
         };

@@ -1,0 +1,111 @@
+//! Carrying out what the cache has decided.
+
+use std::sync::Arc;
+
+use larder_device::{Device, Durability, Io, IoBuffer, steps};
+
+use super::Shared;
+use crate::layout::{Data, DeviceIo, IoId, Outcome, RequestId, Target};
+
+/// What becomes of what an I/O has read.
+enum Into {
+    /// The buffer of a user, all of it, or bytes from here on.
+    User { request: RequestId, at: usize, is_whole: bool },
+    /// The layout's.
+    Layout,
+    /// Nothing was read.
+    Nothing,
+}
+
+impl Shared {
+    pub(super) fn carry_out(self: &Arc<Self>, id: IoId, io: DeviceIo) {
+        let Some(device) = self.device_of(io.target()) else {
+            return self.completed(id, Outcome::Failed);
+        };
+        let (io, into) = self.prepare(io);
+        let shared = Arc::clone(self);
+        // It goes on whether or not this is waited for.
+        drop(steps::request(async move {
+            let result = device.submit(io).await;
+            let is_well = result.is_ok();
+            let buffer = result.unwrap_or_else(|failure| failure.buffer);
+            let outcome = shared.outcome(buffer, is_well, &into);
+            shared.completed(id, outcome);
+            Ok(IoBuffer::empty())
+        }));
+    }
+
+    fn device_of(&self, target: Target) -> Option<Arc<dyn Device>> {
+        match target {
+            Target::Cache => Some(Arc::clone(&self.device)),
+            Target::Core(core) => self.cores.get(&core).cloned(),
+        }
+    }
+
+    fn prepare(&self, io: DeviceIo) -> (Io, Into) {
+        match io {
+            DeviceIo::Read { offset, bytes, reader: Some((request, at)), .. } => {
+                let whole = self.take_whole(request, at, bytes);
+                let is_whole = whole.is_some();
+                let buffer = whole.unwrap_or_else(|| self.pool.take(bytes));
+                (Io::Read { offset, buffer }, Into::User { request, at, is_whole })
+            }
+            DeviceIo::Read { offset, bytes, reader: None, .. } => {
+                (Io::Read { offset, buffer: self.pool.take(bytes) }, Into::Layout)
+            }
+            DeviceIo::Write { target, offset, parts, class, durable, .. } => {
+                let mut buffer = self.pool.take(parts.iter().map(Data::len).sum());
+                let mut at = 0;
+                for part in &parts {
+                    buffer.copy_in(at, part.bytes());
+                    at += part.len();
+                }
+                let handle = match target {
+                    Target::Cache => self.handles.of(class),
+                    Target::Core(_) => larder_device::PlacementHandle::DEFAULT,
+                };
+                let durability = if durable { Durability::Power } else { Durability::Device };
+                (Io::Write { offset, buffer, handle, durability }, Into::Nothing)
+            }
+            DeviceIo::Flush { .. } => (Io::Flush, Into::Nothing),
+            DeviceIo::Deallocate { offset, bytes, .. } => {
+                (Io::Deallocate { offset, bytes }, Into::Nothing)
+            }
+        }
+    }
+
+    /// The buffer of a user, if a read is to fill all of it.
+    fn take_whole(
+        &self,
+        RequestId(request): RequestId,
+        at: usize,
+        bytes: usize,
+    ) -> Option<IoBuffer> {
+        let mut state = self.lock();
+        let user = &mut state.users[usize::try_from(request).expect("a key")];
+        let fits = |buffer: &mut IoBuffer| at == 0 && buffer.len() == bytes;
+        user.buffer.take_if(fits)
+    }
+
+    fn outcome(&self, buffer: IoBuffer, is_well: bool, into: &Into) -> Outcome {
+        if let Into::User { request: RequestId(request), at, is_whole } = into {
+            let mut state = self.lock();
+            let user = &mut state.users[usize::try_from(*request).expect("a key")];
+            if *is_whole {
+                user.buffer = Some(buffer);
+            } else if let (true, Some(into)) = (is_well, &mut user.buffer) {
+                let mut at = *at;
+                for run in buffer.runs() {
+                    into.copy_in(at, run);
+                    at += run.len();
+                }
+            }
+            return if is_well { Outcome::Done } else { Outcome::Failed };
+        }
+        match into {
+            _ if !is_well => Outcome::Failed,
+            Into::Layout => Outcome::Read(Data::new(buffer)),
+            _ => Outcome::Done,
+        }
+    }
+}

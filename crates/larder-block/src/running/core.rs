@@ -1,0 +1,149 @@
+//! A core behind a cache, as a device.
+
+use std::sync::Arc;
+
+use larder_device::io::CheckedIo;
+use larder_device::{
+    Device, DeviceInfo, DeviceStats, Durability, Io, IoBuffer, IoFuture, IoResult, VolatileCache,
+    steps,
+};
+
+use super::{RunningCache, User, Waits};
+use crate::cache::Request;
+use crate::layout::{CoreId, Data, SECTOR_BYTES, Span};
+
+/// Longest write of zeros that goes to the cache in one piece.
+const ZEROES_BYTES: u64 = 1 << 20;
+/// Longest trim that does.
+const TRIM_BYTES: u64 = 1 << 30;
+
+/// A core behind a cache: a device of the core's capacity, in blocks that both have. Its writes are as durable as they
+/// are asked to be; in the write-back modes all are.
+///
+/// Its counters are the core's.
+#[derive(Clone)]
+pub struct CachedCore {
+    cache: RunningCache,
+    core: CoreId,
+    below: Arc<dyn Device>,
+    info: DeviceInfo,
+}
+
+impl CachedCore {
+    pub(super) fn new(cache: RunningCache, core: CoreId, below: Arc<dyn Device>) -> Self {
+        let (about, cached) = (below.info(), cache.device().info());
+        let block_bytes = about.block_bytes.max(cached.block_bytes);
+        let whole = u64::from(block_bytes);
+        let info = DeviceInfo {
+            volatile_cache: VolatileCache::Yes,
+            ..DeviceInfo::new(
+                format!("{} cached on {}", about.name, cached.name),
+                about.capacity_bytes - about.capacity_bytes % whole,
+                block_bytes,
+                about.max_transfer_bytes,
+            )
+        };
+        Self { cache, core, below, info }
+    }
+
+    /// The cache.
+    pub fn cache(&self) -> &RunningCache {
+        &self.cache
+    }
+
+    /// Its number.
+    pub fn id(&self) -> CoreId {
+        self.core
+    }
+
+    /// The core itself.
+    pub fn below(&self) -> &Arc<dyn Device> {
+        &self.below
+    }
+
+    fn span(&self, offset: u64, bytes: u64) -> Span {
+        let sectors =
+            u32::try_from(bytes / SECTOR_BYTES as u64).expect("a request fits into memory");
+        Span { core: self.core, first: offset / SECTOR_BYTES as u64, sectors }
+    }
+
+    fn write(&self, offset: u64, data: Data, durable: bool) -> IoFuture {
+        let span = self.span(offset, data.len() as u64);
+        let waits = Waits { data: Some(data.clone()), ..User::of("write", Some(self.core)) };
+        self.cache.ask(Request::Write { span, data, durable }, waits)
+    }
+
+    /// In pieces, one after the other: they are as long as the device.
+    async fn write_zeroes(self, mut offset: u64, end: u64) -> IoResult {
+        let longest = usize::try_from(ZEROES_BYTES.min(end - offset)).expect("a MiB at most");
+        let zeros = Data::new(IoBuffer::zeroed(longest));
+        while offset < end {
+            let bytes = ZEROES_BYTES.min(end - offset);
+            let part = zeros.slice(0..usize::try_from(bytes).expect("a MiB at most"));
+            self.write(offset, part, false).await?;
+            offset += bytes;
+        }
+        Ok(IoBuffer::empty())
+    }
+
+    async fn trim(self, mut offset: u64, end: u64) -> IoResult {
+        while offset < end {
+            let bytes = TRIM_BYTES.min(end - offset);
+            let span = self.span(offset, bytes);
+            self.cache.ask(Request::Trim { span }, User::of("trim", Some(self.core))).await?;
+            offset += bytes;
+        }
+        Ok(IoBuffer::empty())
+    }
+}
+
+impl Device for CachedCore {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn start(&self, io: CheckedIo) -> IoFuture {
+        match io.into_inner() {
+            Io::Read { buffer, .. } if buffer.is_empty() => IoFuture::ready(Ok(buffer)),
+            Io::Read { offset, buffer } => {
+                let span = self.span(offset, buffer.len() as u64);
+                let waits = Waits { buffer: Some(buffer), ..User::of("read", Some(self.core)) };
+                self.cache.ask(Request::Read { span }, waits)
+            }
+            Io::Write { buffer, .. } if buffer.is_empty() => IoFuture::ready(Ok(buffer)),
+            Io::Write { offset, buffer, durability, .. } => {
+                self.write(offset, Data::new(joined(buffer)), durability == Durability::Power)
+            }
+            Io::Deallocate { offset, bytes } => {
+                steps::request(self.clone().trim(offset, offset + bytes))
+            }
+            Io::WriteZeroes { bytes: 0, .. } => IoFuture::ready(Ok(IoBuffer::empty())),
+            Io::WriteZeroes { offset, bytes } => {
+                steps::request(self.clone().write_zeroes(offset, offset + bytes))
+            }
+            Io::Flush => self.cache.ask(Request::Flush, User::of("flush", None)),
+        }
+    }
+
+    fn stats(&self) -> DeviceStats {
+        self.below.stats()
+    }
+
+    fn boot(&self) -> Option<u64> {
+        self.below.boot()
+    }
+}
+
+/// A list of buffers as one.
+fn joined(buffer: IoBuffer) -> IoBuffer {
+    if !buffer.is_list() {
+        return buffer;
+    }
+    let mut one = IoBuffer::zeroed(buffer.len());
+    let mut at = 0;
+    for run in buffer.runs() {
+        one.copy_in(at, run);
+        at += run.len();
+    }
+    one
+}

@@ -1,0 +1,259 @@
+//! A cache on devices: what it decides is carried out, by whichever thread has asked for something or has heard of the
+//! end of an I/O.
+//!
+//! One thread at a time drives the cache, with the lock held only while it decides. Whoever comes meanwhile leaves
+//! what it has to say and goes on; the driver takes it up. So what several threads ask for at one time is decided
+//! together, and writes share headers. A device that ends an I/O at once does not nest.
+
+mod carrying;
+mod core;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use larder_device::{
+    BufferPool, Completer, Device, Error as DeviceError, ErrorKind as DeviceErrorKind, IoBuffer,
+    IoFailure, IoFuture, PlacementHandle,
+};
+use slab::Slab;
+
+use crate::cache::{Cache, Ended, Request};
+use crate::layout::{Class, CoreId, Data, DeviceIo, Ending, IoId, Outcome, RequestId};
+pub use core::CachedCore;
+
+/// Placement handles of what is written to the cache device, by class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Handles {
+    /// Of what only says where others are.
+    pub metadata: PlacementHandle,
+    /// Of what the cores do not have.
+    pub dirty: PlacementHandle,
+    /// Of what they have too.
+    pub clean: PlacementHandle,
+}
+
+impl Handles {
+    fn of(self, class: Class) -> PlacementHandle {
+        match class {
+            Class::Metadata => self.metadata,
+            Class::Dirty => self.dirty,
+            Class::Clean => self.clean,
+        }
+    }
+}
+
+/// A cache, its device, and its cores. Clones are the same.
+#[derive(Clone)]
+pub struct RunningCache(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    device: Arc<dyn Device>,
+    cores: BTreeMap<CoreId, Arc<dyn Device>>,
+    handles: Handles,
+    pool: BufferPool,
+}
+
+struct State {
+    cache: Cache,
+    users: Slab<User>,
+    is_driven: bool,
+    /// Something has come since the driver looked.
+    has_news: bool,
+}
+
+/// Who waits for a request.
+struct User {
+    completer: Completer,
+    /// Of a read: what it is read into, unless a device has it just now.
+    buffer: Option<IoBuffer>,
+    /// Of a write: what it wrote, to be given back.
+    data: Option<Data>,
+    /// What a failure says it was.
+    what: &'static str,
+    core: Option<CoreId>,
+}
+
+impl RunningCache {
+    /// A cache on `device` before `cores`.
+    pub fn new(
+        cache: Cache,
+        device: Arc<dyn Device>,
+        cores: BTreeMap<CoreId, Arc<dyn Device>>,
+        handles: Handles,
+    ) -> Self {
+        let state = State { cache, users: Slab::new(), is_driven: false, has_news: false };
+        let (state, pool) = (Mutex::new(state), BufferPool::new());
+        Self(Arc::new(Shared { state, device, cores, handles, pool }))
+    }
+
+    /// A core behind the cache, as a device. `None` if there is none of this number.
+    pub fn core(&self, core: CoreId) -> Option<CachedCore> {
+        let below = self.0.cores.get(&core)?;
+        Some(CachedCore::new(self.clone(), core, Arc::clone(below)))
+    }
+
+    /// The numbers of its cores.
+    pub fn cores(&self) -> impl Iterator<Item = CoreId> + '_ {
+        self.0.cores.keys().copied()
+    }
+
+    /// The cache device.
+    pub fn device(&self) -> &Arc<dyn Device> {
+        &self.0.device
+    }
+
+    /// Looks at the cache, or changes how it is set. Requests wait meanwhile.
+    pub fn with<T>(&self, look: impl FnOnce(&mut Cache) -> T) -> T {
+        let answer = look(&mut self.0.lock().cache);
+        // What was changed may let something go on.
+        self.0.drive();
+        answer
+    }
+
+    /// Destages what is dirty of all cores, one after the other, in one pass each. Ends when they have it durably;
+    /// fails if one has refused something.
+    pub fn clean(&self) -> impl Future<Output = Result<(), DeviceError>> + Send + use<> {
+        let cache = self.clone();
+        async move {
+            for core in cache.cores().collect::<Vec<_>>() {
+                cache.clean_core(core).await.map_err(|failure| failure.error)?;
+            }
+            Ok(())
+        }
+    }
+
+    /// The same of one core.
+    pub fn clean_core(&self, core: CoreId) -> IoFuture {
+        self.ask(Request::Clean { core }, User::of("destaging", Some(core)))
+    }
+
+    /// Does what is due at `now`, and says when something is due next, if anything is. To be called again then, or some
+    /// time later.
+    pub fn work(&self, now: Duration) -> Option<Duration> {
+        let next = self.0.lock().cache.work(now);
+        self.0.drive();
+        next
+    }
+
+    /// Submits a request of a user.
+    fn ask(&self, request: Request, waits: Waits) -> IoFuture {
+        let (future, completer) = IoFuture::pending();
+        let Waits { buffer, data, what, core } = waits;
+        {
+            let mut state = self.0.lock();
+            let id = state.users.insert(User { completer, buffer, data, what, core });
+            state.cache.submit(RequestId(id as u64), request);
+        }
+        self.0.drive();
+        future
+    }
+}
+
+/// A user that has not asked yet.
+struct Waits {
+    buffer: Option<IoBuffer>,
+    data: Option<Data>,
+    what: &'static str,
+    core: Option<CoreId>,
+}
+
+impl User {
+    fn of(what: &'static str, core: Option<CoreId>) -> Waits {
+        Waits { buffer: None, data: None, what, core }
+    }
+
+    /// Tells it.
+    fn hears(self, ending: Ending, device: &str) {
+        // The cache may hold on to what was written: the user gets a copy of it then.
+        let written = self.data.map(|data| data.into_buffer().unwrap_or_else(|data| data.copy()));
+        let buffer = self.buffer.or(written).unwrap_or_else(IoBuffer::empty);
+        let result = match ending {
+            Ending::Done => Ok(buffer),
+            Ending::Failed => {
+                let of = self.core.map_or(String::new(), |core| format!(" core {}", core.get()));
+                let context = format!(
+                    "block cache on {device}:{of}: {}: a device that it needed has failed",
+                    self.what
+                );
+                Err(IoFailure { error: DeviceError::new(DeviceErrorKind::Io, context), buffer })
+            }
+        };
+        self.completer.complete(result);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An I/O has ended.
+    fn completed(self: &Arc<Self>, io: IoId, outcome: Outcome) {
+        self.lock().cache.completed(io, outcome);
+        self.drive();
+    }
+
+    /// Lets the cache decide, tells users, and begins I/Os, until nothing is left to be said.
+    fn drive(self: &Arc<Self>) {
+        {
+            let mut state = self.lock();
+            state.has_news = true;
+            if std::mem::replace(&mut state.is_driven, true) {
+                return;
+            }
+        }
+        let (mut ended, mut ios) = (Vec::new(), Vec::new());
+        let mut told: Vec<(User, Ending)> = Vec::new();
+        loop {
+            {
+                let mut state = self.lock();
+                if !std::mem::take(&mut state.has_news) {
+                    state.is_driven = false;
+                    return;
+                }
+                state.decide(&mut ended, &mut told, &mut ios);
+            }
+            for (user, ending) in told.drain(..) {
+                user.hears(ending, &self.device.info().name);
+            }
+            for (id, io) in ios.drain(..) {
+                self.carry_out(id, io);
+            }
+        }
+    }
+}
+
+impl State {
+    /// One turn: whoever has ended, and what is to be carried out.
+    fn decide(
+        &mut self,
+        ended: &mut Vec<Ended>,
+        told: &mut Vec<(User, Ending)>,
+        ios: &mut Vec<(IoId, DeviceIo)>,
+    ) {
+        loop {
+            self.cache.turn(ios);
+            self.cache.ended(ended);
+            let mut has_kept = false;
+            for Ended { id: RequestId(id), ending, keep } in ended.drain(..) {
+                let user = self.users.remove(usize::try_from(id).expect("a key"));
+                if let Some(keep) = keep {
+                    let bytes = keep.bytes();
+                    let data = user.buffer.as_ref().map(|read| {
+                        let mut kept = IoBuffer::zeroed(bytes.len());
+                        read.copy_out(bytes.start, kept.as_mut_slice());
+                        Data::new(kept)
+                    });
+                    self.cache.keep(keep, data);
+                    has_kept = true;
+                }
+                told.push((user, ending));
+            }
+            if !has_kept {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! A cache on devices: whatever mode it is in, and whatever threads ask for, a core behind it is the core.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use larder_block::cache::{Cache, CacheOptions, CacheShape, Health, Mode};
+use larder_block::layout::log::{Geometry, LogLayout, LogOptions};
+use larder_block::policy::CutOffPolicy;
+use larder_block::running::{Handles, RunningCache};
+use larder_block::volume::{DeviceVolume, Volume};
+use larder_device::{
+    Device, Durability, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, MemoryDevice,
+    PlacementHandle, block_on,
+};
+
+use super::rig::{IDENTITY, core};
+
+const MIB: usize = 1 << 20;
+
+fn memory(bytes: usize) -> Arc<MemoryDevice> {
+    Arc::new(MemoryDevice::holding(vec![0; bytes]))
+}
+
+/// A cache of 8 MiB before two cores of 16 MiB each.
+fn cache_on(device: Arc<dyn Device>, cores: &[Arc<dyn Device>], mode: Mode) -> RunningCache {
+    let log = LogOptions { segment_bytes: 256 << 10, ..LogOptions::default() };
+    let geometry = Geometry::new(device.info(), 0, &log).unwrap();
+    let layout = LogLayout::new(geometry, IDENTITY, device.info(), &log);
+    let shape =
+        CacheShape { capacity_bytes: geometry.capacity_bytes(), line_bytes: geometry.line_bytes };
+    let options = CacheOptions { mode, cut_off: CutOffPolicy::Never, ..CacheOptions::default() };
+    let cache = Cache::new(Box::new(layout), shape, options).unwrap();
+    let numbered = (0..).map(core).zip(cores.iter().cloned());
+    RunningCache::new(cache, device, numbered.collect::<BTreeMap<_, _>>(), Handles::default())
+}
+
+fn in_memory(mode: Mode) -> (RunningCache, Vec<Arc<dyn Device>>) {
+    let cores: Vec<Arc<dyn Device>> = vec![memory(16 * MIB), memory(16 * MIB)];
+    (cache_on(memory(8 * MIB), &cores, mode), cores)
+}
+
+fn read(device: &dyn Device, offset: u64, bytes: usize) -> Vec<u8> {
+    device
+        .submit(Io::Read { offset, buffer: IoBuffer::zeroed(bytes) })
+        .wait()
+        .unwrap()
+        .as_slice()
+        .to_vec()
+}
+
+/// Random requests of a thread to its own part of a core, beside a copy in memory.
+fn ask_at_random(volume: &DeviceVolume, part: std::ops::Range<usize>, seed: u64, requests: usize) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut copy = vec![0; part.len()];
+    for _ in 0..requests {
+        let longest = rng.choice([600, 5000, 70_000]).unwrap();
+        let bytes = rng.usize(1..longest);
+        let at = rng.usize(..part.len() - bytes);
+        let (offset, range) = ((part.start + at) as u64, at..at + bytes);
+        let place = offset..offset + bytes as u64;
+        match rng.u8(..10) {
+            0..=3 => {
+                let read = volume.read(offset, IoBuffer::zeroed(bytes)).wait().unwrap();
+                assert!(read.as_slice() == &copy[range], "seed {seed}, {place:?}");
+            }
+            4..=7 => {
+                let mut buffer = IoBuffer::zeroed(bytes);
+                rng.fill(buffer.as_mut_slice());
+                copy[range].copy_from_slice(buffer.as_slice());
+                let durability = if rng.bool() { Durability::Power } else { Durability::Device };
+                let back = volume.write(offset, buffer, durability).wait().unwrap();
+                drop(back);
+            }
+            8 => {
+                volume.write_zeroes(place, false, Durability::Device).wait().unwrap();
+                copy[range].fill(0);
+            }
+            _ => drop(volume.flush().wait().unwrap()),
+        }
+    }
+    let read = volume.read(part.start as u64, IoBuffer::zeroed(part.len())).wait().unwrap();
+    assert!(read.as_slice() == copy, "seed {seed}");
+}
+
+#[test]
+fn threads_find_what_they_wrote_in_every_mode_and_while_modes_change() {
+    let (cache, _) = in_memory(Mode::WriteBack);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let askers: Vec<_> = (0..4)
+            .map(|number: usize| {
+                let volume =
+                    DeviceVolume::new(Arc::new(cache.core(core((number % 2) as u16)).unwrap()));
+                let start = number / 2 * 8 * MIB;
+                scope.spawn(move || {
+                    ask_at_random(&volume, start..start + 8 * MIB, number as u64, 600)
+                })
+            })
+            .collect();
+        let switcher = scope.spawn(|| {
+            let mut rng = fastrand::Rng::with_seed(9);
+            while !done.load(Ordering::SeqCst) {
+                let mode = rng.choice(Mode::all()).unwrap();
+                cache.with(|cache| cache.set_mode(mode));
+                if rng.bool() {
+                    block_on(cache.clean()).unwrap();
+                }
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
+        });
+        let ended: Vec<_> = askers.into_iter().map(|asker| asker.join()).collect();
+        done.store(true, Ordering::SeqCst);
+        switcher.join().unwrap();
+        ended.into_iter().for_each(|one| one.unwrap());
+    });
+    assert_eq!(cache.with(|cache| cache.under_way()), 0);
+    let statistics = cache.with(|cache| *cache.statistics());
+    assert!(statistics.reads.hits > 0 && statistics.reads.full_misses > 0, "{statistics:?}");
+    assert_eq!(statistics.errors.total(), 0);
+}
+
+fn write(device: &dyn Device, offset: u64, fill: u8, bytes: usize) {
+    let mut buffer = IoBuffer::zeroed(bytes);
+    buffer.as_mut_slice().fill(fill);
+    let back = device.submit(Io::write(offset, buffer, PlacementHandle::DEFAULT)).wait().unwrap();
+    assert_eq!(back.len(), bytes, "the buffer comes back");
+}
+
+/// What is cached of the first 8 KiB, what of it is dirty, and what the core has there.
+fn after_write_and_read(mode: Mode, warm: bool) -> (u64, u64, u8) {
+    let (cache, cores) = in_memory(mode);
+    let cached = cache.core(core(0)).unwrap();
+    if warm {
+        cache.with(|cache| cache.set_mode(Mode::WriteThrough));
+        write(&cached, 0, 1, 8192);
+        cache.with(|cache| cache.set_mode(mode));
+    }
+    write(&cached, 0, 2, 8192);
+    let usage = cache.with(|cache| cache.usage());
+    assert_eq!(read(&cached, 0, 8192), [2; 8192]);
+    (usage.valid_sectors, usage.dirty_sectors, read(&*cores[0], 4096, 4096)[0])
+}
+
+#[test]
+fn modes_do_with_writes_what_they_say() {
+    for (mode, cold, warm) in [
+        (Mode::WriteThrough, (16, 0, 2), (16, 0, 2)),
+        (Mode::WriteBack, (16, 16, 0), (16, 16, 1)),
+        (Mode::WriteAround, (0, 0, 2), (16, 0, 2)),
+        (Mode::WriteInvalidate, (0, 0, 2), (0, 0, 2)),
+        (Mode::WriteOnly, (16, 16, 0), (16, 16, 1)),
+        (Mode::PassThrough, (0, 0, 2), (0, 0, 2)),
+    ] {
+        assert_eq!(after_write_and_read(mode, false), cold, "{mode}, cold");
+        assert_eq!(after_write_and_read(mode, true), warm, "{mode}, warm");
+    }
+}
+
+#[test]
+fn modes_keep_of_reads_what_they_say() {
+    for mode in Mode::all() {
+        let (cache, cores) = in_memory(mode);
+        let cached = cache.core(core(0)).unwrap();
+        write(&*cores[0], 4096, 3, 4096);
+        assert_eq!(read(&cached, 0, 12288)[4096..8192], [3; 4096]);
+        let kept = !matches!(mode, Mode::WriteOnly | Mode::PassThrough);
+        let valid = cache.with(|cache| cache.usage().valid_sectors);
+        assert_eq!(valid, if kept { 24 } else { 0 }, "{mode}");
+        let again = read(&cached, 0, 12288);
+        let hits = cache.with(|cache| cache.statistics().reads.hits);
+        assert_eq!((again[4096], hits), (3, u64::from(kept)), "{mode}");
+    }
+}
+
+#[test]
+fn cleaning_leaves_the_core_with_all() {
+    let (cache, cores) = in_memory(Mode::WriteBack);
+    let cached = cache.core(core(1)).unwrap();
+    for number in 0..100 {
+        write(&cached, number * 128 << 10, number as u8 + 1, 12288);
+    }
+    assert_eq!(cache.with(|cache| cache.usage().dirty_sectors), 2400);
+    assert_eq!(cache.with(|cache| cache.dirty_ranges(core(1), 2)), [0..24, 256..280]);
+    block_on(cache.clean()).unwrap();
+    assert_eq!(cache.with(|cache| cache.usage().dirty_sectors), 0);
+    for number in 0..100 {
+        assert_eq!(read(&*cores[1], number * 128 << 10, 12288), [number as u8 + 1; 12288]);
+    }
+}
+
+/// The cache device fails from now on.
+fn failing(device: &Arc<FaultDevice<Arc<MemoryDevice>>>) {
+    device.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error)));
+}
+
+#[test]
+fn without_its_device_a_cache_passes_through_and_says_what_was_dirty() {
+    let device = Arc::new(FaultDevice::new(memory(8 * MIB), &FaultPlan::new(1)));
+    let cores: Vec<Arc<dyn Device>> = vec![memory(16 * MIB)];
+    let cache = cache_on(Arc::clone(&device) as Arc<dyn Device>, &cores, Mode::WriteThrough);
+    let cached = cache.core(core(0)).unwrap();
+    write(&cached, 0, 1, 65536);
+    cache.with(|cache| cache.set_mode(Mode::WriteBack));
+    write(&cached, 1 << 20, 2, 8192);
+    failing(&device);
+    // What is clean is read from the core, what is dirty cannot be.
+    assert_eq!(read(&cached, 4096, 8192), [1; 8192]);
+    let dirty = Io::Read { offset: 1 << 20, buffer: IoBuffer::zeroed(4096) };
+    let refused = cached.submit(dirty).wait().unwrap_err().to_string();
+    assert!(refused.contains("core 0: read"), "{refused}");
+    for number in 2..20 {
+        write(&cached, number << 21 & 0xff_ffff | 8192, number as u8, 4096);
+    }
+    assert_eq!(cache.with(|cache| cache.health()), Health::Failed);
+    write(&cached, 0, 7, 4096);
+    assert_eq!((read(&cached, 0, 4096), read(&*cores[0], 0, 4096)), (vec![7; 4096], vec![7; 4096]));
+    let over = Io::write(1 << 20, IoBuffer::zeroed(4096), PlacementHandle::DEFAULT);
+    assert!(
+        cached.submit(over).wait().is_err(),
+        "the core would have it and the cache something older"
+    );
+    assert_eq!(cache.with(|cache| cache.dirty_ranges(core(0), 9)), [2048..2064]);
+    let errors = cache.with(|cache| cache.statistics().errors);
+    assert!(errors.cache_reads + errors.cache_writes == 8 && errors.core_writes == 0, "{errors:?}");
+    cached.submit(Io::Flush).wait().unwrap();
+}
