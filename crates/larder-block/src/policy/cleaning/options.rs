@@ -18,8 +18,8 @@ pub struct CleaningOptions {
     ///
     /// Open CAS has this of ALRU alone: `dirty-ratio-threshold`, 100 (off) by default.
     pub dirty_high_percent: u8,
-    /// Until no more than this is dirty: 0 to `dirty_high_percent - 1`, default 75. A twentieth of the cache between the
-    /// two lets cleaning begin seldom, and then choose among much.
+    /// Until no more than this is dirty: 0 to `dirty_high_percent - 1`, default 75. A twentieth of the cache between
+    /// the two lets cleaning begin seldom, and then choose among much.
     pub dirty_low_percent: u8,
 }
 
