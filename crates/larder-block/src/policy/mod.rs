@@ -3,6 +3,8 @@
 //!
 //! Pure logic: no I/O, no threads, no clock. Times are those of the caller's clock.
 
+pub mod classes;
+pub mod cleaning;
 mod promotion;
 mod sequential;
 
