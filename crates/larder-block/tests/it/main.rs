@@ -4,12 +4,14 @@
 #![allow(clippy::cast_precision_loss)]
 
 mod client;
+mod crash;
 mod held;
 mod log_bytes;
 mod log_cleaning;
-mod log_crash;
 mod log_memory;
 mod nbd;
+mod ocf_bytes;
 mod rig;
 mod shadow;
+mod subject;
 mod volume;

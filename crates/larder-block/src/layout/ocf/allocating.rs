@@ -6,8 +6,8 @@ use super::state::OcfLayout;
 use super::version::LISTS;
 
 impl OcfLayout {
-    /// So many lines, out of their lists and nobody's, or none. If there are too few, a cleaning is asked for, and those
-    /// that were clean are free.
+    /// So many lines, out of their lists and nobody's, or none. If there are too few, a cleaning is asked for, and
+    /// those that were clean are free.
     pub(super) fn take_lines(&mut self, count: usize) -> Option<Vec<u32>> {
         let mut taken = Vec::with_capacity(count);
         if count == 0 {

@@ -1,7 +1,7 @@
 //! How a change comes about: first its data, then what lines have, then the pages of the table that say so.
 //!
-//! *Always:* the table on the device calls dirty only what a line has had completely; a line that the table may call dirty
-//! is no other's before it says otherwise, durably.
+//! *Always:* the table on the device calls dirty only what a line has had completely; a line that the table may call
+//! dirty is no other's before it says otherwise, durably.
 
 use super::change::{Change, ChangeKind, Stage};
 use super::lists::Kind;

@@ -1,5 +1,5 @@
-//! Cleaning: whole lines are read, their dirty runs written to the cores in their order; then the cores are flushed, pages
-//! of the table written, the cache device flushed. Only then is a line clean.
+//! Cleaning: whole lines are read, their dirty runs written to the cores in their order; then the cores are flushed,
+//! pages of the table written, the cache device flushed. Only then is a line clean.
 //!
 //! *Always:* the table calls a sector clean only when the core has it durably; what is cleaned is neither written nor
 //! voided meanwhile.
@@ -187,8 +187,8 @@ impl OcfLayout {
         self.forget_cleaning(number, true);
     }
 
-    /// The lines are dirty as before. If their pages may say otherwise already, they have to be written once more before
-    /// anything that is written to these lines is durable.
+    /// The lines are dirty as before. If their pages may say otherwise already, they have to be written once more
+    /// before anything that is written to these lines is durable.
     fn give_up_cleaning(&mut self, number: usize) {
         let Cleaning { lines, phase, .. } = self.cleanings.remove(number);
         for one in lines {

@@ -1,7 +1,7 @@
 //! Destages: cleaning of what a user names, so many lines at a time.
 //!
-//! One may overlap any request. It waits until nobody uses the lines that come next, and lets nobody else begin to change
-//! them meanwhile: what was dirty when it came is on the core then, or was written over and that is, or is void.
+//! One may overlap any request. It waits until nobody uses the lines that come next, and lets nobody else begin to
+//! change them meanwhile: what was dirty when it came is on the core then, or was written over and that is, or is void.
 
 use super::destages::Destage;
 use super::state::OcfLayout;

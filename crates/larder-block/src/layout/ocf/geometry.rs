@@ -15,8 +15,8 @@ pub(super) const TRAILER_BYTES: usize = 8;
 const ALIGN_BYTES: u64 = 128 << 10;
 /// Lines have numbers of 29 bits.
 const LINES_MAX: u32 = (1 << 29) - 1;
-/// Fewest lines: a set for each list, and more than one cleaning.
-const LINES_MIN: u32 = 256;
+/// Fewest lines: two cleanings.
+const LINES_MIN: u32 = 64;
 
 /// What a user may say of a cache of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +116,8 @@ impl Geometry {
         }
         (offset > capacity_bytes || self.end() > capacity_bytes).then(|| {
             format!(
-                "a table from {offset} on and {lines} lines of {line_bytes} bytes end beyond its {capacity_bytes} bytes"
+                "a table from offset {offset} on and {lines} lines of {line_bytes} bytes end beyond its \
+                 {capacity_bytes} bytes"
             )
         })
     }
@@ -210,7 +211,7 @@ mod tests {
         assert!(refused(0, 2048).contains("line_bytes"));
         assert!(refused(0, 131_072).contains("line_bytes"));
         assert!(refused(512, 4096).contains("offset"));
-        assert!(refused(63 << 20, 4096).contains("lines"));
+        assert!(refused((64 << 20) - (256 << 10), 4096).contains("lines"));
         assert!(refused(1 << 40, 4096).contains("lines"));
     }
 

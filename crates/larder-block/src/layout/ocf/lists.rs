@@ -1,5 +1,5 @@
-//! Lists of lines: free ones, clean ones and dirty ones, 32 of each, in the order of their use. A list has two zones: its
-//! first half is hot. What is hot stays where it is when it is used, which spares most moves.
+//! Lists of lines: free ones, clean ones and dirty ones, 32 of each, in the order of their use. A list has two zones:
+//! its first half is hot. What is hot stays where it is when it is used, which spares most moves.
 
 use super::version::LISTS;
 

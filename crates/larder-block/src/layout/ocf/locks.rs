@@ -1,4 +1,5 @@
-//! Lines in use: who may not be served at the same time. Requests do not overlap, but two of them may be about one line.
+//! Lines in use: who may not be served at the same time. Requests do not overlap, but two of them may be about one
+//! line.
 
 use std::collections::HashMap;
 

@@ -7,16 +7,17 @@
 //! - Lines of 4 to 64 KiB, a record for each in a table on the device, a bit for each sector of 512 bytes, valid and
 //!   dirty. A write is the data, then, where a sector was not dirty before, the page of 4 KiB that its record is in: so
 //!   what is written first costs twice what it has, at 4 KiB.
-//! - Free lines, clean ones and dirty ones are in 32 lists each, in two zones. Only clean lines give way. If there are too
-//!   few, the request goes to the core instead, what was cached of it is void, and 32 lines are cleaned for later ones.
+//! - Free lines, clean ones and dirty ones are in 32 lists each, in two zones. Only clean lines give way. If there are
+//!   too few, the request goes to the core instead, what was cached of it is void, and 32 lines are cleaned for later
+//!   ones.
 //! - A crash loses what is clean, and the order of use.
 //!
 //! Two of its versions differ in the size of a record, and in how lines are dealt to the lists ([`OcfVersion`]).
 //! What is not as there: sectors of the table have checksums ([`table`](self)); many that want the same page share a
 //! write of it; read requests take what is dirty from the cache and leave it so.
 //!
-//! *Always:* the table on the device calls a sector dirty only when its data are there, and clean only when the core has
-//! them durably; a line gets another owner only when the table does not call it dirty any more.
+//! *Always:* the table on the device calls a sector dirty only when its data are there, and clean only when the core
+//! has them durably; a line gets another owner only when the table does not call it dirty any more.
 
 mod allocating;
 mod change;
@@ -45,7 +46,9 @@ use std::collections::BTreeSet;
 use slab::Slab;
 
 use super::requests::Requests;
-use super::{DeviceIo, Ending, IoId, Layout, Outcome, Piece, Request, RequestId, Span, Usage};
+use super::{
+    CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, Request, RequestId, Span, Usage,
+};
 pub use geometry::{Geometry, OcfOptions};
 use lines::Lines;
 use lists::{Kind, Lists};
@@ -119,10 +122,18 @@ impl OcfLayout {
     fn begin(&mut self, id: RequestId, request: &Request) -> bool {
         match request {
             Request::Write { span, data } => self.write(id, *span, data),
-            Request::Bypass { span, data } => self.bypass(id, *span, data),
+            Request::Bypass { span, data, durable } => self.bypass(id, *span, data, *durable),
             Request::Discard { span } => self.discard(id, *span),
             Request::Read { span } => {
                 self.read(id, *span, false);
+                true
+            }
+            Request::PassThroughRead { span } => {
+                self.read(id, *span, true);
+                true
+            }
+            Request::Destage { span } => {
+                self.destage(id, *span);
                 true
             }
             Request::InsertClean { span, data } => {
@@ -193,7 +204,8 @@ impl Layout for OcfLayout {
         ios.append(&mut self.issued);
     }
 
-    /// Writes the pages of the table once more that could not be written. Cleaning is tried again by whoever needs room.
+    /// Writes the pages of the table once more that could not be written. Cleaning is tried again by whoever needs
+    /// room.
     fn retry(&mut self) {
         for page in self.pages.doubtful().clone() {
             self.pages.want(page, None, true);
@@ -204,11 +216,12 @@ impl Layout for OcfLayout {
         self.known(span, pieces);
     }
 
+    fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span> {
+        self.dirty_run(core, sector)
+    }
+
     fn usage(&self) -> Usage {
-        Usage {
-            valid_sectors: self.lines.valid_sectors,
-            dirty_sectors: self.lines.dirty_sectors,
-        }
+        Usage { valid_sectors: self.lines.valid_sectors, dirty_sectors: self.lines.dirty_sectors }
     }
 
     fn memory_bytes(&self) -> usize {

@@ -1,8 +1,9 @@
 //! Users' reads: what is cached from the cache device, the rest from the core.
 
 use super::state::{OcfLayout, Purpose, runs};
+use super::table::CoreLine;
 use crate::layout::line::by_line;
-use crate::layout::{DeviceIo, Piece, PieceState, RequestId, SECTOR_BYTES, Span, Target};
+use crate::layout::{CoreId, DeviceIo, Piece, PieceState, RequestId, SECTOR_BYTES, Span, Target};
 
 /// Sectors that one read brings.
 struct Part {
@@ -103,5 +104,23 @@ impl OcfLayout {
     pub(super) fn known(&self, span: Span, known: &mut Vec<Piece>) {
         let own = self.pieces(span).into_iter();
         known.extend(own.map(|(span, _, state)| Piece { span, state }));
+    }
+
+    /// The first run of dirty sectors of a core from `sector` on.
+    pub(super) fn dirty_run(&self, core: CoreId, sector: u64) -> Option<Span> {
+        let line_sectors = u64::from(self.geometry.line_sectors());
+        let mut from = CoreLine { core: core.get(), number: sector / line_sectors };
+        loop {
+            let of = self.lines.dirty_lines.next(from)?;
+            let line = self.lines.find(of).expect("it is dirty");
+            let begins = of.number * line_sectors;
+            let first = sector.saturating_sub(begins).min(line_sectors);
+            let left = u128::MAX.checked_shl(u32::try_from(first).expect("within a line"));
+            if let Some(run) = runs(self.lines.table.dirty(line) & left.unwrap_or(0)).next() {
+                let first = begins + u64::from(run.start);
+                return Some(Span { core, first, sectors: run.end - run.start });
+            }
+            from.number = of.number + 1;
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! What a cache of lines says of itself after a crash: its collision table, and nothing else. What was dirty is found with
-//! its mapping; what was clean, and in which order lines were used, is lost.
+//! What a cache of lines says of itself after a crash: its collision table, and nothing else. What was dirty is found
+//! with its mapping; what was clean, and in which order lines were used, is lost.
 //!
 //! Like the layout this does no I/O: it says what is to be read. As many reads may go side by side.
 

@@ -120,9 +120,14 @@ mod tests {
         };
         assert!(complaint(&content, 16 << 20).contains("end beyond its 16777216 bytes"));
         assert!(complaint(content.get(..23).unwrap(), 17 << 20).contains("it has 23 bytes"));
-        for (at, named) in
-            [(0, "layout"), (4, "lines"), (8, "offset"), (14, "offset"), (16, "line_bytes"), (20, "blocks")]
-        {
+        for (at, named) in [
+            (0, "layout"),
+            (4, "lines"),
+            (8, "offset"),
+            (14, "offset"),
+            (16, "line_bytes"),
+            (20, "blocks"),
+        ] {
             let mut damaged = content.clone();
             damaged.splice(at..at + 2, [3, 0xF7]);
             assert!(

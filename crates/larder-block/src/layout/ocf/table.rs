@@ -1,5 +1,5 @@
-//! The collision table: whose data each line has, and which of its sectors are valid and dirty. It is kept in memory as it
-//! lies on the device, so that writing a page is a copy. Little-endian.
+//! The collision table: whose data each line has, and which of its sectors are valid and dirty. It is kept in memory as
+//! it lies on the device, so that writing a page is a copy. Little-endian.
 //!
 //! ```text
 //!  sector of 512 bytes; a page is 8 of them
@@ -16,9 +16,9 @@
 //!      10+m    m  dirty
 //! ```
 //!
-//! Open CAS has neither magic nor checksum here, and records that cross sectors. A device writes sectors whole, not pages:
-//! a checksum over a page would lose all of its lines, those of others too, when power fails within it. So each sector
-//! has its own, and no record crosses one. That leaves room for 2 to 6 % fewer lines in a page than there.
+//! Open CAS has neither magic nor checksum here, and records that cross sectors. A device writes sectors whole, not
+//! pages: a checksum over a page would lose all of its lines, those of others too, when power fails within it. So each
+//! sector has its own, and no record crosses one. That leaves room for 2 to 6 % fewer lines in a page than there.
 
 #![deny(clippy::indexing_slicing)]
 

@@ -6,8 +6,8 @@ pub(super) const LISTS: usize = 32;
 /// Lines of a run that belongs to one list, since 2026.
 const RUN_LINES: u32 = 256;
 
-/// Positions of a list over which those of 22 begin apart. Fitted: writes of 128, 16 and 4 lines there touch 20, 12.5 and
-/// 3 to 4 pages of the table, as from lists that begin at random within 25 pages.
+/// Positions of a list over which those of 22 begin apart. Fitted: writes of 128, 16 and 4 lines there touch 20, 12.5
+/// and 3 to 4 pages of the table, as from lists that begin at random within 25 pages.
 const APART: u32 = 266;
 
 /// Which Open CAS a cache of lines is like.
@@ -45,8 +45,8 @@ impl OcfVersion {
         }
     }
 
-    /// Lines that a cleaning takes from a list before it goes to the next. That of 22 is fitted: cleanings of a sequential
-    /// load touch 8 pages at lines of 4 KiB, 11 to 14 at 16 KiB, 18 at 64 KiB.
+    /// Lines that a cleaning takes from a list before it goes to the next. That of 22 is fitted: cleanings of a
+    /// sequential load touch 8 pages at lines of 4 KiB, 11 to 14 at 16 KiB, 18 at 64 KiB.
     pub(super) fn cleaned_at_once(self) -> usize {
         match self {
             Self::V22 => 4,
@@ -62,12 +62,20 @@ impl OcfVersion {
             Self::V26 => Box::new(all),
             Self::V22 => Box::new((0..lists).flat_map(move |list| {
                 let count = (lines + lists - 1 - list) / lists;
-                let begins = (list.wrapping_mul(2_654_435_761) >> 16) % APART.min(count.max(1));
+                let begins = scattered(list) % APART.min(count.max(1));
                 (0..count).map(move |number| (begins + number) % count * lists + list)
             })),
         };
         ordered
     }
+}
+
+/// A number that looks random, by the last steps of MurmurHash3.
+fn scattered(number: u32) -> u32 {
+    let mut mixed = number.wrapping_add(1);
+    mixed = (mixed ^ mixed >> 16).wrapping_mul(0x85EB_CA6B);
+    mixed = (mixed ^ mixed >> 13).wrapping_mul(0xC2B2_AE35);
+    mixed ^ mixed >> 16
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Writes around, discards and flushes.
 //!
-//! A crash loses what is clean, so only what was dirty has to be made void on the device: by its page of the table, after
-//! the core has the new data durably, for the old ones were.
+//! A crash loses what is clean, so only what was dirty has to be made void on the device: by its page of the table,
+//! after the core has the new data durably, for the old ones were.
 
 use super::change::ChangeKind;
 use super::pages::Waiter;
@@ -11,10 +11,16 @@ use crate::layout::{Class, Data, DeviceIo, RequestId, Span, Target};
 
 impl OcfLayout {
     /// `false` if it has to wait.
-    pub(super) fn bypass(&mut self, request: RequestId, span: Span, data: &Data) -> bool {
+    pub(super) fn bypass(
+        &mut self,
+        request: RequestId,
+        span: Span,
+        data: &Data,
+        durable: bool,
+    ) -> bool {
         let may = self.may_change(span);
         if may {
-            self.write_around(request, span, data, false);
+            self.write_around(request, span, data, durable);
         }
         may
     }
@@ -28,7 +34,8 @@ impl OcfLayout {
         durable: bool,
     ) {
         let pieces = self.cached(span);
-        let covers_dirty = pieces.iter().any(|one| self.lines.table.dirty(one.line) & one.mask != 0);
+        let covers_dirty =
+            pieces.iter().any(|one| self.lines.table.dirty(one.line) & one.mask != 0);
         let number = self.begin_change(request, ChangeKind::Void, pieces, 1);
         self.cores.insert(span.core);
         let io = DeviceIo::Write {

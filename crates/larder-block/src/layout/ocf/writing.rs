@@ -109,7 +109,9 @@ impl OcfLayout {
         let line_sectors = u64::from(self.geometry.line_sectors());
         let first_line = span.first - span.first % line_sectors;
         let mut merged: Vec<Run> = Vec::new();
-        for (begins, piece) in (first_line..).step_by(self.geometry.line_sectors() as usize).zip(pieces) {
+        for (begins, piece) in
+            (first_line..).step_by(self.geometry.line_sectors() as usize).zip(pieces)
+        {
             for run in runs(piece.mask) {
                 let at = self.geometry.sector_of(piece.line) + u64::from(run.start);
                 let from = begins + u64::from(run.start) - span.first;
