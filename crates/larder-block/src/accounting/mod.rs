@@ -61,7 +61,12 @@ pub struct Accounting<L> {
     unflushed: Vec<Unflushed>,
     /// Devices fail one in so many I/Os, by these dice.
     failures: Option<(fastrand::Rng, u32)>,
+    /// What all reads bring, if devices keep nothing.
+    zeros: Option<Data>,
 }
+
+/// Longest read of a layout.
+const READ_BYTES_MAX: usize = 1 << 20;
 
 impl<L: Driven> Accounting<L> {
     /// A layout, or a cache, on a cache device that holds `cache`, before cores of zeros.
@@ -78,6 +83,7 @@ impl<L: Driven> Accounting<L> {
             turns: 0,
             unflushed: Vec::new(),
             failures: None,
+            zeros: None,
         }
     }
 
@@ -103,11 +109,19 @@ impl<L: Driven> Accounting<L> {
         self
     }
 
+    /// Keeps nothing of what is written, and reads zeros: a count takes no time for copies then, and no memory.
+    #[must_use]
+    pub fn without_bytes(mut self) -> Self {
+        self.zeros = Some(Data::copy_of(&vec![0; READ_BYTES_MAX]));
+        self
+    }
+
     /// Submits a request.
     pub fn submit(&mut self, request: L::Request) -> RequestId {
         let id = RequestId(self.next_request);
         self.next_request += 1;
         if let Some(bytes) = request.read_bytes() {
+            let bytes = if self.zeros.is_some() { 0 } else { bytes };
             self.reads.insert(id, vec![0; bytes]);
         }
         self.counts.user_written_bytes += request.written_bytes() as u64;
@@ -169,8 +183,11 @@ impl<L: Driven> Accounting<L> {
         for Ended { id, ending, keep } in ended {
             self.ended.insert(id, ending);
             if let Some(keep) = keep {
-                let data = &self.reads[&id][keep.bytes()];
-                self.layout.keep(keep, Some(Data::copy_of(data)));
+                let data = match &self.zeros {
+                    Some(zeros) => zeros.slice(0..keep.bytes().len()),
+                    None => Data::copy_of(&self.reads[&id][keep.bytes()]),
+                };
+                self.layout.keep(keep, Some(data));
             }
         }
     }
@@ -229,6 +246,18 @@ impl<L: Driven> Accounting<L> {
         }
     }
 
+    /// Carries out one after the other. What the layout does of its own ends before the next one comes.
+    ///
+    /// # Panics
+    /// If the layout does not end one, or one fails.
+    pub fn run_one_by_one(&mut self, requests: impl IntoIterator<Item = L::Request>) {
+        for request in requests {
+            let (ending, _) = self.run(request);
+            assert_eq!(ending, Ending::Done, "a request has failed");
+            self.settle();
+        }
+    }
+
     /// Submits those that overlap none that came before.
     fn submit_free(&mut self, clients: &mut [Client<L::Request>]) {
         for number in 0..clients.len() {
@@ -259,6 +288,12 @@ impl<L: Driven> Accounting<L> {
 
     fn carry_out(&mut self, turn: u64, io: DeviceIo) -> Outcome {
         self.counts.count(&io);
+        if let Some(zeros) = &self.zeros {
+            return match io {
+                DeviceIo::Read { bytes, reader: None, .. } => Outcome::Read(zeros.slice(0..bytes)),
+                _ => Outcome::Done,
+            };
+        }
         match io {
             DeviceIo::Read { target, offset, bytes, reader } => {
                 let mut read = vec![0; bytes];

@@ -18,7 +18,10 @@
 //! its mapping: what a crash leaves is found again.
 
 mod data;
+mod line;
 pub mod log;
+pub mod ocf;
+mod requests;
 
 use std::fmt;
 

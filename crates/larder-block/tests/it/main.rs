@@ -5,14 +5,16 @@
 
 mod cache_crash;
 mod client;
+mod crash;
 mod held;
 mod log_bytes;
 mod log_cleaning;
-mod log_crash;
 mod log_memory;
 mod nbd;
+mod ocf_bytes;
 mod rig;
 mod running;
 mod seeds;
 mod shadow;
+mod subject;
 mod volume;

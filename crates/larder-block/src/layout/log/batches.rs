@@ -4,8 +4,9 @@ use super::appender::{Appended, Batch, DIRTY_LANE, Pending, Source};
 use super::batch::{BatchHeader, RECORDS_MAX, Record, RecordKind};
 use super::index::{Extent, Found};
 use super::segments::RESERVED_SEGMENTS;
-use super::state::{LogLayout, Purpose, pack_line, unpack_line};
+use super::state::{LogLayout, Purpose};
 use super::write_buffer::Held;
+use crate::layout::line::{pack_line, unpack_line};
 use crate::layout::{Data, DeviceIo, IoId, Target};
 
 /// A batch of that many bytes does not wait for others to complete.

@@ -12,6 +12,7 @@ use super::appender::{DIRTY_LANE, Pending, Source};
 use super::index::gaps;
 use super::state::{CoreState, LogLayout, Purpose};
 use super::waiting::Waiting;
+use crate::layout::line::by_line;
 use crate::layout::{Class, CoreId, Data, DeviceIo, Request, RequestId, Span, Target};
 
 impl LogLayout {
@@ -144,7 +145,7 @@ impl LogLayout {
     /// Appends records that `span` is void. From now on nothing of it may go to the core any more. How many.
     fn void(&mut self, span: Span, source: Source) -> u32 {
         let mut records = 0;
-        for part in self.by_line(span) {
+        for part in by_line(span, self.geometry.line_sectors()) {
             self.index.replace(part, None, &mut Vec::new());
             if let Source::Void { request } = source {
                 self.requests.add_part(request);

@@ -31,7 +31,6 @@ mod index;
 mod leaving;
 mod reading;
 mod recovery;
-mod requests;
 mod segments;
 mod state;
 mod superblock;
@@ -42,6 +41,7 @@ mod writing;
 use larder_device::DeviceInfo;
 use slab::Slab;
 
+use super::requests::Requests;
 use super::{
     CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, PieceState, Request, RequestId, Span,
     Usage,
@@ -53,7 +53,6 @@ use grace::Grace;
 use index::Index;
 use leaving::Leaving;
 pub use recovery::{LogRecovery, Recovered, RecoveryRead};
-use requests::Requests;
 use segments::Segments;
 pub use state::{LogIdentity, LogLayout};
 use state::{Policy, Purpose};

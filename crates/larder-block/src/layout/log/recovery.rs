@@ -18,7 +18,8 @@ use super::batch::{BatchHeader, CacheUuid, HEADER_BYTES_MAX, Record, RecordKind}
 use super::geometry::{Geometry, LogOptions};
 use super::index::Extent;
 use super::segments::Adopted;
-use super::state::{LogIdentity, LogLayout, pack_line};
+use super::state::{LogIdentity, LogLayout};
+use crate::layout::line::pack_line;
 
 /// A read that a recovery wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use super::geometry::Geometry;
 use super::grace::{Grace, Phase};
 use super::index::{Found, Index};
 use super::leaving::Leaving;
-use super::requests::Requests;
 use super::segments::Segments;
 use super::waiting::Waiting;
 use super::write_buffer::WriteBuffer;
+use crate::layout::requests::Requests;
 use crate::layout::{CoreId, Data, DeviceIo, IoId, RequestId, Span};
 use crate::streams::Streams;
 
@@ -151,29 +151,4 @@ impl LogLayout {
         });
         now
     }
-
-    /// `span` by lines.
-    pub(super) fn by_line(&self, span: Span) -> impl Iterator<Item = Span> + use<> {
-        let line = u64::from(self.geometry.line_sectors());
-        let mut first = span.first;
-        std::iter::from_fn(move || {
-            let end = (first - first % line + line).min(span.end());
-            let sectors = u32::try_from(end - first).expect("within a line");
-            let part = Span { core: span.core, first, sectors };
-            first = end;
-            (sectors > 0).then_some(part)
-        })
-    }
-}
-
-/// A line as segments list it: 12 bits of the core, the rest for its number.
-pub(super) fn pack_line(span: Span, line_sectors: u32) -> u64 {
-    u64::from(span.core.get()) << 52 | (span.first / u64::from(line_sectors))
-}
-
-/// The sectors of a line that was packed.
-pub(super) fn unpack_line(line: u64, line_sectors: u32) -> Span {
-    let core = u16::try_from(line >> 52).ok().and_then(CoreId::new).expect("12 bits");
-    let first = (line & ((1 << 52) - 1)) * u64::from(line_sectors);
-    Span { core, first, sectors: line_sectors }
 }

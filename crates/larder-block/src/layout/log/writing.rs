@@ -4,6 +4,7 @@ use super::appender::{CLEAN_LANE, DIRTY_LANE, Pending, Source};
 use super::grace::Phase;
 use super::index::{Found, HITS_MAX, gaps};
 use super::state::{LogLayout, Purpose};
+use crate::layout::line::by_line;
 use crate::layout::{Class, Data, DeviceIo, RequestId, SECTOR_BYTES, Span, Target};
 use crate::streams::Direction;
 
@@ -57,7 +58,7 @@ impl LogLayout {
             Way::Append => {
                 // What was seen before will be written again: it waits for its segment to give way.
                 let is_eager = is_stream && found.is_empty();
-                for part in self.by_line(span) {
+                for part in by_line(span, self.geometry.line_sectors()) {
                     let source = Source::Write { request, is_eager };
                     self.append_part(DIRTY_LANE, span, part, data, source);
                 }
@@ -80,7 +81,7 @@ impl LogLayout {
 
     pub(super) fn insert_clean(&mut self, request: RequestId, span: Span, data: &Data) {
         for absent in gaps(span, &self.find(span)) {
-            for part in self.by_line(absent) {
+            for part in by_line(absent, self.geometry.line_sectors()) {
                 self.append_part(CLEAN_LANE, span, part, data, Source::Insert { request });
             }
         }

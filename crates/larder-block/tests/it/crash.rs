@@ -1,80 +1,43 @@
-//! The log loses power at random points of random loads, with any sectors of what is not durable lost. It has to have
+//! Layouts lose power at random points of random loads, with any sectors of what is not durable lost. They have to have
 //! whatever was acknowledged, and nothing that was never written. `LARDER_CRASH_POINTS`: how many losses, 75 if unset.
 
 use std::collections::HashMap;
 
 use fastrand::Rng;
 use larder_block::accounting::{Accounting, Image, stamps};
-use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions, LogRecovery};
 use larder_block::layout::{CoreId, Data, Ending, Request, RequestId, Span};
-use larder_device::DeviceInfo;
 
-use super::rig::{IDENTITY, core, device};
+use super::rig::core;
 use super::seeds::each_seed;
 use super::shadow::{Kind, Known, Shadow};
+use super::subject::{Log, Ocf, Subject};
 
 /// Sectors of a core that are used.
 const CORE_SECTORS: u64 = 4096;
 const CORES: u16 = 2;
 
-struct World {
+struct World<S> {
     rng: Rng,
-    device: DeviceInfo,
-    options: LogOptions,
-    geometry: Geometry,
+    subject: S,
     shadow: Shadow,
-    epoch: u32,
     /// Whether devices fail now and then.
     fails: bool,
 }
 
-impl World {
-    fn new(seed: u64) -> Self {
+impl<S: Subject> World<S> {
+    fn new(seed: u64, fails: bool) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let block_bytes = if rng.bool() { 512 } else { 4096 };
-        let mut device = device(12 * (64 << 10), block_bytes);
-        if rng.u8(..4) == 0 {
-            device.atomic_write_bytes = None;
-        }
-        let options = LogOptions {
-            segment_bytes: 64 << 10,
-            line_bytes: if rng.bool() { 4096 } else { 16384 },
-            write_buffer_bytes: rng.choice([0, 64 << 10, 256 << 10]).unwrap(),
-            reinsert_percent: rng.choice([0, 25, 50]).unwrap(),
-            ..LogOptions::default()
-        };
-        let geometry = Geometry::new(&device, 0, &options).unwrap();
-        Self {
-            rng,
-            device,
-            options,
-            geometry,
-            shadow: Shadow::default(),
-            epoch: IDENTITY.epoch,
-            fails: false,
-        }
+        let subject = S::draw(&mut rng);
+        Self { rng, subject, shadow: Shadow::default(), fails }
     }
 
-    fn recover(&mut self, cache: Image, cores: HashMap<CoreId, Image>) -> Accounting<LogLayout> {
-        let mut recovery = LogRecovery::new(self.geometry, IDENTITY.uuid);
-        let mut reads = Vec::new();
-        loop {
-            reads.extend(std::iter::from_fn(|| recovery.next_read()).take(self.rng.usize(1..6)));
-            if reads.is_empty() {
-                break;
-            }
-            let read = reads.swap_remove(self.rng.usize(..reads.len()));
-            let mut bytes = vec![0; read.bytes];
-            cache.read(read.offset, &mut bytes);
-            recovery.completed(read, Some(&bytes));
-        }
-        self.epoch += 1;
-        let (layout, _) = recovery.finish(self.epoch, &self.device, &self.options);
+    fn recover(&mut self, cache: Image, cores: HashMap<CoreId, Image>) -> Accounting<S::Layout> {
+        let layout = self.subject.recover(&mut self.rng, &cache);
         Accounting::new(layout, cache).with_cores(cores)
     }
 
     fn span(&mut self) -> Span {
-        let block = u64::from(self.geometry.block_bytes / 512);
+        let block = u64::from(self.subject.block_bytes() / 512);
         let rng = &mut self.rng;
         // Half of the load goes to an eighth of the core.
         let room = if rng.bool() { CORE_SECTORS / 8 } else { CORE_SECTORS };
@@ -85,7 +48,7 @@ impl World {
     }
 
     /// A load, until power is lost.
-    fn live(&mut self, mut run: Accounting<LogLayout>) -> (Image, HashMap<CoreId, Image>) {
+    fn live(&mut self, mut run: Accounting<S::Layout>) -> (Image, HashMap<CoreId, Image>) {
         let mut under_way: Vec<(RequestId, Known)> = Vec::new();
         let mut stream = 0;
         run.fail_one_in(if self.fails { 50 } else { 0 }, self.rng.u64(..));
@@ -132,7 +95,7 @@ impl World {
         run.lose_power(|| rng.u8(..100) < chance)
     }
 
-    fn hear(&mut self, run: &mut Accounting<LogLayout>, under_way: &mut Vec<(RequestId, Known)>) {
+    fn hear(&mut self, run: &mut Accounting<S::Layout>, under_way: &mut Vec<(RequestId, Known)>) {
         let mut inserts = Vec::new();
         under_way.retain(|(id, known)| match run.take_ended(*id) {
             Some((ending, read)) => {
@@ -164,7 +127,7 @@ impl World {
         }
     }
 
-    fn flush(&mut self, run: &mut Accounting<LogLayout>, under_way: &mut Vec<(RequestId, Known)>) {
+    fn flush(&mut self, run: &mut Accounting<S::Layout>, under_way: &mut Vec<(RequestId, Known)>) {
         while !under_way.is_empty() {
             run.retry();
             let (goes_on, before) = (run.turn(), under_way.len());
@@ -182,7 +145,7 @@ impl World {
     }
 
     /// Reads all, and keeps clean copies of some.
-    fn check(&mut self, run: &mut Accounting<LogLayout>) {
+    fn check(&mut self, run: &mut Accounting<S::Layout>) {
         for number in 0..CORES {
             for first in (0..CORE_SECTORS).step_by(64) {
                 let span = Span { core: core(number), first, sectors: 64 };
@@ -213,10 +176,9 @@ const KINDS: [Kind; 12] = [
 ];
 
 /// Five lives of a cache, each ended by a loss of power.
-fn five_lives(mut world: World) {
-    let identity = LogIdentity { epoch: world.epoch, ..IDENTITY };
-    let layout = LogLayout::new(world.geometry, identity, &world.device, &world.options);
-    let mut run = Accounting::new(layout, Image::default());
+fn five_lives<S: Subject>(seed: u64, fails: bool) {
+    let mut world = World::<S>::new(seed, fails);
+    let mut run = Accounting::new(world.subject.create(), Image::default());
     for _ in 0..5 {
         let (cache, cores) = world.live(run);
         run = world.recover(cache, cores);
@@ -224,14 +186,42 @@ fn five_lives(mut world: World) {
     }
 }
 
-#[test]
-fn what_was_acknowledged_outlives_a_loss_of_power() {
-    each_seed("log_crash", 5, |seed| five_lives(World::new(seed)));
+/// What was acknowledged outlives losses of power.
+fn lose_power<S: Subject>() {
+    each_seed("crash", 5, |seed| five_lives::<S>(seed, false));
+}
+
+/// The same with devices that fail.
+fn lose_power_and_fail<S: Subject>() {
+    each_seed("crash", 10, |seed| five_lives::<S>(1 << 32 | seed, true));
 }
 
 #[test]
-fn what_was_acknowledged_outlives_devices_that_fail() {
-    each_seed("log_crash", 10, |seed| {
-        five_lives(World { fails: true, ..World::new(seed) });
-    });
+fn a_log_keeps_what_was_acknowledged() {
+    lose_power::<Log>();
+}
+
+#[test]
+fn a_log_keeps_what_was_acknowledged_when_devices_fail() {
+    lose_power_and_fail::<Log>();
+}
+
+#[test]
+fn lines_of_2022_keep_what_was_acknowledged() {
+    lose_power::<Ocf<true>>();
+}
+
+#[test]
+fn lines_of_2022_keep_what_was_acknowledged_when_devices_fail() {
+    lose_power_and_fail::<Ocf<true>>();
+}
+
+#[test]
+fn lines_of_2026_keep_what_was_acknowledged() {
+    lose_power::<Ocf<false>>();
+}
+
+#[test]
+fn lines_of_2026_keep_what_was_acknowledged_when_devices_fail() {
+    lose_power_and_fail::<Ocf<false>>();
 }

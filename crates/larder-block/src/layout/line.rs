@@ -1,0 +1,31 @@
+//! Lines of cores: the unit in which layouts divide them.
+
+use super::{CoreId, Span};
+
+/// Bits of a line's number behind those of its core.
+const NUMBER_BITS: u32 = 52;
+
+/// `span` by lines of `line_sectors`.
+pub(super) fn by_line(span: Span, line_sectors: u32) -> impl Iterator<Item = Span> {
+    let line = u64::from(line_sectors);
+    let mut first = span.first;
+    std::iter::from_fn(move || {
+        let end = (first - first % line + line).min(span.end());
+        let sectors = u32::try_from(end - first).expect("within a line");
+        let part = Span { core: span.core, first, sectors };
+        first = end;
+        (sectors > 0).then_some(part)
+    })
+}
+
+/// The line that `span` begins in, as one number: 12 bits of the core, the rest for its number.
+pub(super) fn pack_line(span: Span, line_sectors: u32) -> u64 {
+    u64::from(span.core.get()) << NUMBER_BITS | (span.first / u64::from(line_sectors))
+}
+
+/// The sectors of a line that was packed.
+pub(super) fn unpack_line(line: u64, line_sectors: u32) -> Span {
+    let core = u16::try_from(line >> NUMBER_BITS).ok().and_then(CoreId::new).expect("12 bits");
+    let first = (line & ((1 << NUMBER_BITS) - 1)) * u64::from(line_sectors);
+    Span { core, first, sectors: line_sectors }
+}

@@ -1,0 +1,137 @@
+//! How a change comes about: first its data, then what lines have, then the pages of the table that say so.
+//!
+//! *Always:* the table on the device calls dirty only what a line has had completely; a line that the table may call
+//! dirty is no other's before it says otherwise, durably.
+
+use super::change::{Change, ChangeKind, Stage};
+use super::lists::Kind;
+use super::pages::Waiter;
+use super::state::{OcfLayout, Piece, Purpose};
+use crate::layout::{Class, DeviceIo, RequestId, Target};
+
+impl OcfLayout {
+    /// Begins a change of these lines, which it uses until it ends. Whoever began it issues its I/Os.
+    pub(super) fn begin_change(
+        &mut self,
+        request: RequestId,
+        kind: ChangeKind,
+        pieces: Vec<Piece>,
+        ios: u32,
+    ) -> usize {
+        pieces.iter().for_each(|piece| self.locks.add_user(piece.line));
+        self.requests.add_part(request);
+        self.has_changed = true;
+        self.changes.insert(Change {
+            request,
+            kind,
+            pieces,
+            outstanding: ios,
+            has_failed: false,
+            stage: Stage::Data,
+        })
+    }
+
+    /// An I/O of it, or a page that it waited for, has ended.
+    pub(super) fn change_went_on(&mut self, number: usize, is_well: bool) {
+        let change = &mut self.changes[number];
+        change.outstanding -= 1;
+        change.has_failed |= !is_well;
+        self.has_changed = true;
+        if change.outstanding == 0 {
+            match change.stage {
+                Stage::Data => self.data_arrived(number),
+                Stage::Pages => self.end_change(number),
+            }
+        }
+    }
+
+    /// The data of a change are where they belong, or nobody knows.
+    pub(super) fn data_arrived(&mut self, number: usize) {
+        let change = &mut self.changes[number];
+        change.stage = Stage::Pages;
+        let (kind, has_failed) = (change.kind, change.has_failed);
+        let pieces = std::mem::take(&mut change.pieces);
+        let mut pages: Vec<u32> = Vec::new();
+        for piece in &pieces {
+            if self.apply(kind, *piece, has_failed) {
+                pages.push(self.geometry.page_of(piece.line));
+            }
+        }
+        self.changes[number].pieces = pieces;
+        if kind != ChangeKind::Clean {
+            pages.extend(self.pages.doubtful());
+        }
+        pages.sort_unstable();
+        pages.dedup();
+        if pages.is_empty() {
+            return self.end_change(number);
+        }
+        self.changes[number].outstanding = u32::try_from(pages.len()).expect("pages of a table");
+        for page in pages {
+            self.pages.want(page, Some(Waiter::Change(number)), true);
+        }
+    }
+
+    /// Says what a line has now. Whether its page has to say so as well.
+    fn apply(&mut self, kind: ChangeKind, Piece { line, mask }: Piece, has_failed: bool) -> bool {
+        let (valid, dirty) = (self.lines.table.valid(line), self.lines.table.dirty(line));
+        if has_failed {
+            // What is dirty is here alone, whichever it is. Of the rest the core has one version for good.
+            self.lines.set(line, valid & !(mask & !dirty), dirty);
+            return false;
+        }
+        match kind {
+            ChangeKind::Dirty => {
+                self.lines.set(line, valid | mask, dirty | mask);
+                self.put(Kind::Dirty, line);
+                mask & !dirty != 0
+            }
+            ChangeKind::Clean => {
+                self.lines.set(line, valid | mask, dirty);
+                let kind = self.lists.kind(line).unwrap_or(Kind::Clean);
+                self.put(kind, line);
+                false
+            }
+            ChangeKind::Void => {
+                self.lines.set(line, valid & !mask, dirty & !mask);
+                if dirty & !mask == 0 && self.lists.kind(line) == Some(Kind::Dirty) {
+                    self.put(Kind::Clean, line);
+                }
+                mask & dirty != 0
+            }
+        }
+    }
+
+    fn end_change(&mut self, number: usize) {
+        let Change { request, pieces, has_failed, .. } = self.changes.remove(number);
+        pieces.iter().for_each(|piece| self.release(piece.line));
+        self.requests.end_part(request, !has_failed);
+    }
+
+    /// Writes the pages that are wanted and not on their way.
+    pub(super) fn write_pages(&mut self) {
+        for run in self.pages.take_due() {
+            let data = self.lines.table.sealed(run.pages.clone());
+            let io = DeviceIo::Write {
+                target: Target::Cache,
+                offset: self.geometry.page_offset(run.pages.start),
+                metadata_bytes: data.len(),
+                parts: vec![data],
+                class: Class::Metadata,
+                durable: run.durable,
+            };
+            self.issue(io, Purpose::Pages { pages: run.pages });
+        }
+    }
+
+    pub(super) fn pages_written(&mut self, pages: std::ops::Range<u32>, is_well: bool) {
+        self.has_changed = true;
+        for waiter in self.pages.ended(pages, is_well) {
+            match waiter {
+                Waiter::Change(number) => self.change_went_on(number, is_well),
+                Waiter::Cleaning(number) => self.cleaning_went_on(number, is_well),
+                Waiter::Flush(request) => self.requests.end_part(request, is_well),
+            }
+        }
+    }
+}

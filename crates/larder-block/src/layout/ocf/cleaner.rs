@@ -1,0 +1,35 @@
+//! How far a cleaning has come.
+
+use super::table::CoreLine;
+use crate::layout::Data;
+
+/// Some lines whose dirty sectors go to their cores.
+#[derive(Debug)]
+pub(super) struct Cleaning {
+    /// In the order of their cores.
+    pub(super) lines: Vec<Cleaned>,
+    pub(super) phase: Phase,
+    /// I/Os, or pages, that have not ended.
+    pub(super) outstanding: u32,
+    pub(super) has_failed: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Cleaned {
+    pub(super) of: CoreLine,
+    pub(super) line: u32,
+    pub(super) dirty: u128,
+    /// All of the line, once it was read.
+    pub(super) data: Option<Data>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Reading,
+    Writing,
+    /// Flushes of the cores.
+    FlushingCores,
+    /// Pages of the table.
+    Pages,
+    FlushingCache,
+}

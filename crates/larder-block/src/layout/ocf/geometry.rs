@@ -1,0 +1,242 @@
+//! How a cache device is divided between the collision table and lines.
+
+use larder_device::DeviceInfo;
+
+use super::version::OcfVersion;
+use crate::{Error, ErrorKind};
+
+/// Bytes of a page of the collision table, the unit in which it is written.
+pub(super) const PAGE_BYTES: u32 = 4096;
+/// Bytes of a sector of the table: no record crosses one.
+pub(super) const TABLE_SECTOR_BYTES: usize = 512;
+/// Bytes at the end of each sector of the table that say that it is whole.
+pub(super) const TRAILER_BYTES: usize = 8;
+/// Data begin at a multiple of this.
+const ALIGN_BYTES: u64 = 128 << 10;
+/// Lines have numbers of 29 bits.
+const LINES_MAX: u32 = (1 << 29) - 1;
+/// Fewest lines: two cleanings.
+const LINES_MIN: u32 = 64;
+
+/// What a user may say of a cache of lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OcfOptions {
+    /// Which Open CAS it is to be like. Default: that of 2026.
+    pub version: OcfVersion,
+    /// Bytes of a line: 4 to 64 KiB, a power of two. Default 4 KiB.
+    pub line_bytes: u32,
+}
+
+impl Default for OcfOptions {
+    fn default() -> Self {
+        Self { version: OcfVersion::V26, line_bytes: 4096 }
+    }
+}
+
+/// Where table and lines lie. Fixed at format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Which Open CAS it is like.
+    pub version: OcfVersion,
+    /// Where the collision table begins on the cache device, in bytes.
+    pub offset: u64,
+    /// How many lines there are.
+    pub lines: u32,
+    /// Bytes of each: 4 to 64 KiB.
+    pub line_bytes: u32,
+    /// Bytes of a block of the device.
+    pub block_bytes: u32,
+}
+
+impl Geometry {
+    /// Divides what of a device lies behind `offset`, a multiple of 4 KiB.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`], naming the option, if that cannot be.
+    pub fn new(info: &DeviceInfo, offset: u64, options: &OcfOptions) -> Result<Self, Error> {
+        let OcfOptions { version, line_bytes } = *options;
+        let room = info.capacity_bytes.saturating_sub(offset);
+        let most = room / u64::from(line_bytes.max(1));
+        let lines = u32::try_from(most).unwrap_or(LINES_MAX).min(LINES_MAX);
+        let block_bytes = info.block_bytes;
+        let mut geometry = Self { version, offset, lines, line_bytes, block_bytes };
+        let refused = |complaint| {
+            Error::new(ErrorKind::Setup, format!("cache of lines on {}: {complaint}", info.name))
+        };
+        if let Some(complaint) = geometry.complaint_of_sizes() {
+            return Err(refused(complaint));
+        }
+        let fits = |lines| Self { lines, ..geometry }.end() <= info.capacity_bytes;
+        let (mut below, mut beyond) = (0, lines + 1);
+        while beyond - below > 1 {
+            let middle = below.midpoint(beyond);
+            if fits(middle) { below = middle } else { beyond = middle }
+        }
+        geometry.lines = below;
+        match geometry.complaint(info.capacity_bytes) {
+            None => Ok(geometry),
+            Some(complaint) => Err(refused(complaint)),
+        }
+    }
+
+    /// Bytes that a device must have to hold a table from `offset` on, and so many lines.
+    pub fn device_bytes(offset: u64, lines: u32, options: &OcfOptions) -> u64 {
+        let OcfOptions { version, line_bytes } = *options;
+        Self { version, offset, lines, line_bytes, block_bytes: 512 }.end()
+    }
+
+    fn complaint_of_sizes(&self) -> Option<String> {
+        let Self { offset, line_bytes, block_bytes, .. } = *self;
+        if !line_bytes.is_power_of_two() || !(4096..=65536).contains(&line_bytes) {
+            return Some(format!(
+                "line_bytes of {line_bytes}: give a power of two of 4096 to 65536"
+            ));
+        }
+        if !block_bytes.is_power_of_two() || !(512..=PAGE_BYTES).contains(&block_bytes) {
+            return Some(format!(
+                "its blocks have {block_bytes} bytes: take a device with 512 to 4096"
+            ));
+        }
+        if !offset.is_multiple_of(u64::from(PAGE_BYTES)) {
+            return Some(format!("offset {offset} is no multiple of {PAGE_BYTES}"));
+        }
+        None
+    }
+
+    /// What is wrong with it, on a device of `capacity_bytes`.
+    pub(super) fn complaint(&self, capacity_bytes: u64) -> Option<String> {
+        if let Some(complaint) = self.complaint_of_sizes() {
+            return Some(complaint);
+        }
+        let Self { offset, lines, line_bytes, .. } = *self;
+        if !(LINES_MIN..=LINES_MAX).contains(&lines) {
+            return Some(format!(
+                "it has {lines} lines of {line_bytes} bytes: give room for {LINES_MIN} to {LINES_MAX}"
+            ));
+        }
+        (offset > capacity_bytes || self.end() > capacity_bytes).then(|| {
+            format!(
+                "a table from offset {offset} on and {lines} lines of {line_bytes} bytes end beyond its \
+                 {capacity_bytes} bytes"
+            )
+        })
+    }
+
+    /// Bytes of user data that it has room for.
+    pub fn capacity_bytes(&self) -> u64 {
+        u64::from(self.lines) * u64::from(self.line_bytes)
+    }
+
+    /// Pages of the collision table.
+    pub fn pages(&self) -> u32 {
+        self.lines.div_ceil(self.lines_per_page())
+    }
+
+    /// Lines that a page of the table tells of.
+    pub fn lines_per_page(&self) -> u32 {
+        self.lines_per_sector() * (PAGE_BYTES / 512)
+    }
+
+    pub(super) fn lines_per_sector(&self) -> u32 {
+        let records = (TABLE_SECTOR_BYTES - TRAILER_BYTES) / self.record_bytes();
+        u32::try_from(records).expect("at most 50")
+    }
+
+    pub(super) fn record_bytes(&self) -> usize {
+        self.version.key_bytes() + 2 * self.map_bytes()
+    }
+
+    /// Bytes of a bit for each sector of a line.
+    pub(super) fn map_bytes(&self) -> usize {
+        (self.line_bytes / 4096) as usize
+    }
+
+    pub(super) fn line_sectors(&self) -> u32 {
+        self.line_bytes / 512
+    }
+
+    pub(super) fn page_of(&self, line: u32) -> u32 {
+        line / self.lines_per_page()
+    }
+
+    /// Where a page of the table lies on the device, in bytes.
+    pub(super) fn page_offset(&self, page: u32) -> u64 {
+        self.offset + u64::from(page) * u64::from(PAGE_BYTES)
+    }
+
+    /// Where the first line begins on the device, in bytes.
+    pub(super) fn data_offset(&self) -> u64 {
+        self.page_offset(self.pages()).next_multiple_of(ALIGN_BYTES)
+    }
+
+    /// Where a line begins on the device, in sectors.
+    pub(super) fn sector_of(&self, line: u32) -> u64 {
+        debug_assert!(line < self.lines, "line {line} of {}", self.lines);
+        self.data_offset() / 512 + u64::from(line) * u64::from(self.line_sectors())
+    }
+
+    fn end(&self) -> u64 {
+        self.data_offset() + self.capacity_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_lines_as_fit_behind_their_table() {
+        for version in [OcfVersion::V22, OcfVersion::V26] {
+            for line_bytes in [4096, 8192, 16384, 32768, 65536] {
+                let options = OcfOptions { version, line_bytes };
+                for lines in [256, 7618, 30_424] {
+                    let bytes = Geometry::device_bytes(4096, lines, &options);
+                    let info = DeviceInfo::new("cache", bytes, 512, 1 << 20);
+                    assert_eq!(Geometry::new(&info, 4096, &options).unwrap().lines, lines);
+                    let info = DeviceInfo::new("cache", bytes - 512, 512, 1 << 20);
+                    let fewer = Geometry::new(&info, 4096, &options);
+                    assert!(fewer.map_or(0, |geometry| geometry.lines) < lines);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_the_field() {
+        let info = DeviceInfo::new("cache", 64 << 20, 512, 1 << 20);
+        let refused = |offset, line_bytes| {
+            let options = OcfOptions { line_bytes, ..OcfOptions::default() };
+            Geometry::new(&info, offset, &options).unwrap_err().to_string()
+        };
+        assert!(refused(0, 2048).contains("line_bytes"));
+        assert!(refused(0, 131_072).contains("line_bytes"));
+        assert!(refused(512, 4096).contains("offset"));
+        assert!(refused((64 << 20) - (256 << 10), 4096).contains("lines"));
+        assert!(refused(1 << 40, 4096).contains("lines"));
+    }
+
+    /// Bytes a record as in Open CAS; where they do not cross sectors, so many have room in a page.
+    #[test]
+    fn records_of_a_page() {
+        let rows = [
+            (OcfVersion::V22, 4096, 12, 336),
+            (OcfVersion::V22, 8192, 14, 288),
+            (OcfVersion::V22, 16384, 18, 224),
+            (OcfVersion::V22, 32768, 26, 152),
+            (OcfVersion::V22, 65536, 42, 96),
+            (OcfVersion::V26, 4096, 10, 400),
+            (OcfVersion::V26, 8192, 12, 336),
+            (OcfVersion::V26, 16384, 16, 248),
+            (OcfVersion::V26, 32768, 24, 168),
+            (OcfVersion::V26, 65536, 40, 96),
+        ];
+        for (version, line_bytes, record_bytes, lines_per_page) in rows {
+            let geometry =
+                Geometry { version, offset: 0, lines: 1 << 20, line_bytes, block_bytes: 512 };
+            assert_eq!(
+                (geometry.record_bytes(), geometry.lines_per_page()),
+                (record_bytes, lines_per_page)
+            );
+        }
+    }
+}

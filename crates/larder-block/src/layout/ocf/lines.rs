@@ -1,0 +1,102 @@
+//! Which lines have what of the cores: the table, and a hash index over it.
+
+use super::dirty_lines::DirtyLines;
+use super::geometry::Geometry;
+use super::table::{CoreLine, Table};
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug)]
+pub(super) struct Lines {
+    pub(super) table: Table,
+    /// First line of each chain of the hash index.
+    heads: Vec<u32>,
+    /// The next one of its chain, by line.
+    chains: Vec<u32>,
+    pub(super) dirty_lines: DirtyLines,
+    pub(super) valid_sectors: u64,
+    pub(super) dirty_sectors: u64,
+}
+
+impl Lines {
+    pub(super) fn new(geometry: &Geometry, table: Table) -> Self {
+        let heads = (geometry.lines / 2).next_power_of_two() as usize;
+        Self {
+            table,
+            heads: vec![NONE; heads],
+            chains: vec![NONE; geometry.lines as usize],
+            dirty_lines: DirtyLines::default(),
+            valid_sectors: 0,
+            dirty_sectors: 0,
+        }
+    }
+
+    /// The line that has something of this one of a core.
+    pub(super) fn find(&self, of: CoreLine) -> Option<u32> {
+        let mut line = self.heads[self.chain_of(of)];
+        while line != NONE {
+            if self.table.core_line(line) == of {
+                return Some(line);
+            }
+            line = self.chains[line as usize];
+        }
+        None
+    }
+
+    /// Makes `line` the place of a line of a core that has none.
+    pub(super) fn map(&mut self, line: u32, of: CoreLine) {
+        debug_assert_eq!(self.find(of), None, "{of:?} has a line");
+        let chain = self.chain_of(of);
+        self.table.set_core_line(line, of);
+        self.chains[line as usize] = std::mem::replace(&mut self.heads[chain], line);
+    }
+
+    /// Forgets whose a line is that has nothing dirty.
+    ///
+    /// # Panics
+    /// If it has, or is nobody's.
+    pub(super) fn unmap(&mut self, line: u32) {
+        assert_eq!(self.table.dirty(line), 0, "line {line} has dirty sectors");
+        self.set(line, 0, 0);
+        let chain = self.chain_of(self.table.core_line(line));
+        let next = self.chains[line as usize];
+        if self.heads[chain] == line {
+            self.heads[chain] = next;
+            return;
+        }
+        let mut before = self.heads[chain];
+        while self.chains[before as usize] != line {
+            before = self.chains[before as usize];
+        }
+        self.chains[before as usize] = next;
+    }
+
+    /// Says which sectors of a mapped line are valid, and which of these dirty.
+    ///
+    /// # Panics
+    /// If one is dirty and not valid.
+    pub(super) fn set(&mut self, line: u32, valid: u128, dirty: u128) {
+        assert_eq!(dirty & !valid, 0, "line {line}: what is dirty is valid");
+        let (old_valid, old_dirty) = (self.table.valid(line), self.table.dirty(line));
+        self.table.set_maps(line, valid, dirty);
+        let count = |bits: u128| u64::from(bits.count_ones());
+        self.valid_sectors = self.valid_sectors + count(valid) - count(old_valid);
+        self.dirty_sectors = self.dirty_sectors + count(dirty) - count(old_dirty);
+        if (dirty == 0) != (old_dirty == 0) {
+            self.dirty_lines.set(self.table.core_line(line), dirty != 0);
+        }
+    }
+
+    fn chain_of(&self, CoreLine { core, number }: CoreLine) -> usize {
+        // Fibonacci hashing: the upper bits of the product are those that all of the factor's have a part in.
+        let mixed = (number ^ u64::from(core) << 48).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let upper = usize::try_from(mixed >> 32).expect("32 bits");
+        upper & (self.heads.len() - 1)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.table.memory_bytes()
+            + (self.heads.len() + self.chains.len()) * size_of::<u32>()
+            + self.dirty_lines.memory_bytes()
+    }
+}

@@ -1,0 +1,214 @@
+//! Lists of lines: free ones, clean ones and dirty ones, 32 of each, in the order of their use. A list has two zones:
+//! its first half is hot. What is hot stays where it is when it is used, which spares most moves.
+
+use super::version::LISTS;
+
+const NONE: u32 = u32::MAX;
+/// Beside the kind of the list that a line is in: it is in the hot zone.
+const HOT: u8 = 128;
+const NOWHERE: u8 = 3;
+
+/// What lists hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Free,
+    Clean,
+    Dirty,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    /// Towards the head: used later.
+    newer: u32,
+    older: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct List {
+    newest: u32,
+    oldest: u32,
+    /// The last of the hot zone.
+    last_hot: u32,
+    lines: u32,
+    hot: u32,
+}
+
+/// The lists that all lines are in, but for those that are being given out.
+#[derive(Debug)]
+pub(super) struct Lists {
+    links: Vec<Links>,
+    /// Kind of the list that a line is in, and whether it is hot.
+    places: Vec<u8>,
+    lists: [[List; LISTS]; 3],
+}
+
+impl Lists {
+    /// No line is in any.
+    pub(super) fn new(lines: u32) -> Self {
+        let empty = List { newest: NONE, oldest: NONE, last_hot: NONE, lines: 0, hot: 0 };
+        Self {
+            links: vec![Links { newer: NONE, older: NONE }; lines as usize],
+            places: vec![NOWHERE; lines as usize],
+            lists: [[empty; LISTS]; 3],
+        }
+    }
+
+    pub(super) fn kind(&self, line: u32) -> Option<Kind> {
+        match self.places[line as usize] & !HOT {
+            0 => Some(Kind::Free),
+            1 => Some(Kind::Clean),
+            2 => Some(Kind::Dirty),
+            _ => None,
+        }
+    }
+
+    fn is_hot(&self, line: u32) -> bool {
+        self.places[line as usize] & HOT != 0
+    }
+
+    pub(super) fn oldest(&self, kind: Kind, list: usize) -> Option<u32> {
+        some(self.lists[kind as usize][list].oldest)
+    }
+
+    /// The line that was used after `line`, of its list.
+    pub(super) fn newer(&self, line: u32) -> Option<u32> {
+        some(self.links[line as usize].newer)
+    }
+
+    /// Puts a line that is nowhere at the head of a list.
+    ///
+    /// # Panics
+    /// If it is in one.
+    pub(super) fn push(&mut self, kind: Kind, list: usize, line: u32) {
+        assert_eq!(self.kind(line), None, "line {line} is in a list");
+        let own = &mut self.lists[kind as usize][list];
+        let older = own.newest;
+        own.newest = line;
+        if own.oldest == NONE {
+            own.oldest = line;
+        }
+        if own.last_hot == NONE {
+            own.last_hot = line;
+        }
+        own.lines += 1;
+        own.hot += 1;
+        self.links[line as usize] = Links { newer: NONE, older };
+        self.places[line as usize] = kind as u8 | HOT;
+        if older != NONE {
+            self.links[older as usize].newer = line;
+        }
+        self.balance(kind, list);
+    }
+
+    /// Takes a line out of its list, if it is in one.
+    pub(super) fn remove(&mut self, list: usize, line: u32) {
+        let Some(kind) = self.kind(line) else { return };
+        let is_hot = self.is_hot(line);
+        let Links { newer, older } = self.links[line as usize];
+        let own = &mut self.lists[kind as usize][list];
+        if own.last_hot == line {
+            own.last_hot = newer;
+        }
+        if own.newest == line {
+            own.newest = older;
+        }
+        if own.oldest == line {
+            own.oldest = newer;
+        }
+        own.lines -= 1;
+        own.hot -= u32::from(is_hot);
+        if newer != NONE {
+            self.links[newer as usize].older = older;
+        }
+        if older != NONE {
+            self.links[older as usize].newer = newer;
+        }
+        self.places[line as usize] = NOWHERE;
+        self.balance(kind, list);
+    }
+
+    /// A line was used.
+    pub(super) fn touch(&mut self, list: usize, line: u32) {
+        if let Some(kind) = self.kind(line)
+            && !self.is_hot(line)
+        {
+            self.remove(list, line);
+            self.push(kind, list, line);
+        }
+    }
+
+    /// Moves the border of the zones until half of the lines are hot.
+    fn balance(&mut self, kind: Kind, list: usize) {
+        let own = &mut self.lists[kind as usize][list];
+        while own.hot > own.lines / 2 {
+            let line = own.last_hot as usize;
+            self.places[line] &= !HOT;
+            own.last_hot = self.links[line].newer;
+            own.hot -= 1;
+        }
+        while own.hot < own.lines / 2 {
+            let line = match own.last_hot {
+                NONE => own.newest,
+                last => self.links[last as usize].older,
+            };
+            self.places[line as usize] |= HOT;
+            own.last_hot = line;
+            own.hot += 1;
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.links.len() * size_of::<Links>() + self.places.len()
+    }
+}
+
+fn some(line: u32) -> Option<u32> {
+    (line != NONE).then_some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    /// Against a queue in which the zones are counted out.
+    #[test]
+    fn a_list_is_in_the_order_of_use_and_its_first_half_is_hot() {
+        let mut lists = Lists::new(64);
+        let mut model: VecDeque<u32> = VecDeque::new();
+        let mut hot: Vec<u32> = Vec::new();
+        let mut rng = fastrand::Rng::with_seed(1);
+        for _ in 0..20_000 {
+            let line = rng.u32(0..64);
+            match lists.kind(line) {
+                None => {
+                    lists.push(Kind::Dirty, 5, line);
+                    model.push_front(line);
+                }
+                Some(_) if rng.u8(..3) == 0 => {
+                    lists.remove(5, line);
+                    model.retain(|other| *other != line);
+                }
+                Some(_) => {
+                    lists.touch(5, line);
+                    if !hot.contains(&line) {
+                        model.retain(|other| *other != line);
+                        model.push_front(line);
+                    }
+                }
+            }
+            hot = model.iter().copied().take(model.len() / 2).collect();
+            let mut walked = Vec::new();
+            let mut next = lists.oldest(Kind::Dirty, 5);
+            while let Some(line) = next {
+                walked.push(line);
+                next = lists.newer(line);
+            }
+            assert!(walked.iter().rev().eq(&model));
+            assert!(model.iter().all(|line| lists.is_hot(*line) == hot.contains(line)));
+        }
+        assert_eq!(lists.oldest(Kind::Dirty, 4), None);
+        assert_eq!(lists.oldest(Kind::Clean, 5), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! Lines in use: who may not be served at the same time. Requests do not overlap, but two of them may be about one
+//! line.
+
+use std::collections::HashMap;
+
+#[derive(Debug, Default)]
+struct Lock {
+    /// Requests that read or write something of it.
+    users: u32,
+    is_cleaned: bool,
+    /// Destages that wait until they may clean it.
+    claims: u32,
+}
+
+/// By line, of those that anything is under way on.
+#[derive(Debug, Default)]
+pub(super) struct Locks(HashMap<u32, Lock>);
+
+impl Locks {
+    pub(super) fn add_user(&mut self, line: u32) {
+        self.0.entry(line).or_default().users += 1;
+    }
+
+    /// Whether it was the last one.
+    pub(super) fn remove_user(&mut self, line: u32) -> bool {
+        self.change(line, |lock| {
+            lock.users -= 1;
+            lock.users == 0
+        })
+    }
+
+    /// Nothing is under way on it: it may be cleaned, and if it is clean be another's.
+    pub(super) fn is_idle(&self, line: u32) -> bool {
+        self.0.get(&line).is_none_or(|lock| lock.users == 0 && !lock.is_cleaned)
+    }
+
+    /// Whether it may be written or voided: not while it is cleaned or about to be.
+    pub(super) fn may_change(&self, line: u32) -> bool {
+        self.0.get(&line).is_none_or(|lock| !lock.is_cleaned && lock.claims == 0)
+    }
+
+    /// # Panics
+    /// If anything is under way on it.
+    pub(super) fn begin_cleaning(&mut self, line: u32) {
+        assert!(self.is_idle(line), "line {line} is in use");
+        self.0.entry(line).or_default().is_cleaned = true;
+    }
+
+    pub(super) fn end_cleaning(&mut self, line: u32) {
+        self.change(line, |lock| lock.is_cleaned = false);
+    }
+
+    pub(super) fn claim(&mut self, line: u32) {
+        self.0.entry(line).or_default().claims += 1;
+    }
+
+    pub(super) fn end_claim(&mut self, line: u32) {
+        self.change(line, |lock| lock.claims -= 1);
+    }
+
+    fn change<T>(&mut self, line: u32, change: impl FnOnce(&mut Lock) -> T) -> T {
+        let lock = self.0.get_mut(&line).expect("a lock that was taken");
+        let changed = change(lock);
+        if lock.users == 0 && lock.claims == 0 && !lock.is_cleaned {
+            self.0.remove(&line);
+        }
+        changed
+    }
+}

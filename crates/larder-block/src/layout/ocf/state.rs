@@ -1,0 +1,157 @@
+//! A cache of lines: what it knows, and what the I/Os under way are for.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use slab::Slab;
+
+use super::change::Change;
+use super::cleaner::Cleaning;
+use super::destages::Destage;
+use super::geometry::Geometry;
+use super::lines::Lines;
+use super::lists::{Kind, Lists};
+use super::locks::Locks;
+use super::pages::Pages;
+use super::table::CoreLine;
+use crate::layout::requests::Requests;
+use crate::layout::{CoreId, DeviceIo, IoId, Request, RequestId, Span};
+
+/// A cache of lines as Open CAS has it: see the [module](super).
+#[derive(Debug)]
+pub struct OcfLayout {
+    pub(super) geometry: Geometry,
+    pub(super) lines: Lines,
+    pub(super) lists: Lists,
+    pub(super) locks: Locks,
+    pub(super) pages: Pages,
+    pub(super) requests: Requests,
+    /// Requests that wait until lines may be changed.
+    pub(super) waiting: Vec<(RequestId, Request)>,
+    pub(super) changes: Slab<Change>,
+    pub(super) cleanings: Slab<Cleaning>,
+    pub(super) destages: Vec<Destage>,
+    /// The one that a request has asked for that found no clean line.
+    pub(super) makes_room: Option<usize>,
+    pub(super) wants_room: bool,
+    /// The list that the next request, and the next cleaning, takes lines from first.
+    pub(super) next_taken: usize,
+    pub(super) next_cleaned: usize,
+    /// Cores that were written.
+    pub(super) cores: BTreeSet<CoreId>,
+    pub(super) ios: Slab<Purpose>,
+    pub(super) issued: Vec<(IoId, DeviceIo)>,
+    /// Something has changed since the last look at what might be done.
+    pub(super) has_changed: bool,
+}
+
+/// What an I/O is for.
+#[derive(Debug)]
+pub(super) enum Purpose {
+    /// A user's read; the lines that it is of.
+    Read { request: RequestId, lines: Vec<u32> },
+    /// A write of a change's data, to the cache device or to the core.
+    Change { number: usize },
+    /// A write of pages of the table.
+    Pages { pages: Range<u32> },
+    /// Part of a cleaning: the first of its lines that it is of, where it is of some.
+    Cleaning { number: usize, first: usize },
+    /// A user's flush.
+    Flush { request: RequestId },
+}
+
+/// Sectors of a line of the cache.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) line: u32,
+    pub(super) mask: u128,
+}
+
+impl OcfLayout {
+    pub(super) fn issue(&mut self, io: DeviceIo, purpose: Purpose) {
+        let id = IoId(self.ios.insert(purpose));
+        self.issued.push((id, io));
+        self.has_changed = true;
+    }
+
+    /// The line of a core that `span` begins in.
+    pub(super) fn core_line(&self, span: Span) -> CoreLine {
+        let number = span.first / u64::from(self.geometry.line_sectors());
+        CoreLine { core: span.core.get(), number }
+    }
+
+    /// All sectors of a line of a core.
+    pub(super) fn span_of(&self, CoreLine { core, number }: CoreLine) -> Span {
+        let sectors = self.geometry.line_sectors();
+        let core = CoreId::new(core).expect("it was checked when it was mapped");
+        Span { core, first: number * u64::from(sectors), sectors }
+    }
+
+    /// The bits of `part`, which lies within a line.
+    pub(super) fn mask(&self, part: Span) -> u128 {
+        let line = u64::from(self.geometry.line_sectors());
+        u128::MAX >> (128 - part.sectors) << (part.first % line)
+    }
+
+    fn list_of(&self, line: u32) -> usize {
+        self.geometry.version.list_of(line)
+    }
+
+    pub(super) fn put(&mut self, kind: Kind, line: u32) {
+        let list = self.list_of(line);
+        if self.lists.kind(line) == Some(kind) {
+            self.lists.touch(list, line);
+        } else {
+            self.lists.remove(list, line);
+            self.lists.push(kind, list, line);
+        }
+    }
+
+    pub(super) fn take_out(&mut self, line: u32) {
+        self.lists.remove(self.list_of(line), line);
+    }
+
+    pub(super) fn touch(&mut self, line: u32) {
+        self.lists.touch(self.list_of(line), line);
+    }
+
+    /// Ends the use of a line. If it has nothing and nobody else uses it, it is free.
+    pub(super) fn release(&mut self, line: u32) {
+        self.has_changed = true;
+        if self.locks.remove_user(line) && self.lines.table.valid(line) == 0 {
+            self.lines.unmap(line);
+            self.put(Kind::Free, line);
+        }
+    }
+}
+
+/// The runs of ones in `bits`, as positions.
+pub(super) fn runs(mut bits: u128) -> impl Iterator<Item = Range<u32>> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        if bits == 0 {
+            return None;
+        }
+        let zeros = bits.trailing_zeros();
+        bits >>= zeros;
+        let ones = bits.trailing_ones();
+        bits = bits.checked_shr(ones).unwrap_or(0);
+        let first = done + zeros;
+        done = first + ones;
+        Some(first..done)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_ones() {
+        let found = |bits: u128| runs(bits).collect::<Vec<_>>();
+        assert_eq!(found(0), []);
+        assert_eq!(found(u128::MAX), vec![0..128; 1]);
+        assert_eq!(found(0b1011 << 120 | 6), [1..3, 120..122, 123..124]);
+        assert_eq!(found(1 << 127), vec![127..128; 1]);
+    }
+}

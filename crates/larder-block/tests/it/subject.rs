@@ -1,0 +1,119 @@
+//! Layouts as tests of all of them see them.
+
+use fastrand::Rng;
+use larder_block::accounting::Image;
+use larder_block::layout::Layout;
+use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions, LogRecovery};
+use larder_block::layout::ocf::{self, OcfLayout, OcfOptions, OcfRecovery, OcfVersion};
+use larder_device::DeviceInfo;
+
+use super::rig::{IDENTITY, device};
+
+/// A small cache, and what has to be known to find it again.
+pub(crate) trait Subject {
+    type Layout: Layout;
+
+    /// With options by chance.
+    fn draw(rng: &mut Rng) -> Self;
+
+    fn block_bytes(&self) -> u32;
+
+    /// An empty one.
+    fn create(&self) -> Self::Layout;
+
+    /// What `cache` says after a crash.
+    fn recover(&mut self, rng: &mut Rng, cache: &Image) -> Self::Layout;
+}
+
+pub(crate) struct Log {
+    device: DeviceInfo,
+    options: LogOptions,
+    geometry: Geometry,
+    epoch: u32,
+}
+
+impl Subject for Log {
+    type Layout = LogLayout;
+
+    fn draw(rng: &mut Rng) -> Self {
+        let block_bytes = if rng.bool() { 512 } else { 4096 };
+        let mut device = device(12 * (64 << 10), block_bytes);
+        if rng.u8(..4) == 0 {
+            device.atomic_write_bytes = None;
+        }
+        let options = LogOptions {
+            segment_bytes: 64 << 10,
+            line_bytes: if rng.bool() { 4096 } else { 16384 },
+            write_buffer_bytes: rng.choice([0, 64 << 10, 256 << 10]).unwrap(),
+            reinsert_percent: rng.choice([0, 25, 50]).unwrap(),
+            ..LogOptions::default()
+        };
+        let geometry = Geometry::new(&device, 0, &options).unwrap();
+        Self { device, options, geometry, epoch: IDENTITY.epoch }
+    }
+
+    fn block_bytes(&self) -> u32 {
+        self.geometry.block_bytes
+    }
+
+    fn create(&self) -> LogLayout {
+        let identity = LogIdentity { epoch: self.epoch, ..IDENTITY };
+        LogLayout::new(self.geometry, identity, &self.device, &self.options)
+    }
+
+    fn recover(&mut self, rng: &mut Rng, cache: &Image) -> LogLayout {
+        let mut recovery = LogRecovery::new(self.geometry, IDENTITY.uuid);
+        let mut reads = Vec::new();
+        loop {
+            reads.extend(std::iter::from_fn(|| recovery.next_read()).take(rng.usize(1..6)));
+            if reads.is_empty() {
+                break;
+            }
+            let read = reads.swap_remove(rng.usize(..reads.len()));
+            recovery.completed(read, Some(&bytes_of(cache, read.offset, read.bytes)));
+        }
+        self.epoch += 1;
+        recovery.finish(self.epoch, &self.device, &self.options).0
+    }
+}
+
+pub(crate) struct Ocf<const IS_OF_2022: bool>(ocf::Geometry);
+
+impl<const IS_OF_2022: bool> Subject for Ocf<IS_OF_2022> {
+    type Layout = OcfLayout;
+
+    fn draw(rng: &mut Rng) -> Self {
+        let version = if IS_OF_2022 { OcfVersion::V22 } else { OcfVersion::V26 };
+        let line_bytes = rng.choice([4096, 4096, 16384, 65536]).unwrap();
+        let options = OcfOptions { version, line_bytes };
+        let block_bytes = if rng.bool() { 512 } else { 4096 };
+        let bytes = ocf::Geometry::device_bytes(0, rng.choice([64, 100, 300]).unwrap(), &options);
+        Self(ocf::Geometry::new(&device(bytes, block_bytes), 0, &options).unwrap())
+    }
+
+    fn block_bytes(&self) -> u32 {
+        self.0.block_bytes
+    }
+
+    fn create(&self) -> OcfLayout {
+        OcfLayout::new(self.0, IDENTITY.uuid)
+    }
+
+    fn recover(&mut self, rng: &mut Rng, cache: &Image) -> OcfLayout {
+        let mut recovery = OcfRecovery::new(self.0, IDENTITY.uuid);
+        let mut reads: Vec<_> = std::iter::from_fn(|| recovery.next_read()).collect();
+        rng.shuffle(&mut reads);
+        for read in reads {
+            recovery.completed(read, Some(&bytes_of(cache, read.offset, read.bytes)));
+        }
+        let (layout, found) = recovery.finish();
+        assert_eq!((found.damaged_sectors, found.failed_reads), (0, 0), "{found:?}");
+        layout
+    }
+}
+
+fn bytes_of(cache: &Image, offset: u64, bytes: usize) -> Vec<u8> {
+    let mut read = vec![0; bytes];
+    cache.read(offset, &mut read);
+    read
+}
