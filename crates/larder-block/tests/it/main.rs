@@ -10,6 +10,7 @@ mod log_bytes;
 mod log_cleaning;
 mod log_crash;
 mod log_memory;
+mod log_refill;
 mod nbd;
 mod rig;
 mod seeds;
