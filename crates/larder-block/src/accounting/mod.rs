@@ -144,6 +144,11 @@ impl<L: Driven> Accounting<L> {
         self.hear_of_ended();
     }
 
+    /// What is under way, as [`carry_out_all`](Self::carry_out_all) numbers it.
+    pub fn under_way(&self) -> impl Iterator<Item = &DeviceIo> {
+        self.under_way.iter().map(|(_, _, io)| io)
+    }
+
     /// From now on devices fail one in `one_in` I/Os; 0: none. Of a write that fails all is there, or nothing.
     pub fn fail_one_in(&mut self, one_in: u32, seed: u64) {
         self.failures = (one_in > 0).then(|| (fastrand::Rng::with_seed(seed), one_in));
@@ -334,16 +339,21 @@ impl<L: Driven> Accounting<L> {
 
     /// Power is lost: of what is under way, and of what was written and not flushed, those sectors are on the devices
     /// of which `survives` says so. Gives the cache device and the cores.
-    pub fn lose_power(
+    pub fn lose_power(self, mut survives: impl FnMut() -> bool) -> (Image, HashMap<CoreId, Image>) {
+        self.lose_power_where(|_, _| survives())
+    }
+
+    /// The same, where it depends on the device and on where the sector begins there, in bytes.
+    pub fn lose_power_where(
         mut self,
-        mut survives: impl FnMut() -> bool,
+        mut survives: impl FnMut(Target, u64) -> bool,
     ) -> (Image, HashMap<CoreId, Image>) {
         let mut kept = std::collections::HashSet::new();
         for Unflushed { target, offset, before, durable, .. } in
             std::mem::take(&mut self.unflushed).into_iter().rev()
         {
             for (at, sector) in (offset..).step_by(SECTOR_BYTES).zip(before.chunks(SECTOR_BYTES)) {
-                if kept.contains(&(target, at)) || durable || survives() {
+                if kept.contains(&(target, at)) || durable || survives(target, at) {
                     kept.insert((target, at));
                 } else {
                     self.image(target).write(at, sector);
@@ -353,7 +363,7 @@ impl<L: Driven> Accounting<L> {
         for (_, _, io) in std::mem::take(&mut self.under_way) {
             let DeviceIo::Write { target, mut offset, parts, .. } = io else { continue };
             for sector in parts.iter().flat_map(|part| part.bytes().chunks(SECTOR_BYTES)) {
-                if survives() {
+                if survives(target, offset) {
                     self.image(target).write(offset, sector);
                 }
                 offset += SECTOR_BYTES as u64;

@@ -16,18 +16,25 @@ fn first_and_second(depth: usize, block_bytes: u32, write_bytes: u32) -> [Counts
 
 #[test]
 fn a_first_touch_at_depth_1_is_one_write_with_a_header_of_a_block() {
-    for (write_bytes, cw) in [(4096, 1.125), (16384, 1.03125), (65536, 1.007_812_5)] {
-        let [first, _] = first_and_second(1, 512, write_bytes);
-        println!("depth 1, blocks of 512, {write_bytes}: {first}");
+    for (block_bytes, write_bytes, limit) in
+        [(512, 4096, 1.14), (512, 16384, 1.04), (512, 65536, 1.02), (4096, 4096, 2.03)]
+    {
+        let [first, _] = first_and_second(1, block_bytes, write_bytes);
+        println!("depth 1, blocks of {block_bytes}, {write_bytes}: {first}");
         assert_eq!(first.cache_writes, first.requests, "one device write a write");
-        assert!((first.cw() - cw).abs() < 1e-9, "{write_bytes}: {first}");
+        let footers = first.cache_written_metadata_bytes - first.requests * u64::from(block_bytes);
+        assert_eq!(
+            first.cache_written_bytes,
+            first.user_written_bytes + first.cache_written_metadata_bytes
+        );
+        assert!(first.cw() <= limit, "{block_bytes}, {write_bytes}: {first}");
+        // Of segments of 16 MiB they are a .004th at most.
+        let part = footers as f64 / first.user_written_bytes as f64;
+        assert!(
+            part > 0.0 && part <= if block_bytes == 512 { 0.008 } else { 0.02 },
+            "footers {part}"
+        );
     }
-    let [first, _] = first_and_second(1, 4096, 4096);
-    println!("depth 1, blocks of 4096, 4096: {first}");
-    assert_eq!(
-        (first.cache_writes, first.cache_written_bytes),
-        (first.requests, 2 * first.user_written_bytes)
-    );
 }
 
 #[test]
@@ -64,7 +71,7 @@ fn nothing_is_overwritten_in_place_where_the_device_does_not_say_that_it_writes_
     info.atomic_write_bytes = None;
     let mut log = Log::new(info, Log::of(16 * MIB, 512, 4096).options);
     let rewritten = [1, 2].map(|version| log.write(1, 4096, version, 0..1024))[1];
-    assert!((rewritten.cw() - 1.125).abs() < 1e-9, "{rewritten}");
+    assert!(rewritten.cw() > 1.125 && rewritten.cw() <= 1.14, "{rewritten}");
 }
 
 #[test]

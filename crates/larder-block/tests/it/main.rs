@@ -10,6 +10,7 @@ mod held;
 mod log_bytes;
 mod log_cleaning;
 mod log_memory;
+mod log_refill;
 mod nbd;
 mod ocf_bytes;
 mod rig;

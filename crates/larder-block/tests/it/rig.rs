@@ -2,7 +2,7 @@
 
 use larder_block::accounting::{Accounting, Counts, Image, stamped};
 use larder_block::layout::CoreId;
-use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions};
+use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions, LogRecovery};
 use larder_device::DeviceInfo;
 use larder_workload::generate::ZipfMandelbrot;
 
@@ -12,6 +12,24 @@ pub(crate) const IDENTITY: LogIdentity = LogIdentity { uuid: *b"a cache's UUID..
 pub(crate) fn device(bytes: u64, block_bytes: u32) -> DeviceInfo {
     let info = DeviceInfo::new("cache", bytes, block_bytes, 1 << 20);
     DeviceInfo { atomic_write_bytes: Some(block_bytes.max(4096)), ..info }
+}
+
+/// The log that is found on `cache`, as it is started for the time `epoch`.
+pub(crate) fn start(
+    device: &DeviceInfo,
+    options: &LogOptions,
+    epoch: u32,
+    cache: Image,
+) -> Accounting<LogLayout> {
+    let geometry = Geometry::new(device, 0, options).unwrap();
+    let mut recovery = LogRecovery::new(geometry, IDENTITY.uuid);
+    while let Some(read) = recovery.next_read() {
+        let mut bytes = vec![0; read.bytes];
+        cache.read(read.offset, &mut bytes);
+        recovery.completed(read, Some(&bytes));
+    }
+    let (layout, _) = recovery.finish(epoch, device, options);
+    Accounting::new(layout, cache)
 }
 
 pub(crate) struct Log {
@@ -26,10 +44,12 @@ impl Log {
         Self { options, run: Accounting::new(layout, Image::default()) }
     }
 
-    /// Segments of 256 KiB, or 16 lines, on `bytes`, lines of `line_bytes`, a write buffer of a 16th.
+    /// Segments of 256 KiB, or 16 lines, on `bytes`, lines of `line_bytes`, a write buffer of a 16th. On blocks of
+    /// 4 KiB segments are twice as long, for their footers take a block at least.
     pub(crate) fn of(bytes: u64, block_bytes: u32, line_bytes: u32) -> Self {
         let options = LogOptions {
-            segment_bytes: (256 << 10).max(16 * line_bytes),
+            segment_bytes: (if block_bytes > 512 { 512 << 10 } else { 256 << 10 })
+                .max(16 * line_bytes),
             line_bytes,
             write_buffer_bytes: bytes / 16,
             ..LogOptions::default()

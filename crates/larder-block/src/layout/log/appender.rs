@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use super::footer::Listing;
 use super::grace::Phase;
 use super::index::Found;
 use crate::layout::{Class, Data, IoId, RequestId, Span};
@@ -69,6 +70,8 @@ pub(super) struct Lane {
     pub(super) pending: VecDeque<Pending>,
     pub(super) pending_bytes: usize,
     pub(super) open: Option<u32>,
+    /// What the footer of the open segment will list.
+    pub(super) listing: Listing,
     pub(super) in_flight: usize,
     /// A header without records is on its way to the open segment, and nothing else may go there before.
     pub(super) awaits_note: bool,
@@ -106,6 +109,7 @@ impl Appender {
             pending: VecDeque::new(),
             pending_bytes: 0,
             open: None,
+            listing: Listing::default(),
             in_flight: 0,
             company: None,
             awaits_note: false,

@@ -18,16 +18,10 @@
 //!      60      4  reserved, 0
 //!      64   16 n  records
 //!
-//!  record
-//!       0      8  first sector of the core
-//!       8      2  core
-//!      10      1  sectors, 1 to 128, less 1
-//!      11      1  kind: 1 dirty, 2 clean, 3 void (without data), 4 unsettled; + 16 if it may be overwritten in place
-//!      12      4  CRC-32C of the data as they were written first; 0 of a void one
 //! ```
 //!
-//! What is unsettled is clean as long as the core has power: the core has it too, but no flush covered that when this
-//! was written. After a crash it is void: the core counts.
+//! The word at the end of a [record](super::record) is the CRC-32C of its data as they were written first; 0 of a void
+//! one.
 //!
 //! Behind the header, which is filled up to a block of the device, lie the data of the records in their order.
 //!
@@ -41,24 +35,20 @@ use larder_device::label::FORMAT_VERSION;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::layout::{CoreId, SECTOR_BYTES, Span};
+use super::record::{ENTRY_BYTES, Entry, Record};
+use crate::layout::SECTOR_BYTES;
 
 const MAGIC: [u8; 4] = *b"LBCB";
 const CHECKED_FROM: usize = 12;
 const HEADER_BYTES: usize = size_of::<Fixed>();
-const ENTRY_BYTES: usize = size_of::<Entry>();
-const _: () = assert!(HEADER_BYTES == 64 && ENTRY_BYTES == 16);
+const _: () = assert!(HEADER_BYTES == 64);
 
 /// Most records of a batch: its header is 4096 bytes then.
 pub(super) const RECORDS_MAX: usize = (4096 - HEADER_BYTES) / ENTRY_BYTES;
 /// What has to be read to see a header whole.
 pub(super) const HEADER_BYTES_MAX: usize = HEADER_BYTES + RECORDS_MAX * ENTRY_BYTES;
-
-const DIRTY: u8 = 1;
-const CLEAN: u8 = 2;
-const VOID: u8 = 3;
-const UNSETTLED: u8 = 4;
-const OVERWRITABLE: u8 = 16;
+/// Records of a header that a device with the smallest blocks writes as a whole or not at all.
+pub(super) const RECORDS_OF_A_SECTOR: usize = (SECTOR_BYTES - HEADER_BYTES) / ENTRY_BYTES;
 
 /// Names a cache: the UUID of its label. A header of another cache is none.
 pub(super) type CacheUuid = [u8; 16];
@@ -81,73 +71,9 @@ struct Fixed {
     reserved: U32,
 }
 
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct Entry {
-    first: U64,
-    core: U16,
-    sectors_less_one: u8,
-    kind: u8,
-    checksum: U32,
-}
-
 /// Bytes of a header of so many records, before it is filled up to a block.
 pub(super) fn header_bytes(records: usize) -> usize {
     HEADER_BYTES + records * ENTRY_BYTES
-}
-
-/// What a record says of its sectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RecordKind {
-    Dirty {
-        is_overwritable: bool,
-    },
-    Clean,
-    Void,
-    /// Clean now, void after a crash.
-    Unsettled,
-}
-
-impl RecordKind {
-    pub(super) fn has_data(self) -> bool {
-        self != Self::Void
-    }
-
-    fn encode(self) -> u8 {
-        match self {
-            Self::Dirty { is_overwritable: true } => DIRTY | OVERWRITABLE,
-            Self::Dirty { is_overwritable: false } => DIRTY,
-            Self::Clean => CLEAN,
-            Self::Void => VOID,
-            Self::Unsettled => UNSETTLED,
-        }
-    }
-
-    fn parse(byte: u8) -> Option<Self> {
-        [
-            Self::Dirty { is_overwritable: true },
-            Self::Dirty { is_overwritable: false },
-            Self::Clean,
-            Self::Void,
-            Self::Unsettled,
-        ]
-        .into_iter()
-        .find(|kind| kind.encode() == byte)
-    }
-}
-
-/// One record of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Record {
-    pub(super) span: Span,
-    pub(super) kind: RecordKind,
-    pub(super) checksum: u32,
-}
-
-impl Record {
-    pub(super) fn data_bytes(&self) -> usize {
-        if self.kind.has_data() { self.span.bytes() } else { 0 }
-    }
 }
 
 /// Which batch it is, and where.
@@ -186,7 +112,8 @@ impl BatchHeader {
             epoch: self.epoch.into(),
             reserved: 0.into(),
         };
-        let entries: Vec<Entry> = records.iter().map(entry_of).collect();
+        let entries: Vec<Entry> =
+            records.iter().map(|record| Entry::of(record, record.checksum)).collect();
         let checked = fixed.as_bytes().get(CHECKED_FROM..).unwrap_or_default();
         let checksum = crc32c::crc32c_append(crc32c::crc32c(uuid), checked);
         fixed.checksum = crc32c::crc32c_append(checksum, entries.as_bytes()).into();
@@ -218,7 +145,8 @@ impl BatchHeader {
         if !is_whole {
             return None;
         }
-        let records: Vec<Record> = entries.iter().map(record_of).collect::<Option<_>>()?;
+        let records: Vec<Record> =
+            entries.iter().map(|entry| entry.record(entry.word())).collect::<Option<_>>()?;
         let data: usize = records.iter().map(Record::data_bytes).sum();
         let header = header_bytes(count).next_multiple_of(block_bytes as usize);
         let header_and_data = u32::try_from(header + data).ok()?;
@@ -238,30 +166,11 @@ impl BatchHeader {
     }
 }
 
-fn entry_of(record: &Record) -> Entry {
-    Entry {
-        first: record.span.first.into(),
-        core: record.span.core.get().into(),
-        sectors_less_one: u8::try_from(record.span.sectors - 1)
-            .ok()
-            .filter(|n| *n < 128)
-            .expect("128 sectors at most"),
-        kind: record.kind.encode(),
-        checksum: record.checksum.into(),
-    }
-}
-
-fn record_of(entry: &Entry) -> Option<Record> {
-    let sectors = u32::from(entry.sectors_less_one) + 1;
-    let span = Span { core: CoreId::new(entry.core.get())?, first: entry.first.get(), sectors };
-    let is_sound = sectors <= 128 && span.first <= u64::MAX / SECTOR_BYTES as u64 - 128;
-    let kind = RecordKind::parse(entry.kind)?;
-    is_sound.then_some(Record { span, kind, checksum: entry.checksum.get() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::log::record::RecordKind;
+    use crate::layout::{CoreId, Span};
 
     const UUID: CacheUuid = *b"0123456789abcdef";
     const AT: (u32, u32) = (3, 4096);

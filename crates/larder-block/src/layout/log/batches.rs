@@ -1,9 +1,10 @@
 //! Group commit: what is pending goes out with one header, in one device write.
 
 use super::appender::{Appended, Batch, DIRTY_LANE, Pending, Source};
-use super::batch::{BatchHeader, RECORDS_MAX, Record, RecordKind};
+use super::batch::{BatchHeader, RECORDS_MAX, RECORDS_OF_A_SECTOR};
 use super::index::{Extent, Found};
-use super::segments::RESERVED_SEGMENTS;
+use super::record::{Record, RecordKind};
+use super::room::Place;
 use super::state::{LogLayout, Purpose};
 use super::write_buffer::Held;
 use crate::layout::line::{pack_line, unpack_line};
@@ -42,7 +43,7 @@ impl LogLayout {
     fn send_note_if_due(&mut self) {
         let is_due =
             !self.held_writes.is_empty() && self.appender.is_idle() && self.appender.has_unstated();
-        if is_due && self.make_room(DIRTY_LANE, 0, false) {
+        if is_due && self.make_room(DIRTY_LANE, false) {
             self.send(DIRTY_LANE, Vec::new());
         }
     }
@@ -51,18 +52,16 @@ impl LogLayout {
     fn form_batch(&mut self, lane: usize) -> bool {
         let Some(first) = self.appender.lanes[lane].pending.front() else { return false };
         let is_kept = matches!(first.source, Source::Kept { .. });
-        let first_bytes = first.data.as_ref().map_or(0, Data::len);
-        if !self.make_room(lane, first_bytes, is_kept) {
+        if !self.make_room(lane, is_kept) {
             return false;
         }
-        let segment = self.appender.lanes[lane].open.expect("there is room");
-        let room = (self.geometry.segment_bytes - self.segments.get(segment).used_bytes()) as usize;
+        // The first header is there or not by one sector, so that a note that a crash tears leaves it in force.
+        let most = if self.used_bytes(lane) == 0 { RECORDS_OF_A_SECTOR } else { RECORDS_MAX };
         let (mut taken, mut bytes): (Vec<Pending>, usize) = (Vec::new(), 0);
         while let Some(next) = self.appender.lanes[lane].pending.front() {
             let more = bytes + next.data.as_ref().map_or(0, Data::len);
-            let with_header = more + self.geometry.header_bytes(taken.len() + 1) as usize;
-            if taken.len() == RECORDS_MAX
-                || with_header > room
+            if taken.len() == most
+                || !self.has_room(lane, taken.len() + 1, more)
                 || (more > BATCH_BYTES_MAX && !taken.is_empty())
             {
                 break;
@@ -82,34 +81,6 @@ impl LogLayout {
         true
     }
 
-    /// Whether the lane's open segment has room for `bytes` and their header, opening one if need be.
-    fn make_room(&mut self, lane: usize, bytes: usize, for_kept: bool) -> bool {
-        if let Some(open) = self.appender.lanes[lane].open {
-            let used = self.segments.get(open).used_bytes() as usize;
-            if used + bytes + self.geometry.header_bytes(1) as usize
-                <= self.geometry.segment_bytes as usize
-            {
-                return true;
-            }
-        }
-        let reserved = if for_kept { 0 } else { RESERVED_SEGMENTS };
-        if self.segments.ready() <= reserved {
-            return false;
-        }
-        if let Some(full) = self.appender.lanes[lane].open.take() {
-            self.segments.seal(full);
-        }
-        let class = self.appender.lanes[lane].class;
-        let opened = self.segments.open(class).expect("one was ready");
-        self.forget_filling(opened.segment, &opened.lines);
-        self.appender.lanes[lane].open = Some(opened.segment);
-        if opened.needs_note {
-            self.appender.lanes[lane].awaits_note = true;
-            self.send(lane, Vec::new());
-        }
-        !opened.needs_note
-    }
-
     /// Of what was kept, and was overwritten or is void meanwhile, the attempt to drain that it is of. It must not get
     /// a younger sequence than what replaced it.
     fn out_of_date(&self, pending: &Pending) -> Option<u64> {
@@ -121,45 +92,27 @@ impl LogLayout {
     }
 
     /// Sends `taken` behind one header.
-    fn send(&mut self, lane: usize, taken: Vec<Pending>) {
-        let segment = self.appender.lanes[lane].open.expect("there is room");
-        let header_bytes = self.geometry.header_bytes(taken.len());
-        let data_bytes: usize =
-            taken.iter().filter_map(|one| one.data.as_ref()).map(Data::len).sum();
-        let bytes = header_bytes + u32::try_from(data_bytes).expect("within a segment");
-        let position = self.segments.append(segment, bytes);
+    pub(super) fn send(&mut self, lane: usize, taken: Vec<Pending>) {
         let records: Vec<Record> = taken.iter().map(|one| self.record_of(one)).collect();
-        let (sequence, horizon) = self.appender.next_header();
-        let (generation, void_below) =
-            (self.segments.get(segment).generation(), self.segments.void_below());
-        let epoch = self.epoch;
-        let header = BatchHeader {
-            segment,
-            position,
-            bytes,
-            generation,
-            sequence,
-            horizon,
-            void_below,
-            epoch,
-        };
+        let (header, place, footer) = self.head(lane, &records);
+        let (segment, header_bytes) = (header.segment, self.geometry.header_bytes(taken.len()));
         let mut encoded = header.encode(&self.uuid, &records);
         encoded.resize(header_bytes as usize, 0);
         let mut batch = Batch {
-            sequence,
-            horizon,
-            void_below,
+            sequence: header.sequence,
+            horizon: header.horizon,
+            void_below: header.void_below,
             lane,
             segment,
-            generation,
-            end: position + bytes,
+            generation: header.generation,
+            end: header.position + header.bytes,
             records: Vec::with_capacity(taken.len()),
             displaced: Vec::new(),
             phase: self.grace.begin(),
             ended: None,
         };
         let mut parts = vec![Data::copy_of(&encoded)];
-        let mut at = position + header_bytes;
+        let mut at = header.position + header_bytes;
         for (pending, record) in taken.into_iter().zip(&records) {
             let location =
                 self.geometry.location_of(segment, at.min(self.geometry.segment_bytes - 1));
@@ -168,17 +121,51 @@ impl LogLayout {
             self.put(segment, &pending, record, location, &mut batch.displaced);
             batch.records.push(Appended { pending, location });
         }
+        let metadata_bytes = header_bytes as usize + footer.as_ref().map_or(0, Data::len);
+        parts.extend(footer);
         for displaced in &batch.displaced {
             let (segment, _) = self.geometry.place_of(displaced.extent.location);
             self.segments.begin_write(segment);
         }
         self.segments.begin_write(segment);
-        let (class, offset) =
-            (self.segments.get(segment).class(), self.geometry.offset_of(segment, position));
-        let (target, metadata_bytes) = (Target::Cache, header_bytes as usize);
+        if place.is_last {
+            self.segments.seal(segment);
+            self.appender.lanes[lane].open = None;
+        }
+        let (target, class) = (Target::Cache, self.segments.get(segment).class());
+        let offset = self.geometry.offset_of(segment, header.position);
         let io = DeviceIo::Write { target, offset, parts, class, metadata_bytes, durable: true };
         let io = self.issue(io, Purpose::Append);
         self.appender.sets_out(io, batch);
+    }
+
+    /// Header, place and perhaps footer of a batch of `records`. Its place in the open segment is taken then.
+    fn head(&mut self, lane: usize, records: &[Record]) -> (BatchHeader, Place, Option<Data>) {
+        let segment = self.appender.lanes[lane].open.expect("there is room");
+        let data_bytes: usize = records.iter().map(Record::data_bytes).sum();
+        let bytes = self.geometry.header_bytes(records.len())
+            + u32::try_from(data_bytes).expect("within a segment");
+        let place = self.place_for(lane, records.len(), bytes);
+        let (sequence, horizon) = self.appender.next_header();
+        let header = BatchHeader {
+            segment,
+            position: place.position,
+            bytes,
+            generation: self.segments.get(segment).generation(),
+            sequence,
+            horizon,
+            void_below: self.segments.void_below(),
+            epoch: self.epoch,
+        };
+        let listing = &mut self.appender.lanes[lane].listing;
+        listing.push(sequence, records);
+        let footer = place.has_footer.then(|| {
+            Data::copy_of(&listing.encode(&self.uuid, &header, self.geometry.block_bytes))
+        });
+        let footer_bytes = footer.as_ref().map_or(0, Data::len);
+        let footer_bytes = u32::try_from(footer_bytes).expect("within a segment");
+        self.segments.append(segment, place.position + bytes + footer_bytes);
+        (header, place, footer)
     }
 
     fn record_of(&self, pending: &Pending) -> Record {
@@ -311,7 +298,7 @@ impl LogLayout {
     }
 
     /// A segment is filled anew: what of it is still known is evicted. It is clean, for the segment was drained.
-    fn forget_filling(&mut self, segment: u32, lines: &[u64]) {
+    pub(super) fn forget_filling(&mut self, segment: u32, lines: &[u64]) {
         for found in self.found_in(segment, lines) {
             assert!(!found.extent.is_dirty, "a drained segment holds nothing dirty");
             self.buffer.forget(found.span, self.geometry.line_sectors());

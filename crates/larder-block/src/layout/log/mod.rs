@@ -1,12 +1,13 @@
 //! The default layout: a log of segments in which a record travels in the same device write as its data.
 //!
 //! ```text
-//!  segment ├─ header ─┬─ data ─┬─ data ─┬─ header ─┬─ data ─┬ ─ ─ ─ ─ ─ ─ ┤
+//!  segment ├─ header ─┬─ data ─┬─ data ─┬─ header ─┬─ data ─┬ ─ ─ ─ ─ ┬─ footer ─┤
 //!          └────────── batch ───────────┘└──── batch ───────┘
 //! ```
 //!
 //! - What is pending goes out as one batch behind one header: blocks of 512 bytes, where the device has them, else of
 //!   4 KiB ([`batch`](self)). While a batch is on its way, small ones wait for company.
+//! - A segment ends with a footer, in the device write of its last batch, so that a start sees it whole with one read.
 //! - Dirty data are overwritten in place where the device writes sectors whole and a durable header says that their
 //!   batch was complete. A log that only appends destages five times as much under skewed writes.
 //! - Segments give way in the order in which they were opened. What is dirty goes to the core in sorted runs, what had
@@ -25,12 +26,16 @@ mod cleaning;
 mod destaging;
 mod drain;
 mod draining;
+mod filling;
+mod footer;
 mod geometry;
 mod grace;
 mod index;
 mod leaving;
 mod reading;
+mod record;
 mod recovery;
+mod room;
 mod segments;
 mod state;
 mod superblock;

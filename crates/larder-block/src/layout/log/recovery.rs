@@ -1,9 +1,10 @@
 //! What a log says of itself after a crash.
 //!
-//! First the headers of each segment are read, one behind the other, until none of the same filling follows. Then the
-//! data of those batches are checked that no header states as complete: the last ones before a crash. Like the layout
-//! this does no I/O: it says what is to be read. Segments do not depend on each other, so as many reads may go side by
-//! side.
+//! First the header at the beginning of each segment is read, and the [footer](super::footer) at its end. Where that
+//! is not of the same filling, for the segment was still being filled, the headers are read one behind the other until
+//! none follows. Then those batches are read as a whole that no header states as complete, the last ones before a
+//! crash, and their data are checked. Like the layout this does no I/O: it says what is to be read. Segments do not
+//! depend on each other, so as many reads may go side by side.
 //!
 //! *Always:* whatever was acknowledged is found, for its batch and all before it in its segment were complete. A batch
 //! that was not is left out as a whole, now and in every later recovery: statements count within an epoch, and what
@@ -14,12 +15,18 @@ use std::collections::{HashMap, VecDeque};
 use larder_device::DeviceInfo;
 
 use super::appender::Appender;
-use super::batch::{BatchHeader, CacheUuid, HEADER_BYTES_MAX, Record, RecordKind};
+use super::batch::{BatchHeader, CacheUuid, HEADER_BYTES_MAX};
+use super::filling::{Batch, Filling, are_in_lines};
+use super::footer::{Footer, footer_bytes};
 use super::geometry::{Geometry, LogOptions};
 use super::index::Extent;
+use super::record::{Record, RecordKind};
 use super::segments::Adopted;
 use super::state::{LogIdentity, LogLayout};
 use crate::layout::line::pack_line;
+
+/// Read at once where headers follow each other.
+const CHAIN_BYTES: usize = 128 << 10;
 
 /// A read that a recovery wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +40,14 @@ pub struct RecoveryRead {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Want {
-    /// The header at this position of a segment.
-    Header { segment: u32, position: u32 },
-    /// The data of a batch, by number.
-    Data { segment: u32, batch: usize },
+    /// The header at the beginning of a segment.
+    First { segment: u32 },
+    /// The footer of a segment.
+    Footer { segment: u32 },
+    /// The header at this position of a segment, and those that follow it.
+    Chain { segment: u32, position: u32 },
+    /// A whole batch, by number.
+    Batch { segment: u32, batch: usize },
 }
 
 /// What a recovery has found.
@@ -52,13 +63,6 @@ pub struct Recovered {
     pub last_epoch: u32,
 }
 
-#[derive(Debug)]
-struct Batch {
-    header: BatchHeader,
-    records: Vec<Record>,
-    is_torn: bool,
-}
-
 /// A recovery: reads are taken with [`next_read`](Self::next_read) and answered with [`completed`](Self::completed)
 /// until there are none; then [`finish`](Self::finish) makes a layout of it.
 #[derive(Debug)]
@@ -66,7 +70,7 @@ pub struct LogRecovery {
     geometry: Geometry,
     uuid: CacheUuid,
     /// By segment.
-    batches: Vec<Vec<Batch>>,
+    fillings: Vec<Option<Filling>>,
     wanted: VecDeque<RecoveryRead>,
     outstanding: usize,
     has_checked: bool,
@@ -79,13 +83,15 @@ impl LogRecovery {
         let mut recovery = Self {
             geometry,
             uuid,
-            batches: (0..geometry.segments).map(|_| Vec::new()).collect(),
+            fillings: (0..geometry.segments).map(|_| None).collect(),
             wanted: VecDeque::new(),
             outstanding: 0,
             has_checked: false,
             found: Recovered::default(),
         };
-        (0..geometry.segments).for_each(|segment| recovery.want_header(segment, 0));
+        for segment in 0..geometry.segments {
+            recovery.want(Want::First { segment }, segment, 0, HEADER_BYTES_MAX);
+        }
         recovery
     }
 
@@ -104,77 +110,131 @@ impl LogRecovery {
     pub fn completed(&mut self, read: RecoveryRead, bytes: Option<&[u8]>) {
         self.outstanding -= 1;
         self.found.failed_reads += u64::from(bytes.is_none());
+        let bytes = bytes.unwrap_or_default();
         match read.what {
-            Want::Header { segment, position } => {
-                self.header_read(segment, position, bytes.unwrap_or_default())
-            }
-            Want::Data { segment, batch } => {
-                let batch = &mut self.batches[segment as usize][batch];
-                batch.is_torn = !bytes.is_some_and(|bytes| are_whole(&batch.records, bytes));
+            Want::First { segment } => self.first_read(segment, bytes),
+            Want::Footer { segment } => self.footer_read(segment, bytes),
+            Want::Chain { segment, position } => self.chain_read(segment, position, bytes),
+            Want::Batch { segment, batch } => {
+                let filling = self.fillings[segment as usize].as_mut().expect("it was found");
+                let Batch { sequence, position, .. } = filling.batches()[batch];
+                let room = (self.geometry.segment_bytes - position, self.geometry.block_bytes);
+                let parsed = BatchHeader::parse(bytes, &self.uuid, (segment, position), room);
+                let is_whole = parsed.is_some_and(|(header, records)| {
+                    let data = bytes.get(self.geometry.header_bytes(records.len()) as usize..);
+                    header.sequence == sequence
+                        && data.is_some_and(|data| are_whole(&records, data))
+                });
+                if !is_whole {
+                    filling.set_torn(batch);
+                }
             }
         }
     }
 
-    fn want_header(&mut self, segment: u32, position: u32) {
-        let room = self.geometry.segment_bytes - position;
-        if room < self.geometry.block_bytes {
-            return;
-        }
-        let bytes = HEADER_BYTES_MAX.min(room as usize);
+    fn want(&mut self, what: Want, segment: u32, position: u32, bytes: usize) {
+        let bytes = bytes.min((self.geometry.segment_bytes - position) as usize);
         let offset = self.geometry.offset_of(segment, position);
-        self.wanted.push_back(RecoveryRead {
-            what: Want::Header { segment, position },
-            offset,
-            bytes,
-        });
+        self.wanted.push_back(RecoveryRead { what, offset, bytes });
     }
 
-    fn header_read(&mut self, segment: u32, position: u32, bytes: &[u8]) {
-        let room = self.geometry.segment_bytes - position;
-        let place = (segment, position);
-        let parsed =
-            BatchHeader::parse(bytes, &self.uuid, place, (room, self.geometry.block_bytes));
-        let Some((header, records)) = parsed else { return };
-        let batches = &mut self.batches[segment as usize];
-        let follows = batches.last().is_none_or(|last| {
-            let before = &last.header;
-            (before.generation, before.epoch) == (header.generation, header.epoch)
-                && before.sequence < header.sequence
-        });
-        let are_in_lines = records.iter().all(|record| {
-            let line = u64::from(self.geometry.line_sectors());
-            record.span.first / line == (record.span.end() - 1) / line
-        });
-        if follows && are_in_lines {
-            batches.push(Batch { header, records, is_torn: false });
-            self.want_header(segment, position + header.bytes);
+    fn want_footer(&mut self, segment: u32, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(self.geometry.segment_bytes);
+        let position = self.geometry.segment_bytes - bytes;
+        self.want(Want::Footer { segment }, segment, position, bytes as usize);
+    }
+
+    fn want_chain(&mut self, segment: u32, position: u32) {
+        if self.geometry.segment_bytes - position >= self.geometry.block_bytes {
+            self.want(Want::Chain { segment, position }, segment, position, CHAIN_BYTES);
         }
     }
 
-    /// The data of batches that no header states as complete.
+    fn first_read(&mut self, segment: u32, bytes: &[u8]) {
+        let Some((header, records)) = self.header(segment, 0, bytes) else { return };
+        self.fillings[segment as usize] = Some(Filling::new(&header, &records));
+        // If all is whole lines, one read is enough.
+        let lines = self.geometry.segment_bytes / self.geometry.line_bytes;
+        self.want_footer(segment, footer_bytes(lines as usize, self.geometry.block_bytes));
+    }
+
+    fn footer_read(&mut self, segment: u32, bytes: &[u8]) {
+        let first = self.fillings[segment as usize].as_mut().expect("its header was read");
+        match Footer::parse(bytes, &self.uuid, segment, &self.geometry) {
+            Footer::Longer(whole) if whole > bytes.len() => self.want_footer(segment, whole),
+            Footer::Of(filling)
+                if filling.epoch == first.epoch && filling.first() == first.first() =>
+            {
+                *first = filling;
+            }
+            _ => {
+                let end = first.end();
+                self.want_chain(segment, end);
+            }
+        }
+    }
+
+    /// Batches of a segment, from `position` on.
+    fn chain_read(&mut self, segment: u32, position: u32, bytes: &[u8]) {
+        let is_all = position as usize + bytes.len() >= self.geometry.segment_bytes as usize;
+        let mut at = position;
+        while let Some(rest) = bytes.get((at - position) as usize..) {
+            if rest.len() < HEADER_BYTES_MAX && !is_all && at > position {
+                break;
+            }
+            let Some((header, records)) = self.header(segment, at, rest) else { return };
+            let filling = self.fillings[segment as usize].as_mut().expect("its header was read");
+            // Within an epoch sequences grow, from one filling of a segment to the next as well: what an earlier one
+            // has left there has a lower one. An earlier epoch may have left a higher one, which no start has found.
+            if header.epoch != filling.epoch || header.sequence <= filling.last().sequence {
+                return;
+            }
+            filling.push(&header, &records);
+            at += header.bytes;
+        }
+        self.want_chain(segment, at);
+    }
+
+    fn header(
+        &self,
+        segment: u32,
+        position: u32,
+        bytes: &[u8],
+    ) -> Option<(BatchHeader, Vec<Record>)> {
+        let room = (self.geometry.segment_bytes - position, self.geometry.block_bytes);
+        let parsed = BatchHeader::parse(bytes, &self.uuid, (segment, position), room);
+        parsed.filter(|(_, records)| are_in_lines(records, &self.geometry))
+    }
+
+    /// The batches with data that no header states as complete.
     fn want_unstated(&mut self) {
         let horizons = self.horizons();
-        for (segment, batches) in (0..).zip(&self.batches) {
-            for (number, Batch { header, records, .. }) in batches.iter().enumerate() {
-                let is_stated = header.sequence <= horizons[&header.epoch];
-                let header_bytes = self.geometry.header_bytes(records.len());
-                if is_stated || header.bytes == header_bytes {
-                    continue;
+        let mut unstated = Vec::new();
+        for (segment, filling) in (0..).zip(&self.fillings) {
+            let Some(filling) = filling else { continue };
+            for (number, batch) in filling.batches().iter().enumerate() {
+                let has_data = filling.records_of(number).iter().any(|one| one.kind.has_data());
+                if batch.sequence > horizons[&filling.epoch] && has_data {
+                    unstated.push((segment, number, *batch));
                 }
-                let offset = self.geometry.offset_of(segment, header.position + header_bytes);
-                let bytes = (header.bytes - header_bytes) as usize;
-                let what = Want::Data { segment, batch: number };
-                self.wanted.push_back(RecoveryRead { what, offset, bytes });
             }
         }
+        for (segment, number, Batch { position, bytes, .. }) in unstated {
+            let what = Want::Batch { segment, batch: number };
+            self.want(what, segment, position, bytes as usize);
+        }
+    }
+
+    fn found(&self) -> impl Iterator<Item = &Filling> {
+        self.fillings.iter().flatten()
     }
 
     /// Up to where each epoch's batches are stated as complete.
     fn horizons(&self) -> HashMap<u32, u64> {
         let mut horizons = HashMap::new();
-        for Batch { header, .. } in self.batches.iter().flatten() {
-            let horizon = horizons.entry(header.epoch).or_insert(0);
-            *horizon = header.horizon.max(*horizon);
+        for filling in self.found() {
+            let horizon = horizons.entry(filling.epoch).or_insert(0);
+            *horizon = filling.horizon.max(*horizon);
         }
         horizons
     }
@@ -193,20 +253,17 @@ impl LogRecovery {
         let is_done = self.has_checked && self.wanted.is_empty() && self.outstanding == 0;
         assert!(is_done, "a recovery is finished when all is read");
         let horizons = self.horizons();
-        let all = || self.batches.iter().flatten().map(|batch| &batch.header);
-        let void_below = all().map(|header| header.void_below).max().unwrap_or(0);
-        let youngest = all().map(|header| header.generation).max().unwrap_or(0);
-        let last_sequence = all().map(|header| header.sequence).max().unwrap_or(0);
-        self.found.last_epoch = all().map(|header| header.epoch).max().unwrap_or(0);
+        let void_below = self.found().map(|filling| filling.void_below).max().unwrap_or(0);
+        let youngest = self.found().map(|filling| filling.generation).max().unwrap_or(0);
+        let last_sequence = self.found().map(|filling| filling.last().sequence).max().unwrap_or(0);
+        self.found.last_epoch = self.found().map(|filling| filling.epoch).max().unwrap_or(0);
         assert!(
             epoch > self.found.last_epoch,
             "epoch {epoch} behind one of {}",
             self.found.last_epoch
         );
-        for batches in &mut self.batches {
-            if batches.first().is_some_and(|batch| batch.header.generation < void_below) {
-                batches.clear();
-            }
+        for filling in &mut self.fillings {
+            filling.take_if(|filling| filling.generation < void_below);
         }
         let identity = LogIdentity { uuid: self.uuid, epoch };
         let mut log = LogLayout::new(self.geometry, identity, info, options);
@@ -218,35 +275,26 @@ impl LogRecovery {
     }
 
     fn adopt_segments(&self, log: &mut LogLayout, horizons: &HashMap<u32, u64>) {
-        let bounds = |batches: &[Batch]| {
-            let (first, last) = (&batches.first()?.header, &batches.last()?.header);
-            Some((first.generation, first.sequence, last.sequence))
-        };
         // The youngest generation of those that begin up to a sequence.
-        let mut youngest: Vec<(u64, u64)> = self
-            .batches
-            .iter()
-            .filter_map(|batches| bounds(batches))
-            .map(|(generation, first, _)| (first, generation))
-            .collect();
+        let mut youngest: Vec<(u64, u64)> =
+            self.found().map(|filling| (filling.first().sequence, filling.generation)).collect();
         youngest.sort_unstable();
         let mut so_far = 0;
         for (_, generation) in &mut youngest {
             so_far = so_far.max(*generation);
             *generation = so_far;
         }
-        for (segment, batches) in (0..).zip(&self.batches) {
-            let Some((generation, _, last)) = bounds(batches) else { continue };
+        for (segment, filling) in (0..).zip(&self.fillings) {
+            let Some(filling) = filling else { continue };
             // It was open until its last batch at least.
-            let beside = youngest.partition_point(|(first, _)| *first <= last);
-            let stated = batches
-                .iter()
-                .filter(|batch| batch.header.sequence <= horizons[&batch.header.epoch]);
-            let covered = stated.map(|batch| batch.header.position + batch.header.bytes).max();
-            let lines =
-                batches.iter().filter(|batch| !batch.is_torn).flat_map(|batch| &batch.records);
-            let lines = lines.filter(|record| record.kind.has_data());
+            let beside = youngest.partition_point(|(first, _)| *first <= filling.last().sequence);
+            let is_stated = |batch: &&Batch| batch.sequence <= horizons[&filling.epoch];
+            let stated = filling.batches().iter().filter(is_stated);
+            let covered = stated.map(|batch| batch.position + batch.bytes).max();
+            let records = filling.whole().flat_map(|(_, records)| records);
+            let lines = records.filter(|record| record.kind.has_data());
             let line_sectors = self.geometry.line_sectors();
+            let generation = filling.generation;
             let found = Adopted {
                 generation,
                 barrier: youngest[..beside].last().map_or(generation, |(_, youngest)| *youngest),
@@ -260,18 +308,24 @@ impl LogRecovery {
 
     /// Tells the index of all records in the order in which they were written.
     fn put_records(&mut self, log: &mut LogLayout) {
-        let mut batches: Vec<&Batch> = self.batches.iter().flatten().collect();
-        self.found.torn_batches = batches.iter().filter(|batch| batch.is_torn).count() as u64;
-        batches.retain(|batch| !batch.is_torn);
-        self.found.batches = batches.len() as u64;
-        batches.sort_by_key(|batch| batch.header.sequence);
+        let batches: u64 = self.found().map(|filling| filling.batches().len() as u64).sum();
+        let mut whole: Vec<(u32, &Batch, &[Record])> = (0..)
+            .zip(&self.fillings)
+            .filter_map(|(segment, filling)| Some((segment, filling.as_ref()?)))
+            .flat_map(|(segment, filling)| {
+                filling.whole().map(move |(batch, records)| (segment, batch, records))
+            })
+            .collect();
+        (self.found.batches, self.found.torn_batches) =
+            (whole.len() as u64, batches - whole.len() as u64);
+        whole.sort_unstable_by_key(|(_, batch, _)| batch.sequence);
         let is_allowed = log.policy.overwrite_align_bytes.is_some();
-        for Batch { header, records, .. } in batches {
-            let mut position = header.position + self.geometry.header_bytes(records.len());
+        for (segment, batch, records) in whole {
+            let mut position = batch.position + self.geometry.header_bytes(records.len());
             for Record { span, kind, .. } in records {
                 let is_known = !matches!(kind, RecordKind::Void | RecordKind::Unsettled);
                 let extent = is_known.then(|| Extent {
-                    location: self.geometry.location_of(header.segment, position),
+                    location: self.geometry.location_of(segment, position),
                     sectors: span.sectors,
                     is_dirty: *kind != RecordKind::Clean,
                     is_overwritable: is_allowed

@@ -148,13 +148,12 @@ impl Segments {
         Some(Opened { segment, lines, needs_note })
     }
 
-    /// Takes `bytes` behind what is there.
-    pub(super) fn append(&mut self, segment: u32, bytes: u32) -> u32 {
+    /// Takes what is between what is there and `end`.
+    pub(super) fn append(&mut self, segment: u32, end: u32) {
         let one = self.at(segment);
         assert_eq!(one.state, State::Open, "only an open segment grows");
-        let position = one.used_bytes;
-        one.used_bytes += bytes;
-        position
+        assert!(one.used_bytes < end, "{end} is not behind {}", one.used_bytes);
+        one.used_bytes = end;
     }
 
     pub(super) fn add_line(&mut self, segment: u32, line: u64) {

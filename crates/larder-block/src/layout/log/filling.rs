@@ -1,0 +1,98 @@
+//! What a recovery knows of the last filling of a segment: its batches in their order, and their records.
+
+use super::batch::BatchHeader;
+use super::geometry::Geometry;
+use super::record::Record;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Filling {
+    pub(super) generation: u64,
+    pub(super) epoch: u32,
+    /// What its headers state, the last of them: up to here batches of its epoch are complete.
+    pub(super) horizon: u64,
+    /// And earlier generations are void.
+    pub(super) void_below: u64,
+    batches: Vec<Batch>,
+    records: Vec<Record>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Batch {
+    pub(super) sequence: u64,
+    /// Where it begins in the segment.
+    pub(super) position: u32,
+    /// With its data.
+    pub(super) bytes: u32,
+    pub(super) is_torn: bool,
+    /// Of the records of the filling, how many there are up to its last.
+    records_end: u32,
+}
+
+impl Filling {
+    /// Of a first batch.
+    pub(super) fn new(header: &BatchHeader, records: &[Record]) -> Self {
+        let mut filling = Self {
+            generation: header.generation,
+            epoch: header.epoch,
+            horizon: 0,
+            void_below: 0,
+            batches: Vec::new(),
+            records: Vec::new(),
+        };
+        filling.push(header, records);
+        filling
+    }
+
+    pub(super) fn push(&mut self, header: &BatchHeader, records: &[Record]) {
+        self.horizon = self.horizon.max(header.horizon);
+        self.void_below = self.void_below.max(header.void_below);
+        self.records.extend_from_slice(records);
+        self.batches.push(Batch {
+            sequence: header.sequence,
+            position: header.position,
+            bytes: header.bytes,
+            is_torn: false,
+            records_end: u32::try_from(self.records.len()).expect("within a segment"),
+        });
+    }
+
+    pub(super) fn first(&self) -> &Batch {
+        self.batches.first().expect("it was begun with one")
+    }
+
+    pub(super) fn last(&self) -> &Batch {
+        self.batches.last().expect("it was begun with one")
+    }
+
+    /// Where the next batch would begin.
+    pub(super) fn end(&self) -> u32 {
+        self.last().position + self.last().bytes
+    }
+
+    pub(super) fn batches(&self) -> &[Batch] {
+        &self.batches
+    }
+
+    pub(super) fn records_of(&self, batch: usize) -> &[Record] {
+        let from = batch.checked_sub(1).map_or(0, |before| self.batches[before].records_end);
+        &self.records[from as usize..self.batches[batch].records_end as usize]
+    }
+
+    /// Its data turned out not to be what it was written with.
+    pub(super) fn set_torn(&mut self, batch: usize) {
+        self.batches[batch].is_torn = true;
+    }
+
+    /// Each batch with its records.
+    pub(super) fn whole(&self) -> impl Iterator<Item = (&Batch, &[Record])> {
+        let all = self.batches.iter().enumerate();
+        all.filter(|(_, batch)| !batch.is_torn)
+            .map(|(number, batch)| (batch, self.records_of(number)))
+    }
+}
+
+/// Whether no record crosses a line.
+pub(super) fn are_in_lines(records: &[Record], geometry: &Geometry) -> bool {
+    let line = u64::from(geometry.line_sectors());
+    records.iter().all(|record| record.span.first / line == (record.span.end() - 1) / line)
+}

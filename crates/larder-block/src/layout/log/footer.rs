@@ -1,0 +1,327 @@
+//! The footer of a segment: the records of its batches once more, so that one read shows the whole segment to a start.
+//! It lies at the end of the segment and is written in the device write of the last batch. Little-endian.
+//!
+//! ```text
+//!  segment ├─ batch ─┬─ batch ─┬ ─ ─ ┤   ├─ last batch ─┼─ zeros ─ entries ─ trailer ─┤
+//!                                      gap: no batch fits
+//!  entries: one for each record, in their order; one of kind 0 for a batch without records
+//!       0   12 records as in headers
+//!      12    4 sequence of its batch, less that of the first batch of the segment
+//!
+//!  trailer, the last 64 bytes
+//!  offset  bytes  field
+//!       0      4  magic "LBSF"
+//!       4      2  version of the formats
+//!       6      2  reserved, 0
+//!       8      4  CRC-32C of the cache's UUID (16 bytes), of the entries, and of bytes 12 to 64
+//!      12      4  segment
+//!      16      4  n: number of entries
+//!      20      4  where in the segment the last batch begins
+//!      24      8  generation of the segment: which filling of it this is
+//!      32      8  sequence of the first batch
+//!      40      8  horizon ┐
+//!      48      8  oldest generation that counts │ as in the header of the last batch
+//!      56      4  epoch   ┘
+//!      60      4  reserved, 0
+//! ```
+//!
+//! A batch begins where the one before it ends, but for the last: that ends where the footer begins. A footer counts
+//! only beside a first header of the same filling: the footer of the filling before stays until the last batch of this
+//! one overwrites it. It is written before its own batch, and those on their way with it, are known to be complete;
+//! what no horizon covers is checked by the headers, which have the checksums.
+
+#![deny(clippy::indexing_slicing)]
+
+use larder_device::label::FORMAT_VERSION;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::batch::{BatchHeader, CacheUuid, RECORDS_MAX};
+use super::filling::{Filling, are_in_lines};
+use super::geometry::Geometry;
+use super::record::{ENTRY_BYTES, Entry, Record};
+
+const MAGIC: [u8; 4] = *b"LBSF";
+const CHECKED_FROM: usize = 12;
+const TRAILER_BYTES: usize = size_of::<Trailer>();
+const _: () = assert!(TRAILER_BYTES == 64);
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Trailer {
+    magic: [u8; 4],
+    version: U16,
+    reserved: U16,
+    checksum: U32,
+    segment: U32,
+    entries: U32,
+    last_position: U32,
+    generation: U64,
+    first_sequence: U64,
+    horizon: U64,
+    void_below: U64,
+    epoch: U32,
+    reserved_too: U32,
+}
+
+/// Bytes of a footer of so many entries, in blocks of `block_bytes`.
+pub(super) fn footer_bytes(entries: usize, block_bytes: u32) -> usize {
+    (TRAILER_BYTES + entries * ENTRY_BYTES).next_multiple_of(block_bytes as usize)
+}
+
+/// What the footer of a segment that is being filled will list.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    first_sequence: u64,
+    entries: Vec<Entry>,
+}
+
+impl Listing {
+    /// Begins anew, for a segment that was opened.
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    pub(super) fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether a batch of this sequence can be listed: 2^32 batches of others may have come between.
+    pub(super) fn reaches(&self, sequence: u64) -> bool {
+        self.entries.is_empty() || u32::try_from(sequence - self.first_sequence).is_ok()
+    }
+
+    pub(super) fn push(&mut self, sequence: u64, records: &[Record]) {
+        if self.entries.is_empty() {
+            self.first_sequence = sequence;
+        }
+        let word = u32::try_from(sequence - self.first_sequence).expect("asked before");
+        match records {
+            [] => self.entries.push(Entry::of_none(word)),
+            _ => self.entries.extend(records.iter().map(|record| Entry::of(record, word))),
+        }
+    }
+
+    /// The footer that is written behind the batch of `last`, filled up to blocks.
+    pub(super) fn encode(&self, uuid: &CacheUuid, last: &BatchHeader, block_bytes: u32) -> Vec<u8> {
+        let mut trailer = Trailer {
+            magic: MAGIC,
+            version: FORMAT_VERSION.into(),
+            reserved: 0.into(),
+            checksum: 0.into(),
+            segment: last.segment.into(),
+            entries: u32::try_from(self.entries.len()).expect("within a segment").into(),
+            last_position: last.position.into(),
+            generation: last.generation.into(),
+            first_sequence: self.first_sequence.into(),
+            horizon: last.horizon.into(),
+            void_below: last.void_below.into(),
+            epoch: last.epoch.into(),
+            reserved_too: 0.into(),
+        };
+        let entries = self.entries.as_bytes();
+        trailer.checksum = checksum(uuid, entries, trailer.as_bytes()).into();
+        let zeros = footer_bytes(self.entries.len(), block_bytes) - entries.len() - TRAILER_BYTES;
+        let zeros = vec![0; zeros];
+        [&zeros, entries, trailer.as_bytes()].concat()
+    }
+}
+
+fn checksum(uuid: &CacheUuid, entries: &[u8], trailer: &[u8]) -> u32 {
+    let checked = trailer.get(CHECKED_FROM..).unwrap_or_default();
+    crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(uuid), entries), checked)
+}
+
+/// What the last bytes of a segment turned out to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Footer {
+    /// A footer.
+    Of(Filling),
+    /// One perhaps, of so many bytes.
+    Longer(usize),
+    /// No footer of this cache and segment.
+    None,
+}
+
+impl Footer {
+    /// Reads the last bytes of `segment`. What is [`Of`](Self::Of) has been checked as far as it can be without its
+    /// batches: they lie one behind the other, and their records in lines.
+    pub(super) fn parse(bytes: &[u8], uuid: &CacheUuid, segment: u32, geometry: &Geometry) -> Self {
+        let Ok((rest, trailer)) = Trailer::ref_from_suffix(bytes) else { return Self::None };
+        let is_one = trailer.magic == MAGIC
+            && trailer.version.get() == FORMAT_VERSION
+            && trailer.segment.get() == segment
+            && (trailer.reserved.get(), trailer.reserved_too.get()) == (0, 0);
+        if !is_one {
+            return Self::None;
+        }
+        // It cannot overflow: less than 2^37.
+        let whole = footer_bytes(trailer.entries.get() as usize, geometry.block_bytes);
+        if whole > geometry.segment_bytes as usize {
+            return Self::None;
+        }
+        let entries_bytes = trailer.entries.get() as usize * ENTRY_BYTES;
+        let Some(entries) = rest.len().checked_sub(entries_bytes).and_then(|at| rest.get(at..))
+        else {
+            return Self::Longer(whole);
+        };
+        if trailer.checksum.get() != checksum(uuid, entries, trailer.as_bytes()) {
+            return Self::None;
+        }
+        let filling = <[Entry]>::ref_from_bytes(entries)
+            .ok()
+            .and_then(|entries| filling(trailer, entries, geometry));
+        filling.map_or(Self::None, Self::Of)
+    }
+}
+
+/// The batches of a footer; `None` if they cannot lie like that.
+fn filling(trailer: &Trailer, entries: &[Entry], geometry: &Geometry) -> Option<Filling> {
+    let footer = u32::try_from(footer_bytes(entries.len(), geometry.block_bytes)).ok()?;
+    let footer_position = geometry.segment_bytes.checked_sub(footer)?;
+    let mut filling: Option<Filling> = None;
+    let mut chunks = entries.chunk_by(|a, b| a.word() == b.word()).peekable();
+    while let Some(chunk) = chunks.next() {
+        let records: Vec<Record> = match chunk {
+            [none] if none.is_none() => Vec::new(),
+            _ => chunk.iter().map(|entry| entry.record(0)).collect::<Option<_>>()?,
+        };
+        let position = match (&filling, chunks.peek()) {
+            (_, None) => trailer.last_position.get(),
+            (Some(filling), _) => filling.end(),
+            (None, _) => 0,
+        };
+        let sequence = trailer.first_sequence.get().checked_add(chunk.first()?.word().into())?;
+        let data: usize = records.iter().map(Record::data_bytes).sum();
+        let bytes = geometry.header_bytes(records.len()).checked_add(u32::try_from(data).ok()?)?;
+        let is_sound = records.len() <= RECORDS_MAX
+            && are_in_lines(&records, geometry)
+            && position.checked_add(bytes)? <= footer_position
+            && filling.as_ref().map_or(sequence == trailer.first_sequence.get(), |filling| {
+                position >= filling.end() && sequence > filling.last().sequence
+            });
+        if !is_sound {
+            return None;
+        }
+        let header = BatchHeader {
+            segment: trailer.segment.get(),
+            position,
+            bytes,
+            generation: trailer.generation.get(),
+            sequence,
+            horizon: trailer.horizon.get(),
+            void_below: trailer.void_below.get(),
+            epoch: trailer.epoch.get(),
+        };
+        match &mut filling {
+            Some(filling) => filling.push(&header, &records),
+            None => filling = Some(Filling::new(&header, &records)),
+        }
+    }
+    filling.filter(|filling| filling.end() == footer_position)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::log::record::RecordKind;
+    use crate::layout::{CoreId, Span};
+
+    const UUID: CacheUuid = *b"0123456789abcdef";
+    const GEOMETRY: Geometry = Geometry {
+        offset: 0,
+        segments: 8,
+        segment_bytes: 64 << 10,
+        block_bytes: 512,
+        line_bytes: 4096,
+    };
+
+    fn header(position: u32, bytes: u32, sequence: u64) -> BatchHeader {
+        BatchHeader {
+            segment: 3,
+            position,
+            bytes,
+            generation: 9,
+            sequence,
+            horizon: 70,
+            void_below: 2,
+            epoch: 5,
+        }
+    }
+
+    fn records(lines: std::ops::Range<u64>, kind: RecordKind) -> Vec<Record> {
+        let span = |line| Span { core: CoreId::new(1).unwrap(), first: line * 8, sectors: 8 };
+        lines.map(|line| Record { span: span(line), kind, checksum: 0 }).collect()
+    }
+
+    /// Three batches, one of them without records, and what is known of them.
+    fn sample() -> (Vec<u8>, Filling) {
+        let dirty = RecordKind::Dirty { is_overwritable: true };
+        let (first, last) = (records(0..3, dirty), records(9..13, RecordKind::Clean));
+        let footer = u32::try_from(footer_bytes(8, 512)).unwrap();
+        let last_bytes = 512 + 4 * 4096;
+        let headers = [
+            (header(0, 512 + 3 * 4096, 71), &first[..]),
+            (header(512 + 3 * 4096, 512, 80), &[]),
+            (header((64 << 10) - footer - last_bytes, last_bytes, 81), &last),
+        ];
+        let mut listing = Listing::default();
+        headers.iter().for_each(|(header, records)| listing.push(header.sequence, records));
+        let bytes = listing.encode(&UUID, &headers[2].0, 512);
+        assert_eq!(bytes.len(), footer as usize);
+        let mut filling = Filling::new(&headers[0].0, headers[0].1);
+        headers.iter().skip(1).for_each(|(header, records)| filling.push(header, records));
+        (bytes, filling)
+    }
+
+    #[test]
+    fn what_is_listed_is_read_where_it_was_written_and_by_whom() {
+        let (bytes, filling) = sample();
+        let parse = |bytes: &[u8]| Footer::parse(bytes, &UUID, 3, &GEOMETRY);
+        assert_eq!(parse(&[&[7; 4096][..], &bytes].concat()), Footer::Of(filling));
+        assert_eq!(Footer::parse(&bytes, b"another cache of", 3, &GEOMETRY), Footer::None);
+        assert_eq!(Footer::parse(&bytes, &UUID, 4, &GEOMETRY), Footer::None, "elsewhere");
+        let blocks = Geometry { block_bytes: 4096, ..GEOMETRY };
+        assert_eq!(Footer::parse(&bytes, &UUID, 3, &blocks), Footer::None, "other blocks");
+        assert_eq!(parse(bytes.get(bytes.len() - 64..).unwrap()), Footer::Longer(512));
+    }
+
+    #[test]
+    fn no_bit_flip_passes() {
+        let (bytes, _) = sample();
+        // What is before the entries are zeros that nobody reads.
+        for bit in (bytes.len() - 8 * ENTRY_BYTES - TRAILER_BYTES) * 8..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            *flipped.get_mut(bit / 8).unwrap() ^= 1 << (bit % 8);
+            let parsed = Footer::parse(&flipped, &UUID, 3, &GEOMETRY);
+            assert!(!matches!(parsed, Footer::Of(_)), "bit {bit}: {parsed:?}");
+        }
+    }
+
+    /// Rightly checked, and yet no footer: batches that overlap, that end elsewhere, whose sequences do not grow.
+    #[test]
+    fn batches_that_cannot_lie_like_that_are_refused() {
+        let lines = records(0..4, RecordKind::Clean);
+        let footer = |batches: &[(u64, &[Record])], last: &BatchHeader| {
+            let mut listing = Listing { first_sequence: 0, entries: Vec::new() };
+            batches.iter().for_each(|(sequence, records)| listing.push(*sequence, records));
+            listing.encode(&UUID, last, 512)
+        };
+        let end = (64 << 10) - 512;
+        let last = |bytes: u32| header(end - bytes, bytes, 2);
+        let parse = |bytes: &[u8]| Footer::parse(bytes, &UUID, 3, &GEOMETRY);
+        let right = footer(&[(1, &lines), (2, &lines)], &last(512 + 4 * 4096));
+        assert!(matches!(parse(&right), Footer::Of(_)));
+        let elsewhere = footer(&[(1, &lines), (2, &lines)], &last(1024 + 4 * 4096));
+        assert_eq!(parse(&elsewhere), Footer::None);
+        let overlapping =
+            footer(&[(1, &lines.repeat(2)), (2, &lines.repeat(2))], &last(512 + 8 * 4096));
+        assert_eq!(parse(&overlapping), Footer::None);
+        let whole = *lines.first().unwrap();
+        let crossing = Record { span: Span { first: 4, ..whole.span }, ..whole };
+        let crossing = footer(&[(1, &lines), (2, &[crossing])], &last(512 + 4096));
+        assert_eq!(parse(&crossing), Footer::None);
+        let unordered = footer(&[(1, &lines), (3, &lines), (2, &lines)], &last(512 + 4 * 4096));
+        assert_eq!(parse(&unordered), Footer::None);
+    }
+}

@@ -1,0 +1,135 @@
+//! A record: which sectors of which core, and what of them. Headers of batches hold records, and footers of segments
+//! hold them once more. Little-endian.
+//!
+//! ```text
+//!  offset  bytes  field
+//!       0      8  first sector of the core
+//!       8      2  core
+//!      10      1  sectors, 1 to 128, less 1
+//!      11      1  kind: 1 dirty, 2 clean, 3 void (without data), 4 unsettled; + 16 if it may be overwritten in place
+//!      12      4  a word of whoever holds it
+//! ```
+//!
+//! What is unsettled is clean as long as the core has power: the core has it too, but no flush covered that when this
+//! was written. After a crash it is void: the core counts.
+
+#![deny(clippy::indexing_slicing)]
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::layout::{CoreId, SECTOR_BYTES, Span};
+
+pub(super) const ENTRY_BYTES: usize = size_of::<Entry>();
+const _: () = assert!(ENTRY_BYTES == 16);
+
+/// No record at all: a batch that only states something, in a footer.
+const NONE: u8 = 0;
+const DIRTY: u8 = 1;
+const CLEAN: u8 = 2;
+const VOID: u8 = 3;
+const UNSETTLED: u8 = 4;
+const OVERWRITABLE: u8 = 16;
+
+/// What a record says of its sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RecordKind {
+    Dirty {
+        is_overwritable: bool,
+    },
+    Clean,
+    Void,
+    /// Clean now, void after a crash.
+    Unsettled,
+}
+
+impl RecordKind {
+    pub(super) fn has_data(self) -> bool {
+        self != Self::Void
+    }
+
+    fn encode(self) -> u8 {
+        match self {
+            Self::Dirty { is_overwritable: true } => DIRTY | OVERWRITABLE,
+            Self::Dirty { is_overwritable: false } => DIRTY,
+            Self::Clean => CLEAN,
+            Self::Void => VOID,
+            Self::Unsettled => UNSETTLED,
+        }
+    }
+
+    fn parse(byte: u8) -> Option<Self> {
+        [
+            Self::Dirty { is_overwritable: true },
+            Self::Dirty { is_overwritable: false },
+            Self::Clean,
+            Self::Void,
+            Self::Unsettled,
+        ]
+        .into_iter()
+        .find(|kind| kind.encode() == byte)
+    }
+}
+
+/// One record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) span: Span,
+    pub(super) kind: RecordKind,
+    /// CRC-32C of the data as they were written first; 0 of a void one, and where a footer is all that is known.
+    pub(super) checksum: u32,
+}
+
+impl Record {
+    pub(super) fn data_bytes(&self) -> usize {
+        if self.kind.has_data() { self.span.bytes() } else { 0 }
+    }
+}
+
+/// A record as it lies on the device.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(super) struct Entry {
+    first: U64,
+    core: U16,
+    sectors_less_one: u8,
+    kind: u8,
+    word: U32,
+}
+
+impl Entry {
+    /// # Panics
+    /// If the record is longer than 128 sectors.
+    pub(super) fn of(record: &Record, word: u32) -> Self {
+        let sectors_less_one = u8::try_from(record.span.sectors - 1).ok().filter(|n| *n < 128);
+        Self {
+            first: record.span.first.into(),
+            core: record.span.core.get().into(),
+            sectors_less_one: sectors_less_one.expect("128 sectors at most"),
+            kind: record.kind.encode(),
+            word: word.into(),
+        }
+    }
+
+    /// In the place of the records of a batch that has none.
+    pub(super) fn of_none(word: u32) -> Self {
+        Self { first: 0.into(), core: 0.into(), sectors_less_one: 0, kind: NONE, word: word.into() }
+    }
+
+    pub(super) fn is_none(&self) -> bool {
+        (self.first.get(), self.core.get(), self.sectors_less_one, self.kind) == (0, 0, 0, NONE)
+    }
+
+    pub(super) fn word(&self) -> u32 {
+        self.word.get()
+    }
+
+    /// The record, with this checksum. `None` if there can be none like that.
+    pub(super) fn record(&self, checksum: u32) -> Option<Record> {
+        let sectors = u32::from(self.sectors_less_one) + 1;
+        let span = Span { core: CoreId::new(self.core.get())?, first: self.first.get(), sectors };
+        let is_sound = sectors <= 128 && span.first <= u64::MAX / SECTOR_BYTES as u64 - 128;
+        let kind = RecordKind::parse(self.kind)?;
+        is_sound.then_some(Record { span, kind, checksum })
+    }
+}

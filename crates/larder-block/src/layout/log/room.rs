@@ -1,0 +1,81 @@
+//! Room in the open segments.
+//!
+//! *Always:* between two batches an open segment has room for another one of a whole line, and for the footer that
+//! lists it. The batch behind which it would not is its last one: that goes to the end of the segment, with the footer
+//! behind it in the same device write. So no segment is filled to its end without a footer.
+
+use super::footer::footer_bytes;
+use super::segments::RESERVED_SEGMENTS;
+use super::state::LogLayout;
+
+/// Where a batch goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) position: u32,
+    /// Nothing follows it in its segment.
+    pub(super) is_last: bool,
+    /// Whether the footer follows it.
+    pub(super) has_footer: bool,
+}
+
+impl LogLayout {
+    /// Makes sure that the lane has an open segment, opening one if need be, and that nothing else has to go there
+    /// before.
+    pub(super) fn make_room(&mut self, lane: usize, for_kept: bool) -> bool {
+        let state = &self.appender.lanes[lane];
+        if state.open.is_some() && state.listing.reaches(self.appender.next_header().0) {
+            return true;
+        }
+        let reserved = if for_kept { 0 } else { RESERVED_SEGMENTS };
+        if self.segments.ready() <= reserved {
+            return false;
+        }
+        if let Some(full) = self.appender.lanes[lane].open.take() {
+            self.segments.seal(full);
+        }
+        let state = &mut self.appender.lanes[lane];
+        let opened = self.segments.open(state.class).expect("one was ready");
+        (state.open, state.awaits_note) = (Some(opened.segment), opened.needs_note);
+        state.listing.clear();
+        self.forget_filling(opened.segment, &opened.lines);
+        if opened.needs_note {
+            self.send(lane, Vec::new());
+        }
+        !opened.needs_note
+    }
+
+    /// Whether the lane's open segment has room for a batch of so many records and bytes of data, and the footer.
+    pub(super) fn has_room(&self, lane: usize, records: usize, data_bytes: usize) -> bool {
+        let batch = self.geometry.header_bytes(records) as usize + data_bytes;
+        let listed = self.appender.lanes[lane].listing.entries() + records.max(1);
+        let end = self.used_bytes(lane) as usize
+            + batch
+            + footer_bytes(listed, self.geometry.block_bytes);
+        end <= self.geometry.segment_bytes as usize
+    }
+
+    /// Where a batch of so many records and bytes, header and data, goes.
+    pub(super) fn place_for(&self, lane: usize, records: usize, bytes: u32) -> Place {
+        let listed = self.appender.lanes[lane].listing.entries() + records.max(1);
+        let footer_bytes = |entries| {
+            u32::try_from(footer_bytes(entries, self.geometry.block_bytes)).expect("in a segment")
+        };
+        let (used, size) = (self.used_bytes(lane), self.geometry.segment_bytes);
+        let next = self.geometry.header_bytes(1) + self.geometry.line_bytes;
+        if used + bytes + next + footer_bytes(listed + 1) <= size {
+            return Place { position: used, is_last: false, has_footer: false };
+        }
+        // Its own header lists all that there is, where recoveries look first.
+        if used == 0 {
+            return Place { position: 0, is_last: true, has_footer: false };
+        }
+        let position = size - footer_bytes(listed) - bytes;
+        debug_assert!(position >= used, "an open segment has room");
+        Place { position, is_last: true, has_footer: true }
+    }
+
+    pub(super) fn used_bytes(&self, lane: usize) -> u32 {
+        let open = self.appender.lanes[lane].open.expect("a segment is open");
+        self.segments.get(open).used_bytes()
+    }
+}

@@ -1,0 +1,157 @@
+//! Segments that are filled anew, and power that is lost at the worst time: what lay there before must not be taken for
+//! what was written later.
+
+use larder_block::accounting::{Accounting, Image};
+use larder_block::layout::log::{LogLayout, LogOptions};
+use larder_block::layout::{Data, DeviceIo, Ending, Request, RequestId, Span, Target};
+use larder_device::DeviceInfo;
+
+use super::rig::{core, device, start};
+use super::shadow::{Kind, Known, Shadow};
+
+/// A log that only appends, with segments of `segment_bytes` on 12 times as much, and what it must hold.
+struct Life {
+    device: DeviceInfo,
+    options: LogOptions,
+    epoch: u32,
+    shadow: Shadow,
+    run: Accounting<LogLayout>,
+}
+
+/// A line by its number.
+fn line(number: u64) -> Span {
+    Span { core: core(0), first: number * 8, sectors: 8 }
+}
+
+impl Life {
+    fn new(block_bytes: u32, segment_bytes: u32) -> Self {
+        let device = device(12 * u64::from(segment_bytes), block_bytes);
+        let device = DeviceInfo { atomic_write_bytes: None, ..device };
+        let options = LogOptions { segment_bytes, write_buffer_bytes: 0, ..LogOptions::default() };
+        let run = start(&device, &options, 1, Image::default());
+        Self { device, options, epoch: 1, shadow: Shadow::default(), run }
+    }
+
+    fn submit(&mut self, span: Span, kind: Kind) -> (RequestId, Known) {
+        let (known, request) = self.shadow.request(span, kind);
+        (self.run.submit(request), known)
+    }
+
+    fn hear(&mut self, under_way: &mut Vec<(RequestId, Known)>) {
+        under_way.retain(|(id, known)| match self.run.take_ended(*id) {
+            Some((ending, read)) => {
+                assert_eq!(ending, Ending::Done);
+                self.shadow.ended(known, &read);
+                false
+            }
+            None => true,
+        });
+    }
+
+    /// Writes these lines, all at once, to the end.
+    fn write(&mut self, lines: impl Iterator<Item = u64>) {
+        let mut under_way: Vec<_> =
+            lines.map(|number| self.submit(line(number), Kind::Write)).collect();
+        while !under_way.is_empty() {
+            assert!(self.run.turn(), "nothing is under way, and these do not end: {under_way:?}");
+            self.run.carry_out_all(|count| (0..count).collect());
+            self.hear(&mut under_way);
+        }
+    }
+
+    /// Loses power with these under way; of the sectors that are on their way to the cache device those survive that
+    /// `survives`, by the offset.
+    fn lose_power(&mut self, under_way: &[(RequestId, Known)], survives: impl Fn(u64) -> bool) {
+        let lost: Vec<Known> = under_way.iter().map(|(_, known)| known.clone()).collect();
+        self.shadow.lost_power(&lost);
+        let blank = start(&self.device, &self.options, 1, Image::default());
+        let run = std::mem::replace(&mut self.run, blank);
+        let (cache, cores) =
+            run.lose_power_where(|target, offset| target == Target::Cache && survives(offset));
+        self.epoch += 1;
+        self.run = start(&self.device, &self.options, self.epoch, cache).with_cores(cores);
+    }
+
+    fn check(&mut self, lines: u64) {
+        for number in 0..lines {
+            let (_, read) = self.run.run(Request::Read { span: line(number) });
+            self.shadow.found(line(number), &read);
+        }
+    }
+}
+
+/// Segments give way while all batches are on their way that say so, and are filled anew before one has arrived. Power
+/// is lost then: the youngest write is there but for its first sector, and of the others nothing is. The first segment
+/// has old data of line 0, the second new ones; `is_held`: a slow read keeps the first as it is. Whether anything has
+/// happened in the last turn.
+fn power_is_lost_when_a_segment_is_filled_anew(
+    block_bytes: u32,
+    is_held: bool,
+    turns: usize,
+) -> bool {
+    let mut life = Life::new(block_bytes, 256 << 10);
+    let lines = 9 * u64::from(life.options.segment_bytes) / 4096;
+    // As many fill a segment, where blocks have 4 KiB.
+    let order: Vec<u64> = (0..61).chain([0]).chain(61..lines).collect();
+    order.chunks(61).for_each(|some| life.write(some.iter().copied()));
+    let mut under_way: Vec<_> =
+        (lines..lines + 260).map(|number| life.submit(line(number), Kind::Write)).collect();
+    let read = is_held.then(|| life.submit(line(1), Kind::Read));
+    let stays = |io: &DeviceIo| match io {
+        DeviceIo::Write { target, .. } => *target == Target::Cache,
+        DeviceIo::Read { reader, .. } => reader.is_some(),
+        _ => false,
+    };
+    let mut has_happened = true;
+    for _ in 0..turns {
+        let before = life.run.under_way().count();
+        life.run.turn();
+        has_happened = life.run.under_way().count() > before;
+        let order: Vec<usize> =
+            life.run.under_way().enumerate().filter(|(_, io)| !stays(io)).map(|(n, _)| n).collect();
+        life.run.carry_out_all(|_| order);
+        life.hear(&mut under_way);
+    }
+    under_way.extend(read);
+    let writes = life.run.under_way().filter_map(|io| match io {
+        DeviceIo::Write { target: Target::Cache, offset, parts, .. } => {
+            let bytes: usize = parts.iter().map(Data::len).sum();
+            Some(*offset..*offset + bytes as u64)
+        }
+        _ => None,
+    });
+    let youngest = writes.last().unwrap_or_default();
+    life.lose_power(&under_way, |offset| offset > youngest.start && offset < youngest.end);
+    life.check(lines + 260);
+    has_happened
+}
+
+#[test]
+fn a_segment_is_void_before_it_is_filled_anew() {
+    for (block_bytes, is_held) in [(512, false), (4096, false), (512, true), (4096, true)] {
+        let mut turns = 0;
+        while power_is_lost_when_a_segment_is_filled_anew(block_bytes, is_held, turns) {
+            turns += 1;
+        }
+        assert!(turns > 8, "segments give way and are filled anew: {turns} turns");
+    }
+}
+
+/// Two batches are on their way to a blank segment, and only the second arrives. The next start does not find it, and
+/// begins the segment and the sequences where the first start did, with a batch of the same length.
+#[test]
+fn what_a_start_has_not_found_no_later_start_finds() {
+    // The second batch ends the segment, with a footer, or does not.
+    for segment_bytes in [256 << 10, 1 << 20] {
+        let mut life = Life::new(512, segment_bytes);
+        let under_way: Vec<_> =
+            (0..63).map(|number| life.submit(line(number), Kind::Write)).collect();
+        life.run.turn();
+        // A header of one sector, and 28 lines.
+        life.lose_power(&under_way, |offset| offset >= (1 + 28 * 8) * 512);
+        life.check(100);
+        life.write(70..98);
+        life.lose_power(&[], |_| false);
+        life.check(100);
+    }
+}
