@@ -51,14 +51,16 @@ impl Cache {
 
     pub(super) fn destage(&mut self, span: Span, of: Option<usize>) {
         // No user waits for it.
-        let key = self.ops.insert(Op::of(RequestId(u64::MAX), What::Destage { of }));
+        let key = self.ops.insert(Op::of(RequestId(u64::MAX), What::Destage { span, of }));
         self.step(key, Step::Destage);
         self.ask_layout(key, Request::Destage { span });
     }
 
     pub(super) fn destage_ended(&mut self, key: usize, is_well: bool) {
-        let What::Destage { of } = self.ops.remove(key).what else { unreachable!("it destages") };
-        let Some(of) = of else { return };
+        let What::Destage { span, of } = self.ops.remove(key).what else {
+            unreachable!("it destages")
+        };
+        let Some(of) = of else { return self.cleaning.destaged(span, is_well, self.now) };
         let What::Clean(clean) = &mut self.ops[of].what else { unreachable!("it cleans") };
         clean.outstanding -= 1;
         clean.has_failed |= !is_well;

@@ -25,7 +25,7 @@ mod statistics;
 mod work;
 mod writing;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use slab::Slab;
@@ -33,6 +33,8 @@ use slab::Slab;
 use crate::layout::{
     CoreId, Data, DeviceIo, Ending, IoId, Layout, Outcome, Piece, RequestId, Span, Usage,
 };
+use crate::policy::classes::IoClasses;
+use crate::policy::cleaning::{Cleaning, CleaningOptions};
 use crate::policy::{CutOffPolicy, Promotion, PromotionPolicy, SequentialCutOff};
 use crate::{Error, ErrorKind};
 pub use health::Health;
@@ -53,6 +55,10 @@ pub struct CacheOptions {
     pub cut_off_bytes: u64,
     /// What is kept of what was missed. Default always.
     pub promotion: PromotionPolicy,
+    /// When dirty data go to the core without being asked. Default ALRU.
+    pub cleaning: CleaningOptions,
+    /// Requests that are cached in a way of their own. Default none.
+    pub classes: IoClasses,
     /// Errors of the cache device after which it is not written to any more. 1 or more; default 8.
     pub cache_errors_max: u32,
 }
@@ -64,6 +70,8 @@ impl Default for CacheOptions {
             cut_off: CutOffPolicy::Full,
             cut_off_bytes: 1 << 20,
             promotion: PromotionPolicy::Always,
+            cleaning: CleaningOptions::default(),
+            classes: IoClasses::default(),
             cache_errors_max: 8,
         }
     }
@@ -86,6 +94,9 @@ pub struct Cache {
     options: CacheOptions,
     cut_off: SequentialCutOff,
     promotion: Promotion,
+    cleaning: Cleaning,
+    /// By what name each core is exported.
+    exports: BTreeMap<CoreId, String>,
     locks: Locks,
     ops: Slab<Op>,
     ios: Slab<IoUnderWay>,
@@ -97,6 +108,8 @@ pub struct Cache {
     cache_errors: u64,
     statistics: Statistics,
     now: Duration,
+    /// When a user asked last.
+    asked_at: Duration,
     /// When what a device has refused is tried once more.
     retry_at: Option<Duration>,
     /// Cores that were written without the layout.
@@ -120,12 +133,15 @@ impl Cache {
             let message = "cache_errors_max of 0: give how many errors of the cache device are one too many, 1 or more";
             return Err(Error::new(ErrorKind::Setup, message));
         }
+        check_classes(&options.classes)?;
         let lines = shape.capacity_bytes / u64::from(shape.line_bytes);
         Ok(Self {
             layout,
             shape,
             cut_off: SequentialCutOff::new(options.cut_off, options.cut_off_bytes),
             promotion: Promotion::new(options.promotion, lines, shape.line_bytes)?,
+            cleaning: Cleaning::new(options.cleaning, shape.line_bytes)?,
+            exports: BTreeMap::new(),
             options,
             locks: Locks::default(),
             ops: Slab::new(),
@@ -136,6 +152,7 @@ impl Cache {
             cache_errors: 0,
             statistics: Statistics::default(),
             now: Duration::ZERO,
+            asked_at: Duration::ZERO,
             retry_at: None,
             past_layout: BTreeSet::new(),
             pieces: Vec::new(),
@@ -146,6 +163,7 @@ impl Cache {
 
     /// Takes a request. Nothing is to be done before the next [`turn`](Self::turn).
     pub fn submit(&mut self, id: RequestId, request: Request) {
+        self.asked_at = self.now;
         let op = Op::new(id, request);
         let lock = op.lock();
         let key = self.ops.insert(op);
@@ -288,9 +306,43 @@ impl Cache {
         Ok(())
     }
 
+    /// Changes when dirty data go to the core without being asked.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if that cannot be.
+    pub fn set_cleaning(&mut self, cleaning: CleaningOptions) -> Result<(), Error> {
+        self.cleaning.set(cleaning)?;
+        self.options.cleaning = cleaning;
+        Ok(())
+    }
+
+    /// Changes which requests are cached in a way of their own.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if a class may have a part of the cache: what a class has is not counted yet.
+    pub fn set_classes(&mut self, classes: IoClasses) -> Result<(), Error> {
+        check_classes(&classes)?;
+        self.options.classes = classes;
+        Ok(())
+    }
+
+    /// Says by which name a core is exported, for rules of IO classes.
+    pub fn set_export(&mut self, core: CoreId, name: impl Into<String>) {
+        self.exports.insert(core, name.into());
+    }
+
+    /// Looks for what a start has found dirty of a core, for the cleaning policy.
+    pub fn look_for_dirty(&mut self, core: CoreId) {
+        let mut from = 0;
+        while let Some(dirty) = self.layout.dirty_after(core, from) {
+            self.cleaning.found_dirty(dirty);
+            from = dirty.end();
+        }
+    }
+
     /// Bytes of memory that grow with what is cached.
     pub fn memory_bytes(&self) -> usize {
-        self.layout.memory_bytes() + self.promotion.memory_bytes()
+        self.layout.memory_bytes() + self.promotion.memory_bytes() + self.cleaning.memory_bytes()
     }
 
     /// How many requests have not ended.
@@ -308,4 +360,19 @@ impl Cache {
         u8::try_from((valid * 100 / self.shape.capacity_bytes.max(1)).min(100))
             .expect("100 at most")
     }
+}
+
+/// What a class has of the cache is not counted: all of it or nothing.
+fn check_classes(classes: &IoClasses) -> Result<(), Error> {
+    let Some(class) = classes.iter().find(|class| !matches!(class.allocation_percent(), 0 | 100))
+    else {
+        return Ok(());
+    };
+    let message = format!(
+        "IO class {} ({}): allocation {:.2}: give 0.00 (never cached) or 1.00; parts are not supported",
+        class.id().get(),
+        class.name(),
+        f64::from(class.allocation_percent()) / 100.0
+    );
+    Err(Error::new(ErrorKind::Setup, message))
 }

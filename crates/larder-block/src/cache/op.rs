@@ -33,6 +33,7 @@ pub(super) enum What {
     Clean(Clean),
     /// For one that cleans a whole core, or for the cleaning policy.
     Destage {
+        span: Span,
         of: Option<usize>,
     },
 }

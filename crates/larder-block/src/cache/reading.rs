@@ -2,9 +2,10 @@
 
 use super::op::Step;
 use super::request::{Ended, Keep};
-use super::{BypassReason, Cache, Health};
+use super::{BypassReason, Cache, Health, Mode};
 use crate::layout::{Ending, PieceState, Request, RequestId, SECTOR_BYTES, Span};
 use crate::policy::Direction;
+use crate::policy::classes::RequestFacts;
 
 /// What the layout knows of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +49,8 @@ impl Cache {
         self.statistics.read(span, coverage, reason.is_some());
         let Some(reason) = reason else {
             let keeps = coverage.absent.filter(|absent| {
-                let keeps = self.options.mode.keeps_reads();
-                keeps && self.keeps_missed(*absent, coverage)
+                let mode = self.mode_of(span, Direction::Read, false);
+                mode.is_some_and(Mode::keeps_reads) && self.keeps_missed(*absent, coverage)
             });
             self.step(key, Step::Read { keep: keeps });
             return self.ask_layout(key, Request::Read { span });
@@ -59,14 +60,26 @@ impl Cache {
         self.ask_layout(key, Request::PassThroughRead { span });
     }
 
+    /// The mode of a request; `None` if its class is never cached.
+    pub(super) fn mode_of(&self, span: Span, direction: Direction, is_fua: bool) -> Option<Mode> {
+        let export = self.exports.get(&span.core).map_or("", String::as_str);
+        let facts = RequestFacts { span, direction, is_fua, export };
+        let classes = &self.options.classes;
+        let class = classes.get(classes.classify(&facts));
+        let mode = class.mode().unwrap_or(self.options.mode);
+        (class.allocation_percent() > 0).then_some(mode)
+    }
+
     /// Why a read passes the cache by, if it does.
     fn read_bypass(&mut self, span: Span) -> Option<BypassReason> {
         let is_sequential = self.cuts_off(span, Direction::Read);
         if self.health == Health::Failed {
             return Some(BypassReason::CacheFailed);
         }
-        if self.options.mode == super::Mode::PassThrough {
-            return Some(BypassReason::Mode);
+        match self.mode_of(span, Direction::Read, false) {
+            None => return Some(BypassReason::IoClass),
+            Some(Mode::PassThrough) => return Some(BypassReason::Mode),
+            Some(_) => {}
         }
         is_sequential.then_some(BypassReason::SequentialCutOff)
     }

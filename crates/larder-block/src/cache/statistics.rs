@@ -14,14 +14,16 @@ pub enum BypassReason {
     SequentialCutOff,
     /// The promotion policy does not admit it yet.
     Promotion,
+    /// Its IO class is never cached.
+    IoClass,
     /// The cache device has failed.
     CacheFailed,
 }
 
 impl BypassReason {
     /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::Mode, Self::SequentialCutOff, Self::Promotion, Self::CacheFailed];
+    pub const ALL: [Self; 5] =
+        [Self::Mode, Self::SequentialCutOff, Self::Promotion, Self::IoClass, Self::CacheFailed];
 
     /// Its name in reports.
     pub fn name(self) -> &'static str {
@@ -29,6 +31,7 @@ impl BypassReason {
             Self::Mode => "mode",
             Self::SequentialCutOff => "sequential cut-off",
             Self::Promotion => "promotion",
+            Self::IoClass => "io class",
             Self::CacheFailed => "cache failed",
         }
     }

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::Cache;
+use crate::layout::SECTOR_BYTES;
+use crate::policy::cleaning::CleaningFacts;
 
 /// How long after a device has refused something it is asked once more.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
@@ -26,6 +28,14 @@ impl Cache {
             self.retry_at = None;
             self.layout.retry();
         }
-        self.retry_at
+        let facts = CleaningFacts {
+            dirty_sectors: self.layout.usage().dirty_sectors,
+            capacity_sectors: self.shape.capacity_bytes / SECTOR_BYTES as u64,
+            idle: self.now - self.asked_at,
+        };
+        let mut pieces = Vec::new();
+        let cleans_at = self.cleaning.work(self.now, &facts, &mut pieces);
+        pieces.into_iter().for_each(|piece| self.destage(piece, None));
+        [self.retry_at, cleans_at].into_iter().flatten().min()
     }
 }

@@ -35,7 +35,7 @@ impl Cache {
     }
 
     fn begin_write(&mut self, key: usize, span: Span, durable: bool) {
-        let way = self.way_of(span);
+        let way = self.way_of(span, durable);
         let data = self.ops[key].data.clone().expect("a write has data");
         match way {
             Way::Back => self.write_back(key, span, data),
@@ -61,19 +61,22 @@ impl Cache {
         self.ask_layout(key, Request::Bypass { span, data, durable });
     }
 
-    fn way_of(&mut self, span: Span) -> Way {
+    fn way_of(&mut self, span: Span, durable: bool) -> Way {
         let coverage = self.coverage(span);
-        let way = self.choose(span, coverage);
+        let way = self.choose(span, coverage, durable);
         self.statistics.write(span, coverage, matches!(way, Way::Around(_)));
         way
     }
 
-    fn choose(&mut self, span: Span, coverage: Coverage) -> Way {
+    fn choose(&mut self, span: Span, coverage: Coverage, durable: bool) -> Way {
         let is_sequential = self.cuts_off(span, Direction::Write);
         if self.health == Health::Failed {
             return Way::Around(BypassReason::CacheFailed);
         }
-        let way = match self.options.mode {
+        let Some(mode) = self.mode_of(span, Direction::Write, durable) else {
+            return Way::Around(BypassReason::IoClass);
+        };
+        let way = match mode {
             Mode::PassThrough | Mode::WriteInvalidate => return Way::Around(BypassReason::Mode),
             Mode::WriteAround if !coverage.is_full() => return Way::Around(BypassReason::Mode),
             Mode::WriteAround | Mode::WriteThrough => Way::Through,
@@ -137,6 +140,11 @@ impl Cache {
     /// A step has ended: the next one, or the request has.
     pub(super) fn step_ended(&mut self, key: usize, is_well: bool) {
         match self.ops[key].step {
+            Step::WriteBack if is_well => {
+                let span = self.ops[key].span();
+                self.cleaning.written(span, self.now);
+                self.end(key, true);
+            }
             Step::Read { keep } => self.read_ended(key, keep, is_well),
             Step::WriteBack | Step::Bypass { .. } | Step::Discard
                 if !is_well && self.has_cache_failed_since(key) =>

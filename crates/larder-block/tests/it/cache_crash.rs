@@ -7,25 +7,21 @@ use std::collections::HashMap;
 use fastrand::Rng;
 use larder_block::accounting::{Accounting, Image, stamps};
 use larder_block::cache::{Cache, CacheOptions, CacheShape, Mode, Request};
-use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions, LogRecovery};
 use larder_block::layout::{CoreId, Ending, RequestId, Span};
 use larder_block::policy::{CutOffPolicy, NHit, PromotionPolicy};
-use larder_device::DeviceInfo;
 
-use super::rig::{IDENTITY, core, device};
+use super::rig::core;
 use super::seeds::each_seed;
 use super::shadow::{Kind, Known, Newest, Shadow};
+use super::subject::{Log, Ocf, Subject};
 
 const CORE_SECTORS: u64 = 4096;
 const CORES: u16 = 2;
 
-struct World {
+struct World<S> {
     rng: Rng,
-    device: DeviceInfo,
-    options: LogOptions,
-    geometry: Geometry,
+    subject: S,
     shadow: Shadow,
-    epoch: u32,
     /// Whether what is not durable by its request is volatile in write-back too: it may have passed by.
     passes_by: bool,
     fails: bool,
@@ -38,27 +34,19 @@ enum UnderWay {
     Clean,
 }
 
-impl World {
+impl<S: Subject> World<S>
+where
+    S::Layout: 'static,
+{
     fn new(seed: u64, fails: bool) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let block_bytes = if rng.bool() { 512 } else { 4096 };
-        let device = device(12 * (64 << 10), block_bytes);
-        let options = LogOptions {
-            segment_bytes: 64 << 10,
-            line_bytes: if rng.bool() { 4096 } else { 16384 },
-            write_buffer_bytes: rng.choice([0, 64 << 10, 256 << 10]).unwrap(),
-            ..LogOptions::default()
-        };
-        let geometry = Geometry::new(&device, 0, &options).unwrap();
-        let (epoch, passes_by) = (IDENTITY.epoch, rng.bool());
-        Self { rng, device, options, geometry, shadow: Shadow::default(), epoch, passes_by, fails }
+        let subject = S::draw(&mut rng);
+        let passes_by = rng.bool();
+        Self { rng, subject, shadow: Shadow::default(), passes_by, fails }
     }
 
-    fn cache(&mut self, layout: LogLayout) -> Cache {
-        let shape = CacheShape {
-            capacity_bytes: self.geometry.capacity_bytes(),
-            line_bytes: self.geometry.line_bytes,
-        };
+    fn cache(&mut self, layout: S::Layout) -> Cache {
+        let shape = CacheShape { capacity_bytes: 768 << 10, line_bytes: 4096 };
         let n_hit = NHit { insertion_threshold: 2, trigger_percent: 0 };
         let options = CacheOptions {
             mode: self.rng.choice(Mode::all()).unwrap(),
@@ -71,24 +59,18 @@ impl World {
             },
             // What it does when its device is given up is another matter.
             cache_errors_max: u32::MAX,
+            ..CacheOptions::default()
         };
         Cache::new(Box::new(layout), shape, options).unwrap()
     }
 
     fn recover(&mut self, cache: Image, cores: HashMap<CoreId, Image>) -> Accounting<Cache> {
-        let mut recovery = LogRecovery::new(self.geometry, IDENTITY.uuid);
-        while let Some(read) = recovery.next_read() {
-            let mut bytes = vec![0; read.bytes];
-            cache.read(read.offset, &mut bytes);
-            recovery.completed(read, Some(&bytes));
-        }
-        self.epoch += 1;
-        let (layout, _) = recovery.finish(self.epoch, &self.device, &self.options);
+        let layout = self.subject.recover(&mut self.rng, &cache);
         Accounting::new(self.cache(layout), cache).with_cores(cores)
     }
 
     fn span(&mut self) -> Span {
-        let block = u64::from(self.geometry.block_bytes / 512);
+        let block = u64::from(self.subject.block_bytes() / 512);
         let rng = &mut self.rng;
         // Half of the load goes to an eighth of the core.
         let room = if rng.bool() { CORE_SECTORS / 8 } else { CORE_SECTORS };
@@ -200,11 +182,13 @@ impl World {
 }
 
 /// Five lives of a cache, each ended by a loss of power.
-fn five_lives(mut world: World) {
-    let identity = LogIdentity { epoch: world.epoch, ..IDENTITY };
-    let layout = LogLayout::new(world.geometry, identity, &world.device, &world.options);
-    let cache = world.cache(layout);
-    let mut run = Accounting::new(cache, Image::default());
+fn five_lives<S: Subject>(seed: u64, fails: bool)
+where
+    S::Layout: 'static,
+{
+    let mut world = World::<S>::new(seed, fails);
+    let layout = world.subject.create();
+    let mut run = Accounting::new(world.cache(layout), Image::default());
     for _ in 0..5 {
         let (cache, cores) = world.live(run);
         run = world.recover(cache, cores);
@@ -213,11 +197,23 @@ fn five_lives(mut world: World) {
 }
 
 #[test]
-fn in_every_mode_what_was_durable_outlives_a_loss_of_power() {
-    each_seed("cache_crash", 5, |seed| five_lives(World::new(seed, false)));
+fn in_every_mode_a_log_keeps_what_was_durable() {
+    each_seed("cache_crash", 5, |seed| five_lives::<Log>(seed, false));
 }
 
 #[test]
-fn in_every_mode_what_was_durable_outlives_devices_that_fail() {
-    each_seed("cache_crash", 10, |seed| five_lives(World::new(seed, true)));
+fn in_every_mode_a_log_keeps_what_was_durable_when_devices_fail() {
+    each_seed("cache_crash", 10, |seed| five_lives::<Log>(seed, true));
+}
+
+#[test]
+fn in_every_mode_lines_keep_what_was_durable() {
+    each_seed("cache_crash", 10, |seed| five_lives::<Ocf<true>>(seed, false));
+    each_seed("cache_crash", 10, |seed| five_lives::<Ocf<false>>(seed, false));
+}
+
+#[test]
+fn in_every_mode_lines_keep_what_was_durable_when_devices_fail() {
+    each_seed("cache_crash", 15, |seed| five_lives::<Ocf<true>>(seed, true));
+    each_seed("cache_crash", 15, |seed| five_lives::<Ocf<false>>(seed, true));
 }
