@@ -10,6 +10,10 @@ pub enum ErrorKind {
     Setup,
     /// What lies on the cache device is not what it has to be.
     Format,
+    /// A core is not what the cache has of it.
+    Changed,
+    /// A device has failed.
+    Device,
 }
 
 /// What went wrong: the field, its value, and what helps.
@@ -22,6 +26,11 @@ pub struct Error {
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
+    }
+
+    /// A device has failed in the course of something.
+    pub(crate) fn of_device(doing: &str, error: &larder_device::Error) -> Self {
+        Self::new(ErrorKind::Device, format!("{doing}: {error}"))
     }
 
     /// What kind of error it is.

@@ -13,6 +13,7 @@ mod error;
 #[cfg(target_os = "linux")]
 pub mod export;
 pub mod layout;
+pub mod manage;
 pub mod policy;
 pub mod running;
 mod streams;

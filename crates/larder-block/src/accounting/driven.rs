@@ -100,6 +100,9 @@ impl Driven for Cache {
     }
 
     fn turn(&mut self, ios: &mut Vec<(IoId, DeviceIo)>) {
+        if self.wants_mark() {
+            self.marked();
+        }
         self.turn(ios);
     }
 

@@ -4,10 +4,24 @@
 //! device is not written to any more ([`Health::Failed`]). Cores go on: they are read and written without it. What was
 //! dirty then is read from the cache device if that can be; it is not written over, for the core would have it and the
 //! cache device something older.
+//!
+//! What is clean on the cache device is out of date as soon as a core is written without it. So before the first such
+//! write whoever has the cache's label is asked to say there that clean data must not be believed
+//! ([`Cache::wants_mark`]), and writes wait for that ([`Cache::marked`]).
 
 use super::op::IoUnderWay;
 use super::{BypassReason, Cache};
 use crate::layout::{CoreId, Span, Target};
+
+/// How far the label says that clean data must not be believed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Mark {
+    #[default]
+    Unneeded,
+    Wanted,
+    Asked,
+    Done,
+}
 
 /// The state of the cache device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,6 +34,40 @@ pub enum Health {
 }
 
 impl Cache {
+    /// The cache device is given up.
+    fn fail(&mut self) {
+        if self.health == Health::Whole {
+            (self.health, self.mark) = (Health::Failed, Mark::Wanted);
+        }
+    }
+
+    /// Whether the label is to say that clean data must not be believed. Tells it once; answer with
+    /// [`marked`](Self::marked).
+    pub fn wants_mark(&mut self) -> bool {
+        let wants = self.mark == Mark::Wanted;
+        if wants {
+            self.mark = Mark::Asked;
+        }
+        wants
+    }
+
+    /// The label says so, or the device has refused that too: nothing better can be done. Writes go on.
+    pub fn marked(&mut self) {
+        self.mark = Mark::Done;
+        for key in std::mem::take(&mut self.parked) {
+            self.begin(key);
+        }
+    }
+
+    /// Lets a request wait for the mark, if it is not there yet.
+    pub(super) fn waits_for_mark(&mut self, key: usize) -> bool {
+        let waits = self.mark != Mark::Done;
+        if waits {
+            self.parked.push(key);
+        }
+        waits
+    }
+
     /// An I/O has failed.
     pub(super) fn io_failed(&mut self, io: &IoUnderWay) {
         let (target, reads) = match *io {
@@ -33,7 +81,7 @@ impl Cache {
         if target == Target::Cache {
             self.cache_errors += 1;
             if self.cache_errors >= u64::from(self.options.cache_errors_max) {
-                self.health = Health::Failed;
+                self.fail();
             }
         }
     }

@@ -38,6 +38,7 @@ use crate::policy::cleaning::{Cleaning, CleaningOptions};
 use crate::policy::{CutOffPolicy, Promotion, PromotionPolicy, SequentialCutOff};
 use crate::{Error, ErrorKind};
 pub use health::Health;
+use health::Mark;
 use locks::Locks;
 pub use mode::Mode;
 use op::{IoUnderWay, Op};
@@ -104,6 +105,9 @@ pub struct Cache {
     issued: Vec<(IoId, DeviceIo)>,
     ended: Vec<Ended>,
     health: Health,
+    mark: Mark,
+    /// Requests that wait for it.
+    parked: Vec<usize>,
     /// I/Os that the cache device has refused.
     cache_errors: u64,
     statistics: Statistics,
@@ -149,6 +153,8 @@ impl Cache {
             issued: Vec::new(),
             ended: Vec::new(),
             health: Health::Whole,
+            mark: Mark::default(),
+            parked: Vec::new(),
             cache_errors: 0,
             statistics: Statistics::default(),
             now: Duration::ZERO,

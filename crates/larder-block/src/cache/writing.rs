@@ -93,6 +93,9 @@ impl Cache {
 
     /// Past the layout: the cache device has failed. What is dirty there stays in force, so it is not written over.
     fn write_core(&mut self, key: usize, span: Span, data: Data, durable: bool) {
+        if self.waits_for_mark(key) {
+            return;
+        }
         if self.is_dirty(span) {
             return self.end(key, false);
         }
@@ -122,14 +125,17 @@ impl Cache {
 
     fn begin_trim(&mut self, key: usize, span: Span) {
         self.promotion.forget(span);
-        match self.health {
-            Health::Failed if self.is_dirty(span) => self.end(key, false),
-            Health::Failed => self.trim_core(key, span),
-            Health::Whole => {
-                self.step(key, Step::Discard);
-                self.ask_layout(key, Request::Discard { span });
-            }
+        if self.health == Health::Whole {
+            self.step(key, Step::Discard);
+            return self.ask_layout(key, Request::Discard { span });
         }
+        if self.waits_for_mark(key) {
+            return;
+        }
+        if self.is_dirty(span) {
+            return self.end(key, false);
+        }
+        self.trim_core(key, span);
     }
 
     fn trim_core(&mut self, key: usize, span: Span) {

@@ -319,6 +319,12 @@ pub trait Layout: Send + fmt::Debug {
     /// The first run of dirty sectors of a core at `sector` or behind it, within a line.
     fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span>;
 
+    /// The first run of clean sectors of a core at `sector` or behind it, within a line, and where on the cache device it
+    /// lies, in bytes. A layout whose clean data do not outlive a crash need not tell.
+    fn clean_after(&self, _core: CoreId, _sector: u64) -> Option<(Span, u64)> {
+        None
+    }
+
     /// What is cached.
     fn usage(&self) -> Usage;
 

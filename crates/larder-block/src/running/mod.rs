@@ -12,9 +12,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use larder_device::label::Labeller;
 use larder_device::{
     BufferPool, Completer, Device, Error as DeviceError, ErrorKind as DeviceErrorKind, IoBuffer,
-    IoFailure, IoFuture, PlacementHandle,
+    IoFailure, IoFuture, PlacementHandle, steps,
 };
 use slab::Slab;
 
@@ -53,6 +54,8 @@ struct Shared {
     cores: BTreeMap<CoreId, Arc<dyn Device>>,
     handles: Handles,
     pool: BufferPool,
+    /// What the label says if the cache device is given up, and who writes it.
+    mark: Mutex<Option<(Labeller, Vec<u8>)>>,
 }
 
 struct State {
@@ -85,7 +88,12 @@ impl RunningCache {
     ) -> Self {
         let state = State { cache, users: Slab::new(), is_driven: false, has_news: false };
         let (state, pool) = (Mutex::new(state), BufferPool::new());
-        Self(Arc::new(Shared { state, device, cores, handles, pool }))
+        Self(Arc::new(Shared { state, device, cores, handles, pool, mark: Mutex::new(None) }))
+    }
+
+    /// Has the label say `content` before cores are written without the cache device, if that should come.
+    pub(crate) fn set_mark(&self, labeller: Labeller, content: Vec<u8>) {
+        *self.0.mark.lock().unwrap_or_else(PoisonError::into_inner) = Some((labeller, content));
     }
 
     /// A core behind the cache, as a device. `None` if there is none of this number.
@@ -195,6 +203,20 @@ impl Shared {
         self.drive();
     }
 
+    fn write_mark(self: &Arc<Self>) {
+        let mark = self.mark.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let shared = Arc::clone(self);
+        drop(steps::request(async move {
+            if let Some((labeller, content)) = mark {
+                // A device that refuses that as well cannot be told anything.
+                let _ = labeller.write(content).await;
+            }
+            shared.lock().cache.marked();
+            shared.drive();
+            Ok(IoBuffer::empty())
+        }));
+    }
+
     /// Lets the cache decide, tells users, and begins I/Os, until nothing is left to be said.
     fn drive(self: &Arc<Self>) {
         {
@@ -207,13 +229,17 @@ impl Shared {
         let (mut ended, mut ios) = (Vec::new(), Vec::new());
         let mut told: Vec<(User, Ending)> = Vec::new();
         loop {
-            {
+            let wants_mark = {
                 let mut state = self.lock();
                 if !std::mem::take(&mut state.has_news) {
                     state.is_driven = false;
                     return;
                 }
                 state.decide(&mut ended, &mut told, &mut ios);
+                state.cache.wants_mark()
+            };
+            if wants_mark {
+                self.write_mark();
             }
             for (user, ending) in told.drain(..) {
                 user.hears(ending, &self.device.info().name);

@@ -11,6 +11,7 @@ mod log_bytes;
 mod log_cleaning;
 mod log_memory;
 mod log_refill;
+mod manage;
 mod nbd;
 mod ocf_bytes;
 mod rig;

@@ -48,8 +48,8 @@ use slab::Slab;
 
 use super::requests::Requests;
 use super::{
-    CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, PieceState, Request, RequestId, Span,
-    Usage,
+    CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, PieceState, Request, RequestId,
+    SECTOR_BYTES, Span, Usage,
 };
 use crate::streams::Streams;
 use appender::Appender;
@@ -202,7 +202,12 @@ impl Layout for LogLayout {
     }
 
     fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span> {
-        self.index.dirty_after(core, sector)
+        self.index.first_after(core, sector, |extent| extent.is_dirty).map(|found| found.span)
+    }
+
+    fn clean_after(&self, core: CoreId, sector: u64) -> Option<(Span, u64)> {
+        let found = self.index.first_after(core, sector, |extent| !extent.is_dirty)?;
+        Some((found.span, found.extent.location * SECTOR_BYTES as u64))
     }
 
     fn lookup(&self, span: Span, pieces: &mut Vec<Piece>) {

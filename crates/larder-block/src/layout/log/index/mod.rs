@@ -71,18 +71,25 @@ impl Index {
         }
     }
 
-    /// The first dirty sectors at `sector` or behind it, of one extent.
-    pub(crate) fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span> {
+    /// The first sectors at `sector` or behind it that are in an extent of the `wanted`, and of one alone.
+    pub(crate) fn first_after(
+        &self,
+        core: CoreId,
+        sector: u64,
+        wanted: impl Fn(&Extent) -> bool,
+    ) -> Option<Found> {
         let leaves = self.cores.get(core.index())?;
         let low = self.line_start(sector);
         let from = leaves.range(..=low).next_back().map_or(low, |(base, _)| *base);
         leaves.range(from..).find_map(|(base, leaf)| {
             (leaf.position(low.saturating_sub(*base))..leaf.len()).find_map(|number| {
-                let begin = base + u64::from(leaf.offset(number));
+                let first = base + u64::from(leaf.offset(number));
                 let extent = Extent::unpack(leaf.packed(number));
-                let (first, end) = (begin.max(sector), begin + u64::from(extent.sectors));
-                let sectors = u32::try_from(end.checked_sub(first)?).expect("an extent");
-                (extent.is_dirty && sectors > 0).then_some(Span { core, first, sectors })
+                let end = first + u64::from(extent.sectors);
+                let sectors =
+                    u32::try_from(end.checked_sub(sector.max(first))?).expect("an extent");
+                let behind = Span { core, first: sector.max(first), sectors };
+                if sectors > 0 && wanted(&extent) { clip(behind, first, extent) } else { None }
             })
         })
     }

@@ -1,0 +1,169 @@
+//! Formatting a cache device.
+
+use std::sync::Arc;
+
+use larder_device::label::{AREA_BYTES, Found, Kind, Labeller, Uuid};
+use larder_device::{Claim, Device, Io};
+
+use super::Core;
+use super::front;
+use super::stored::{StoredCache, StoredCore, StoredLayout};
+use crate::cache::Mode;
+use crate::layout::log::{self, LogOptions, LogSuperblock};
+use crate::layout::ocf::{self, OcfOptions, OcfSuperblock};
+use crate::{Error, ErrorKind};
+
+/// Lines that a core may have: Open CAS's 46 bits.
+const CORE_LINES_MAX: u64 = 1 << 46;
+
+/// How data lie on the cache device; fixed at format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LayoutOptions {
+    /// A log of segments: the default.
+    Log(LogOptions),
+    /// Lines, as Open CAS has them: to compare with.
+    Ocf(OcfOptions),
+}
+
+impl Default for LayoutOptions {
+    fn default() -> Self {
+        Self::Log(LogOptions::default())
+    }
+}
+
+impl LayoutOptions {
+    fn line_bytes(&self) -> u32 {
+        match self {
+            Self::Log(options) => options.line_bytes,
+            Self::Ocf(options) => options.line_bytes,
+        }
+    }
+}
+
+/// What may be written over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Over {
+    /// Zeros alone.
+    #[default]
+    Blank,
+    /// The block cache of this UUID as well, whatever it holds.
+    Cache(Uuid),
+    /// Whatever there is but a block cache: that has to be named.
+    Other,
+}
+
+/// How a cache is to be.
+#[derive(Clone, Debug, Default)]
+pub struct CreateOptions {
+    /// How data lie on the cache device.
+    pub layout: LayoutOptions,
+    /// The mode of its first start.
+    pub mode: Mode,
+    /// What may be written over.
+    pub over: Over,
+}
+
+/// Formats `device` as a cache before `cores`. Gives its UUID. What was on the device is lost; cores are left as they
+/// are.
+///
+/// # Errors
+/// [`ErrorKind::Setup`] if no such cache can be, or the device has something that `options` does not name;
+/// [`ErrorKind::Device`]. Nothing was written if it was refused.
+pub async fn create(
+    device: &Arc<dyn Device>,
+    cores: &[Core],
+    options: &CreateOptions,
+) -> Result<Uuid, Error> {
+    let _claims = claim_all(device, cores)?;
+    let stored = plan(device, cores, options)?;
+    let content = stored.encode()?;
+    may_be_written_over(device, options.over).await?;
+    format(device, &stored.layout).await?;
+    let uuid = Uuid::draw();
+    let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, 0);
+    let written = labeller.write(content).await;
+    written.map_err(|error| Error::of_device("writing the label", &error))?;
+    Ok(uuid)
+}
+
+/// One device must not be both, and no two caches may have it.
+pub(super) fn claim_all(device: &Arc<dyn Device>, cores: &[Core]) -> Result<Vec<Claim>, Error> {
+    let all = std::iter::once(device).chain(cores.iter().map(|core| &core.device));
+    all.map(|device| {
+        Claim::take(device).map_err(|error| {
+            let message = format!("{error}: a device is the cache or one core, once");
+            Error::new(ErrorKind::Setup, message)
+        })
+    })
+    .collect()
+}
+
+fn plan(
+    device: &Arc<dyn Device>,
+    cores: &[Core],
+    options: &CreateOptions,
+) -> Result<StoredCache, Error> {
+    if cores.is_empty() {
+        return Err(Error::new(ErrorKind::Setup, "no cores: give at least one"));
+    }
+    let mut stored: Vec<StoredCore> = Vec::new();
+    for Core { id, name, device: core } in cores {
+        let bytes = core.info().capacity_bytes;
+        let number = id.get();
+        if bytes / u64::from(options.layout.line_bytes().max(1)) > CORE_LINES_MAX {
+            let message = format!(
+                "core {number} ({name}) has {bytes} bytes, more than 2^46 lines of {}: make line_bytes larger",
+                options.layout.line_bytes()
+            );
+            return Err(Error::new(ErrorKind::Setup, message));
+        }
+        if stored.iter().any(|other| other.id == *id) {
+            let message = format!("core {number} is given twice: number each core once");
+            return Err(Error::new(ErrorKind::Setup, message));
+        }
+        stored.push(StoredCore { id: *id, name: name.clone(), bytes });
+    }
+    stored.sort_by_key(|core| core.id);
+    let layout = match &options.layout {
+        LayoutOptions::Log(options) => {
+            let geometry = log::Geometry::new(device.info(), AREA_BYTES, options)?;
+            StoredLayout::Log(LogSuperblock { geometry, epoch: 0 })
+        }
+        LayoutOptions::Ocf(options) => {
+            let geometry = ocf::Geometry::new(device.info(), AREA_BYTES, options)?;
+            StoredLayout::Ocf(OcfSuperblock { geometry })
+        }
+    };
+    let mode = options.mode;
+    Ok(StoredCache { was_stopped: true, is_distrusted: false, mode, cores: stored, layout })
+}
+
+async fn may_be_written_over(device: &Arc<dyn Device>, over: Over) -> Result<(), Error> {
+    let found = front::found(device).await?;
+    let fix = match (&found, over) {
+        (Found::Blank, _) => return Ok(()),
+        (Found::Label(label), Over::Cache(uuid))
+            if label.kind == Kind::BlockCache && label.uuid == uuid =>
+        {
+            return Ok(());
+        }
+        (Found::Label(label), _) if label.kind == Kind::BlockCache => {
+            "it may have data that no core has; name it by its UUID to write over it"
+        }
+        (_, Over::Other) => return Ok(()),
+        _ => "say that it may be written over, or give a device that is zeros",
+    };
+    let message = format!("{}: it has {}: {fix}", device.info().name, front::describe(&found));
+    Err(Error::new(ErrorKind::Setup, message))
+}
+
+/// What a layout needs before its first start. A log needs nothing: headers of another UUID are none.
+pub(super) async fn format(device: &Arc<dyn Device>, layout: &StoredLayout) -> Result<(), Error> {
+    let StoredLayout::Ocf(OcfSuperblock { geometry }) = layout else { return Ok(()) };
+    let (offset, bytes) = (geometry.offset, u64::from(geometry.pages()) * 4096);
+    for io in [Io::WriteZeroes { offset, bytes }, Io::Flush] {
+        let done = device.submit(io).await;
+        done.map_err(|failure| Error::of_device("clearing the table of lines", &failure.error))?;
+    }
+    Ok(())
+}

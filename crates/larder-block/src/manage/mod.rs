@@ -1,0 +1,43 @@
+//! The life of a cache on its devices: format, start, stop.
+//!
+//! A cache device begins with a label ([`larder_device::label`]) that says which cores it is before and how its layout
+//! lies behind it ([`StoredCache`]). Cores are left as they are: a cache without dirty data can be taken away, and the
+//! cores are what they were.
+//!
+//! *Always:* nothing is written before all that can be refused has been; a label is written whole or not at all, so a
+//! start, a stop or a format that a crash cuts leaves the cache as before or as after.
+
+mod create;
+mod front;
+mod open;
+mod recover;
+mod sample;
+mod stored;
+
+use std::sync::Arc;
+
+use larder_device::Device;
+
+use crate::layout::CoreId;
+pub use create::{CreateOptions, LayoutOptions, Over, create};
+pub use front::{Seen, look};
+pub use open::{ChangedCore, OpenOptions, Opened, open};
+pub use recover::Started;
+pub use stored::{StoredCache, StoredCore, StoredLayout};
+
+/// A core, and where it is.
+#[derive(Clone)]
+pub struct Core {
+    /// Its number.
+    pub id: CoreId,
+    /// How its user calls it.
+    pub name: String,
+    /// The device itself.
+    pub device: Arc<dyn Device>,
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "core {} ({})", self.id.get(), self.name)
+    }
+}

@@ -1,0 +1,270 @@
+//! Starting a cache, and stopping it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use larder_device::label::{Kind, Labeller, Uuid};
+use larder_device::{Claim, Device};
+
+use super::Core;
+use super::create::{claim_all, format};
+use super::front::{Seen, look};
+use super::recover::{Recovered, Started, recover};
+use super::sample;
+use super::stored::{StoredCache, StoredLayout};
+use crate::cache::{Cache, CacheOptions, Mode};
+use crate::layout::SECTOR_BYTES;
+use crate::layout::log::{LogOptions, LogSuperblock};
+use crate::running::{Handles, RunningCache};
+use crate::{Error, ErrorKind};
+
+/// What is done if a core was written while the cache was away, and the cache has data that the core has not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ChangedCore {
+    /// The start is refused.
+    #[default]
+    Refuse,
+    /// They go to the core, over what was written there, and clean data are dropped.
+    DestageAndDrop,
+}
+
+/// How a cache is started.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// How it is set. Its mode is that of `mode`.
+    pub cache: CacheOptions,
+    /// The mode; `None`: the one that it was in.
+    pub mode: Option<Mode>,
+    /// Placement of what it writes.
+    pub handles: Handles,
+    /// What may change between two starts of a log.
+    pub log: LogOptions,
+    /// What is done if a core has changed.
+    pub changed: ChangedCore,
+    /// Pieces of clean data that are compared with the cores. Default 64; 0: none.
+    pub samples: u32,
+    /// Which ones.
+    pub seed: u64,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            cache: CacheOptions::default(),
+            mode: None,
+            handles: Handles::default(),
+            log: LogOptions::default(),
+            changed: ChangedCore::default(),
+            samples: 64,
+            seed: 0,
+        }
+    }
+}
+
+/// A cache that was started.
+pub struct Opened {
+    /// It runs.
+    pub cache: RunningCache,
+    /// Which one it is.
+    pub uuid: Uuid,
+    /// What the start has found.
+    pub started: Started,
+    keeper: Keeper,
+    _claims: Vec<Claim>,
+}
+
+/// Writes the label.
+struct Keeper {
+    labeller: Labeller,
+    stored: StoredCache,
+}
+
+impl Keeper {
+    async fn write(&self) -> Result<(), Error> {
+        let written = self.labeller.write(self.stored.encode()?).await;
+        written.map_err(|error| Error::of_device("writing the label", &error))
+    }
+}
+
+/// Starts the cache on `device` before `cores`, which have to be those that it was made for.
+///
+/// # Errors
+/// [`ErrorKind::Format`] if there is no cache, [`ErrorKind::Setup`] if it is not that of these cores or options,
+/// [`ErrorKind::Changed`] if a core was written meanwhile, [`ErrorKind::Device`].
+pub async fn open(
+    device: &Arc<dyn Device>,
+    cores: &[Core],
+    options: &OpenOptions,
+) -> Result<Opened, Error> {
+    let claims = claim_all(device, cores)?;
+    let Seen { uuid, generation, mut stored } = look(device).await?;
+    check_cores(&stored, cores)?;
+    next_epoch(&mut stored.layout)?;
+    let Recovered { layout, shape, mut started } =
+        recover(device, &stored.layout, identity(uuid, &stored.layout), &options.log).await;
+    let samples = (options.samples, options.seed);
+    sample::sample(&*layout, device, cores, samples, &mut started).await?;
+    let has_changed = started.changed > 0;
+    if has_changed && started.dirty_sectors > 0 && options.changed == ChangedCore::Refuse {
+        return Err(sample::refusal(&started));
+    }
+    let drops_clean = has_changed || stored.is_distrusted;
+    stored.mode = options.mode.unwrap_or(stored.mode);
+    stored.was_stopped = false;
+    let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, generation);
+    let mut keeper = Keeper { labeller, stored };
+    // What this start writes is of an epoch that the label has.
+    keeper.write().await?;
+    let cache_options = CacheOptions { mode: keeper.stored.mode, ..options.cache.clone() };
+    let start = |layout, cache_options: CacheOptions| {
+        let cache = Cache::new(layout, shape, cache_options)?;
+        Ok::<_, Error>(running(cache, device, cores, options.handles))
+    };
+    if drops_clean {
+        // What is dirty goes to the cores, nothing else is read, and the cache begins anew.
+        let passes_by = CacheOptions { mode: Mode::PassThrough, ..cache_options.clone() };
+        destage_all(&start(layout, passes_by)?).await?;
+        let fresh = anew(device, &mut keeper, &options.log).await?;
+        let cache = start(fresh.layout, cache_options)?;
+        let uuid = keeper.labeller.uuid();
+        let opened = Opened { cache, uuid, started, keeper, _claims: claims };
+        opened.prepare_mark()?;
+        return Ok(opened);
+    }
+    let cache = start(layout, cache_options)?;
+    for core in cores {
+        cache.with(|cache| cache.look_for_dirty(core.id));
+    }
+    let opened = Opened { cache, uuid, started, keeper, _claims: claims };
+    opened.prepare_mark()?;
+    Ok(opened)
+}
+
+fn running(
+    cache: Cache,
+    device: &Arc<dyn Device>,
+    cores: &[Core],
+    handles: Handles,
+) -> RunningCache {
+    let numbered = cores.iter().map(|core| (core.id, Arc::clone(&core.device)));
+    RunningCache::new(cache, Arc::clone(device), numbered.collect::<BTreeMap<_, _>>(), handles)
+}
+
+async fn destage_all(cache: &RunningCache) -> Result<(), Error> {
+    cache.clean().await.map_err(|error| Error::of_device("destaging", &error))?;
+    let left = cache.with(|cache| cache.usage().dirty_sectors);
+    if left > 0 {
+        let message = format!("destaging: {} bytes are dirty still", left * SECTOR_BYTES as u64);
+        return Err(Error::new(ErrorKind::Device, message));
+    }
+    Ok(())
+}
+
+/// The same cache with nothing in it, under a new UUID: nothing that was written before is found again.
+async fn anew(
+    device: &Arc<dyn Device>,
+    keeper: &mut Keeper,
+    options: &LogOptions,
+) -> Result<Recovered, Error> {
+    format(device, &keeper.stored.layout).await?;
+    let uuid = Uuid::draw();
+    let generation = look(device).await?.generation;
+    keeper.labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, generation);
+    keeper.stored.is_distrusted = false;
+    next_epoch(&mut keeper.stored.layout)?;
+    keeper.write().await?;
+    let layout = keeper.stored.layout;
+    Ok(recover(device, &layout, identity(uuid, &layout), options).await)
+}
+
+fn identity(uuid: Uuid, layout: &StoredLayout) -> ([u8; 16], u32) {
+    let epoch = match layout {
+        StoredLayout::Log(LogSuperblock { epoch, .. }) => *epoch,
+        StoredLayout::Ocf(_) => 0,
+    };
+    (uuid.bytes(), epoch)
+}
+
+fn next_epoch(layout: &mut StoredLayout) -> Result<(), Error> {
+    if let StoredLayout::Log(LogSuperblock { epoch, .. }) = layout {
+        *epoch = epoch.checked_add(1).ok_or_else(|| {
+            Error::new(ErrorKind::Format, "label of a block cache: its epoch is the last one")
+        })?;
+    }
+    Ok(())
+}
+
+fn check_cores(stored: &StoredCache, cores: &[Core]) -> Result<(), Error> {
+    for known in &stored.cores {
+        let (number, name) = (known.id.get(), &known.name);
+        let Some(given) = cores.iter().find(|core| core.id == known.id) else {
+            let message = format!(
+                "core {number} ({name}) is missing: the cache may have data of it; give it too"
+            );
+            return Err(Error::new(ErrorKind::Setup, message));
+        };
+        let bytes = given.device.info().capacity_bytes;
+        if bytes != known.bytes {
+            let message = format!(
+                "core {number} ({}) has {bytes} bytes and had {} when the cache was made: is it another device, or was \
+                 it resized? Give the one that it was, or stop the cache with a flush, and create it anew",
+                given.name, known.bytes
+            );
+            return Err(Error::new(ErrorKind::Setup, message));
+        }
+    }
+    if let Some(other) =
+        cores.iter().find(|core| stored.cores.iter().all(|known| known.id != core.id))
+    {
+        let message = format!(
+            "core {} ({}) is none of the cache's {}: create the cache with it",
+            other.id.get(),
+            other.name,
+            stored.cores.len()
+        );
+        return Err(Error::new(ErrorKind::Setup, message));
+    }
+    Ok(())
+}
+
+impl Opened {
+    /// What its label says.
+    pub fn stored(&self) -> &StoredCache {
+        &self.keeper.stored
+    }
+
+    /// Changes the mode, for good. From a mode with dirty data to one without, they are destaged first, if that is
+    /// wanted; new ones do not come meanwhile.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Device`]; the cache is in the new mode then, with dirty data.
+    pub async fn set_mode(&mut self, mode: Mode, destages: bool) -> Result<(), Error> {
+        self.cache.with(|cache| cache.set_mode(mode));
+        if destages && !mode.may_be_dirty() {
+            destage_all(&self.cache).await?;
+        }
+        self.keeper.stored.mode = mode;
+        self.keeper.write().await?;
+        self.prepare_mark()
+    }
+
+    fn prepare_mark(&self) -> Result<(), Error> {
+        let distrusted = StoredCache { is_distrusted: true, ..self.keeper.stored.clone() };
+        self.cache.set_mark(self.keeper.labeller.clone(), distrusted.encode()?);
+        Ok(())
+    }
+
+    /// Destages all that is dirty, if that is wanted, and says on the label that the cache was stopped, in which mode.
+    /// Nobody may write any more.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Device`] if something is dirty still though it was to be destaged: the label says what it said.
+    pub async fn stop(mut self, destages: bool) -> Result<(), Error> {
+        if destages {
+            destage_all(&self.cache).await?;
+        }
+        self.keeper.stored.was_stopped = true;
+        self.keeper.stored.mode = self.cache.with(|cache| cache.options().mode);
+        self.keeper.write().await
+    }
+}

@@ -1,0 +1,264 @@
+//! What the label of a block cache says. Little-endian.
+//!
+//! ```text
+//!  offset  bytes  field
+//!       0      1  state: 1 it was stopped; + 2 clean data must not be believed
+//!       1      1  mode: 0 write-through, 1 write-back, 2 write-around, 3 write-invalidate, 4 write-only, 5 pass-through
+//!       2      2  n: number of cores, at least 1
+//!       4      4  bytes of the layout's part
+//!       8      8  reserved, 0
+//!      16         n cores
+//!                 the layout's part: its superblock
+//!
+//!  core
+//!       0      2  number, below 4096; they ascend
+//!       2      2  bytes of its name
+//!       4      4  reserved, 0
+//!       8      8  bytes of the core
+//!      16         its name, UTF-8
+//! ```
+//!
+//! The label has the version, the checksum and the UUID ([`larder_device::label`]).
+
+#![deny(clippy::indexing_slicing)]
+
+use larder_device::label::CONTENT_BYTES_MAX;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::cache::Mode;
+use crate::layout::CoreId;
+use crate::layout::log::LogSuperblock;
+use crate::layout::ocf::OcfSuperblock;
+use crate::{Error, ErrorKind};
+
+const STOPPED: u8 = 1;
+const DISTRUSTED: u8 = 2;
+const MODES: [Mode; 6] = [
+    Mode::WriteThrough,
+    Mode::WriteBack,
+    Mode::WriteAround,
+    Mode::WriteInvalidate,
+    Mode::WriteOnly,
+    Mode::PassThrough,
+];
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Fixed {
+    state: u8,
+    mode: u8,
+    cores: U16,
+    layout_bytes: U32,
+    reserved: U64,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct FixedCore {
+    number: U16,
+    name_bytes: U16,
+    reserved: U32,
+    bytes: U64,
+}
+
+const _: () = assert!(size_of::<Fixed>() == 16 && size_of::<FixedCore>() == 16);
+
+/// What a cache knows of a core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredCore {
+    /// Its number.
+    pub id: CoreId,
+    /// How its user calls it: where it is, most often.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// The layout that was chosen at format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoredLayout {
+    /// A log of segments.
+    Log(LogSuperblock),
+    /// Lines, as Open CAS has them.
+    Ocf(OcfSuperblock),
+}
+
+impl StoredLayout {
+    fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Log(superblock) => superblock.encode(),
+            Self::Ocf(superblock) => superblock.encode(),
+        }
+    }
+
+    fn parse(content: &[u8], capacity_bytes: u64) -> Result<Self, Error> {
+        if content.starts_with(b"OC") {
+            return OcfSuperblock::parse(content, capacity_bytes).map(Self::Ocf);
+        }
+        LogSuperblock::parse(content, capacity_bytes).map(Self::Log)
+    }
+}
+
+/// What a cache says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredCache {
+    /// Whether it was stopped in order, and has not been started since.
+    pub was_stopped: bool,
+    /// Whether cores were written past the cache: its clean data must not be believed.
+    pub is_distrusted: bool,
+    /// The mode that it was in.
+    pub mode: Mode,
+    /// Its cores, by number.
+    pub cores: Vec<StoredCore>,
+    /// Where its data are.
+    pub layout: StoredLayout,
+}
+
+impl StoredCache {
+    /// The content of a label.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if it has no room for the cores.
+    pub fn encode(&self) -> Result<Vec<u8>, Error> {
+        let layout = self.layout.encode();
+        let flag = |is: bool, bit: u8| if is { bit } else { 0 };
+        let mode = MODES.iter().position(|mode| *mode == self.mode).unwrap_or_default();
+        let fixed = Fixed {
+            state: flag(self.was_stopped, STOPPED) | flag(self.is_distrusted, DISTRUSTED),
+            mode: u8::try_from(mode).unwrap_or_default(),
+            cores: u16::try_from(self.cores.len()).unwrap_or(u16::MAX).into(),
+            layout_bytes: u32::try_from(layout.len()).unwrap_or(u32::MAX).into(),
+            reserved: 0.into(),
+        };
+        let mut content = fixed.as_bytes().to_vec();
+        for StoredCore { id, name, bytes } in &self.cores {
+            let core = FixedCore {
+                number: id.get().into(),
+                name_bytes: u16::try_from(name.len()).unwrap_or(u16::MAX).into(),
+                reserved: 0.into(),
+                bytes: (*bytes).into(),
+            };
+            content.extend_from_slice(core.as_bytes());
+            content.extend_from_slice(name.as_bytes());
+        }
+        content.extend_from_slice(&layout);
+        if content.len() > CONTENT_BYTES_MAX {
+            let message = format!(
+                "{} cores with their names take {} bytes and the label has room for {CONTENT_BYTES_MAX}: give them \
+                 shorter names",
+                self.cores.len(),
+                content.len()
+            );
+            return Err(Error::new(ErrorKind::Setup, message));
+        }
+        Ok(content)
+    }
+
+    /// Reads the content of the label of a device of `capacity_bytes`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Format`], naming the field, if no cache can be as it says.
+    pub fn parse(content: &[u8], capacity_bytes: u64) -> Result<Self, Error> {
+        let wrong =
+            |what: String| Error::new(ErrorKind::Format, format!("label of a block cache: {what}"));
+        let cut = || wrong(format!("its {} bytes end too early", content.len()));
+        let (fixed, mut rest) = Fixed::ref_from_prefix(content).map_err(|_| cut())?;
+        if fixed.state & !(STOPPED | DISTRUSTED) != 0 || fixed.reserved.get() != 0 {
+            return Err(wrong(format!("state {:#x}: unknown bits", fixed.state)));
+        }
+        let mode = MODES.get(usize::from(fixed.mode)).copied();
+        let mode = mode.ok_or_else(|| wrong(format!("mode {}: unknown", fixed.mode)))?;
+        let mut cores: Vec<StoredCore> = Vec::new();
+        for _ in 0..fixed.cores.get() {
+            let (core, behind) = FixedCore::ref_from_prefix(rest).map_err(|_| cut())?;
+            let named = behind.split_at_checked(usize::from(core.name_bytes.get()));
+            let (name, behind) = named.ok_or_else(cut)?;
+            let name = std::str::from_utf8(name)
+                .map_err(|_| wrong("the name of a core is no UTF-8".to_owned()))?;
+            let number = core.number.get();
+            let id = CoreId::new(number).filter(|id| cores.last().is_none_or(|last| last.id < *id));
+            let id =
+                id.ok_or_else(|| wrong(format!("core number {number}: too high, or twice")))?;
+            cores.push(StoredCore { id, name: name.to_owned(), bytes: core.bytes.get() });
+            rest = behind;
+        }
+        if cores.is_empty() || u32::try_from(rest.len()) != Ok(fixed.layout_bytes.get()) {
+            return Err(wrong(format!(
+                "{} cores and {} bytes for the layout, of {}",
+                cores.len(),
+                rest.len(),
+                fixed.layout_bytes.get()
+            )));
+        }
+        Ok(Self {
+            was_stopped: fixed.state & STOPPED != 0,
+            is_distrusted: fixed.state & DISTRUSTED != 0,
+            mode,
+            cores,
+            layout: StoredLayout::parse(rest, capacity_bytes)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::log::Geometry;
+
+    const CAPACITY: u64 = 17 << 20;
+
+    fn stored() -> StoredCache {
+        let geometry = Geometry {
+            offset: 32768,
+            segments: 16,
+            segment_bytes: 1 << 20,
+            block_bytes: 512,
+            line_bytes: 4096,
+        };
+        let core = |number: u16, name: &str| StoredCore {
+            id: CoreId::new(number).unwrap(),
+            name: name.to_owned(),
+            bytes: 1 << 40,
+        };
+        StoredCache {
+            was_stopped: true,
+            is_distrusted: false,
+            mode: Mode::WriteOnly,
+            cores: vec![core(0, "/dev/sda"), core(7, "")],
+            layout: StoredLayout::Log(LogSuperblock { geometry, epoch: 3 }),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for (number, mode) in MODES.into_iter().enumerate() {
+            let (was_stopped, is_distrusted) = (number % 2 == 0, number % 3 == 0);
+            let written = StoredCache { mode, was_stopped, is_distrusted, ..stored() };
+            assert_eq!(StoredCache::parse(&written.encode().unwrap(), CAPACITY), Ok(written));
+        }
+        assert_eq!(MODES.len(), Mode::all().len());
+    }
+
+    #[test]
+    fn no_cut_passes_and_no_byte_panics() {
+        let content = stored().encode().unwrap();
+        for length in 0..content.len() {
+            assert!(StoredCache::parse(content.get(..length).unwrap(), CAPACITY).is_err());
+        }
+        for at in 0..content.len() {
+            for byte in [0, 1, 0x7f, 0xff] {
+                let mut changed = content.clone();
+                changed.splice(at..=at, [byte]);
+                let _ = StoredCache::parse(&changed, CAPACITY);
+            }
+        }
+    }
+
+    #[test]
+    fn names_beyond_the_label_are_refused() {
+        let mut stored = stored();
+        stored.cores[0].name = "x".repeat(CONTENT_BYTES_MAX);
+        assert!(stored.encode().unwrap_err().to_string().contains("shorter names"));
+    }
+}
