@@ -6,11 +6,11 @@
 mod cache_crash;
 mod client;
 mod crash;
+mod destaging;
 mod held;
 mod log_bytes;
-mod log_cleaning;
-mod log_memory;
 mod log_refill;
+mod memory;
 mod nbd;
 mod ocf_bytes;
 mod rig;
