@@ -13,6 +13,7 @@ mod log_refill;
 mod memory;
 mod nbd;
 mod ocf_bytes;
+mod ocf_doubt;
 mod rig;
 mod running;
 mod seeds;
