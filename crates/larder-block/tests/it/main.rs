@@ -6,14 +6,15 @@
 mod cache_crash;
 mod client;
 mod crash;
+mod destaging;
 mod held;
 mod log_bytes;
-mod log_cleaning;
-mod log_memory;
 mod log_refill;
 mod manage;
+mod memory;
 mod nbd;
 mod ocf_bytes;
+mod ocf_doubt;
 mod rig;
 mod running;
 mod seeds;

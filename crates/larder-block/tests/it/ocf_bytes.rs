@@ -1,6 +1,7 @@
-//! What the layouts of Open CAS write and read, beside what was measured of it: cw (of this md), cr and kw are bytes written
-//! to the cache device (as metadata), read from it and written to the core, per byte that users wrote. One thread, one
-//! request at a time, no sequential cut-off; "2nd" is a second pass over the same file. CC is the capacity, FS the file.
+//! What the layouts of Open CAS write and read, beside what was measured of it: cw (of this md), cr and kw are bytes
+//! written to the cache device (as metadata), read from it and written to the core, per byte that users wrote. One
+//! thread, one request at a time, no sequential cut-off; "2nd" is a second pass over the same file. CC is the capacity,
+//! FS the file.
 
 use larder_block::accounting::{Accounting, Counts, Image};
 use larder_block::layout::ocf::{Geometry, OcfLayout, OcfOptions, OcfVersion};

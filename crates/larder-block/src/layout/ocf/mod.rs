@@ -86,11 +86,17 @@ impl OcfLayout {
             wants_room: false,
             next_taken: 0,
             next_cleaned: 0,
+            writes_around: 0,
             cores: BTreeSet::new(),
             ios: Slab::new(),
             issued: Vec::new(),
             has_changed: false,
         }
+    }
+
+    /// Users' writes that found too few free and clean lines, and went to the core instead.
+    pub fn writes_around(&self) -> u64 {
+        self.writes_around
     }
 
     /// What is in no list is free.

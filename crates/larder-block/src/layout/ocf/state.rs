@@ -37,6 +37,8 @@ pub struct OcfLayout {
     /// The list that the next request, and the next cleaning, takes lines from first.
     pub(super) next_taken: usize,
     pub(super) next_cleaned: usize,
+    /// Writes that found too few lines, and went to the core instead.
+    pub(super) writes_around: u64,
     /// Cores that were written.
     pub(super) cores: BTreeSet<CoreId>,
     pub(super) ios: Slab<Purpose>,

@@ -6,9 +6,9 @@ pub(super) const LISTS: usize = 32;
 /// Lines of a run that belongs to one list, since 2026.
 const RUN_LINES: u32 = 256;
 
-/// Positions of a list over which those of 22 begin apart, in each half of it. Fitted: writes of 128, 16 and 4 lines touch
-/// 20, 12.5 and 3 to 4 pages of the table while the first half of an empty cache is filled, as from lists that begin at
-/// random within 25 pages; with those that fill the second half it is about 13 on average.
+/// Positions of a list over which those of 22 begin apart, in each half of it. Fitted: writes of 128, 16 and 4 lines
+/// touch 20, 12.5 and 3 to 4 pages of the table while the first half of an empty cache is filled, as from lists that
+/// begin at random within 25 pages; with those that fill the second half it is about 13 on average.
 const APART: [u32; 2] = [266, 66];
 
 /// Which Open CAS a cache of lines is like.

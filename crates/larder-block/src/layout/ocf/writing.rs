@@ -22,7 +22,10 @@ impl OcfLayout {
         }
         match self.place(span) {
             Some(pieces) => self.write_pieces(request, ChangeKind::Dirty, (span, data), pieces),
-            None => self.write_around(request, span, data, true),
+            None => {
+                self.writes_around += 1;
+                self.write_around(request, span, data, true);
+            }
         }
         true
     }
