@@ -6,6 +6,7 @@
 pub mod classes;
 pub mod cleaning;
 mod promotion;
+pub mod routing;
 mod sequential;
 
 pub use promotion::{NHit, Promotion, PromotionPolicy};

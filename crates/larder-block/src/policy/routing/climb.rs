@@ -1,0 +1,161 @@
+//! The search for the share of most throughput: steps up or down, as far as they help.
+
+use std::time::Duration;
+
+use super::trial::Trial;
+use super::window::{PERMILLE, RoutingWindow, tenths};
+
+/// The widest step.
+const STEP_MAX: u16 = 80;
+/// Windows that are counted while steps are as small as they can be: there it stays, and looks around now and then.
+const COUNTED_AT_REST: u32 = 10;
+/// One in so many looks goes far: a core that has become much faster is not seen from near by.
+const FAR: u32 = 3;
+/// Windows in a row that must say the same before it counts.
+const IN_A_ROW: u32 = 2;
+
+/// What comes after a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// This share, in thousandths.
+    Share(u16),
+    /// None is better than 0.
+    NoGain,
+    /// The load is gone, or is of other data.
+    OtherLoad,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Climb {
+    /// The best share so far.
+    at: u16,
+    /// Its throughput; none while it is measured anew.
+    rate: Option<u64>,
+    last_rate: u64,
+    step: u16,
+    is_up: bool,
+    /// The last step helped.
+    is_running: bool,
+    /// The other way did not help.
+    is_second: bool,
+    /// Looks around since it is at rest.
+    looks: u32,
+    trial: Trial,
+    /// Windows in a row in which the cache device had no queues, and in which throughput was another one.
+    idle: u32,
+    other: u32,
+    /// Misses at the beginning.
+    miss_percent: u8,
+}
+
+impl Climb {
+    /// From a share whose throughput is known.
+    pub(super) fn new(at: u16, rate: u64, miss_percent: u8) -> Self {
+        Self {
+            at,
+            rate: Some(rate),
+            last_rate: rate,
+            step: step_first(at),
+            is_up: true,
+            is_running: false,
+            is_second: false,
+            looks: 0,
+            trial: Trial::default(),
+            idle: 0,
+            other: 0,
+            miss_percent,
+        }
+    }
+
+    pub(super) fn window(&mut self, window: &RoutingWindow, latency_min: Duration) -> Next {
+        let rate = window.rate();
+        // What is asked for is not what was taken in (OrthusCAS).
+        let has_moved = window.miss_percent > self.miss_percent.saturating_add(20);
+        if has_moved || (self.rate.is_none() && self.has_gone(window, latency_min)) {
+            return Next::OtherLoad;
+        }
+        let counted =
+            if self.rate.is_none() && self.is_at_rest() { COUNTED_AT_REST } else { Trial::COUNTED };
+        // A step that is much too far says so at once.
+        let is_bad = self.rate.is_some_and(|best| rate < best / 10 * 9);
+        let measured = if is_bad { Some(0) } else { self.trial.add_of(window, counted) };
+        if let Some(rate) = measured {
+            self.trial = Trial::default();
+            if !self.judge(rate) {
+                return Next::NoGain;
+            }
+        }
+        Next::Share(if self.rate.is_some() { self.probe() } else { self.at })
+    }
+
+    /// Looks at a window with the best share; whether the load is gone.
+    fn has_gone(&mut self, window: &RoutingWindow, latency_min: Duration) -> bool {
+        let (rate, last) = (window.rate(), self.last_rate);
+        let has_no_queue = window.cache_latency <= tenths(latency_min, 12);
+        self.idle = if has_no_queue && rate < last / 10 * 8 { self.idle + 1 } else { 0 };
+        // A change by 7 % is one of the load, as in NetCAS.
+        self.other = if rate.abs_diff(last) > last / 100 * 7 { self.other + 1 } else { 0 };
+        if self.other >= IN_A_ROW {
+            (self.step, self.other) = (step_first(self.at), 0);
+        }
+        self.idle >= IN_A_ROW
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.step <= step_min(self.at)
+    }
+
+    /// The share that is compared with the best one.
+    fn probe(&self) -> u16 {
+        match self.is_up {
+            _ if self.is_far() => (self.at + step_first(self.at)).min(PERMILLE),
+            true => (self.at + self.step).min(PERMILLE),
+            false => self.at.saturating_sub(self.step),
+        }
+    }
+
+    fn is_far(&self) -> bool {
+        self.looks == FAR
+    }
+
+    /// `false` if it is best to have no share.
+    fn judge(&mut self, rate: u64) -> bool {
+        let Some(best) = self.rate else {
+            (self.rate, self.last_rate) = (Some(rate), rate);
+            self.looks += u32::from(self.is_at_rest());
+            return true;
+        };
+        let was_far = self.is_far();
+        let is_better = rate > best.saturating_add(best / 100);
+        if is_better {
+            let at = self.probe();
+            if was_far {
+                (self.step, self.is_up) = (step_first(self.at), true);
+            } else if self.is_running {
+                self.step = (self.step * 2).min(STEP_MAX);
+            }
+            (self.at, self.rate, self.last_rate) = (at, Some(rate), rate);
+            (self.is_running, self.is_second) = (true, false);
+        } else if !self.is_second && !was_far {
+            (self.is_up, self.is_second, self.is_running) = (!self.is_up, true, false);
+        } else {
+            // Measured anew, for the load may have changed.
+            (self.rate, self.is_second, self.is_running) = (None, false, false);
+            self.step = (self.step / 2).max(step_min(self.at));
+        }
+        if was_far {
+            self.looks = 0;
+        }
+        self.at > 0 || self.rate.is_some()
+    }
+}
+
+/// A share that is too large by a part loses that part of throughput: steps are parts of it.
+fn step_first(at: u16) -> u16 {
+    (at / 2).clamp(10, STEP_MAX)
+}
+
+fn step_min(at: u16) -> u16 {
+    (at / 32).clamp(2, 10)
+}

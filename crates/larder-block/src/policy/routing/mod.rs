@@ -1,0 +1,239 @@
+//! Routing: which part of the clean hits goes to the core, when the cache device has more to do than it can. As in
+//! OrthusCAS (FAST'21: admission off, then the share tuned by measured throughput) and NetCAS (first share from a
+//! calibration; a change by 7 % is one of the load; runs of requests in place of dice).
+//!
+//! ```text
+//!            latency x 1.5              more throughput, by 3 %
+//!   Absorb ───────────────► Pressure ──────────────────────────► Saturated
+//!     ▲ ▲                      │  a share is tried                  │  the share is tuned
+//!     │ └──────────────────────┘                                    │
+//!     │        no gain: not again for a while                       │
+//!     └─────────────────────────────────────────────────────────────┘
+//!        share 0 is best, the load is gone, or misses have become more
+//! ```
+//!
+//! Whoever asks measures windows of equal length: 10 ms, in which hundreds of requests end.
+
+mod climb;
+mod trial;
+mod window;
+
+use std::time::Duration;
+
+use climb::{Climb, Next};
+use trial::Trial;
+pub use window::RoutingWindow;
+use window::{PERMILLE, tenths};
+
+/// Windows over which misses must be as many as before, as in OrthusCAS: until then what is asked for is taken in.
+const STABLE: u32 = 10;
+/// Shares that are tried under pressure, each half of the one before.
+const TRIES: u32 = 3;
+/// Windows without a trial after one without gain; twice as many after each further one.
+const HOLD_FIRST: u32 = 64;
+const HOLD_MAX: u32 = 128;
+/// Requests that go to the core one behind the other, so that neighbours stay together.
+const RUN: u32 = 4;
+
+/// What is known of both devices beforehand. It need not be right: it says where to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoutingCalibration {
+    /// Reads of the cache device at depth, in bytes a second.
+    pub cache_bytes_per_second: u64,
+    /// The same of the core.
+    pub core_bytes_per_second: u64,
+    /// A read of the cache device that is alone.
+    pub cache_latency: Duration,
+}
+
+impl RoutingCalibration {
+    /// The share of both devices' bandwidth that is the core's.
+    fn core_permille(&self) -> u16 {
+        let (cache, core) =
+            (u128::from(self.cache_bytes_per_second), u128::from(self.core_bytes_per_second));
+        u16::try_from(core * u128::from(PERMILLE) / (cache + core).max(1))
+            .expect("a part of a whole")
+    }
+}
+
+/// See the [module](self).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoutingState {
+    /// The cache device serves all hits, and takes in what was missed.
+    Absorb,
+    /// It has queues: a share for the core is tried.
+    Pressure,
+    /// The core serves its share of the clean hits, and nothing is taken in.
+    Saturated,
+}
+
+/// Tunes the share of clean hits that go to the core.
+#[derive(Debug)]
+pub struct Routing {
+    calibration: RoutingCalibration,
+    /// Of the cache device alone, as far as was seen.
+    latency_min: Duration,
+    phase: Phase,
+    core_permille: u16,
+    /// Requests for the core that are due, in thousandths.
+    owed: u32,
+    /// What is left of a run to the core.
+    run: u32,
+    /// Trials without gain, in a row, and the latency of the cache device before the last one.
+    failures: u32,
+    failed_latency: Duration,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Absorb(Absorb),
+    Pressure { classic: u64, tries: u32, trial: Trial },
+    Saturated(Climb),
+}
+
+#[derive(Debug, Default)]
+struct Absorb {
+    /// Windows to come without a trial.
+    hold: u32,
+    /// The windows in a row in which the cache device had queues.
+    loaded: Trial,
+    /// Misses, and for how many windows there have been as many.
+    miss_percent: u8,
+    stable: u32,
+}
+
+impl Routing {
+    /// One that absorbs.
+    pub fn new(calibration: RoutingCalibration) -> Self {
+        Self {
+            calibration,
+            latency_min: calibration.cache_latency.max(Duration::from_nanos(1)),
+            phase: Phase::Absorb(Absorb::default()),
+            core_permille: 0,
+            owed: 0,
+            run: 0,
+            failures: 0,
+            failed_latency: Duration::ZERO,
+        }
+    }
+
+    /// What it does now.
+    pub fn state(&self) -> RoutingState {
+        match self.phase {
+            Phase::Absorb(_) => RoutingState::Absorb,
+            Phase::Pressure { .. } => RoutingState::Pressure,
+            Phase::Saturated(_) => RoutingState::Saturated,
+        }
+    }
+
+    /// The share of clean hits that go to the core, in thousandths.
+    pub fn core_permille(&self) -> u16 {
+        self.core_permille
+    }
+
+    /// Whether what was missed may be kept.
+    pub fn admits(&self) -> bool {
+        self.state() != RoutingState::Saturated
+    }
+
+    /// Whether a clean hit goes to the core. To be asked once of each.
+    pub fn goes_to_core(&mut self) -> bool {
+        self.owed += u32::from(self.core_permille);
+        if self.run == 0 && self.owed >= RUN * u32::from(PERMILLE) {
+            self.owed -= RUN * u32::from(PERMILLE);
+            self.run = RUN;
+        }
+        let is_due = self.run > 0;
+        self.run -= u32::from(is_due);
+        is_due
+    }
+
+    /// Takes in what was measured since it was called last.
+    pub fn window(&mut self, window: &RoutingWindow) {
+        if window.length.is_zero() {
+            return;
+        }
+        if !window.cache_latency.is_zero() {
+            self.latency_min = self.latency_min.min(window.cache_latency);
+        }
+        match &mut self.phase {
+            Phase::Absorb(_) => self.absorb(window),
+            Phase::Pressure { .. } => self.press(window),
+            Phase::Saturated(climb) => match climb.window(window, self.latency_min) {
+                Next::Share(core_permille) => self.core_permille = core_permille,
+                Next::NoGain => {
+                    self.failures += 1;
+                    self.relax(window.cache_latency);
+                }
+                Next::OtherLoad => {
+                    self.failures = 0;
+                    self.relax(Duration::ZERO);
+                }
+            },
+        }
+    }
+
+    fn absorb(&mut self, window: &RoutingWindow) {
+        let Phase::Absorb(absorb) = &mut self.phase else { return };
+        let is_stable = window.miss_percent.abs_diff(absorb.miss_percent) <= 1;
+        if is_stable {
+            absorb.stable += 1;
+        } else {
+            (absorb.miss_percent, absorb.stable) = (window.miss_percent, 0);
+        }
+        // Another load than the one of the trial that failed may be worth another.
+        let is_other = window.cache_latency >= tenths(self.failed_latency, 13);
+        absorb.hold = if is_other { 0 } else { absorb.hold.saturating_sub(1) };
+        let is_loaded = window.cache_latency >= tenths(self.latency_min, 15);
+        if !is_loaded || absorb.hold > 0 || absorb.stable < STABLE {
+            absorb.loaded = Trial::default();
+            return;
+        }
+        let classic = absorb.loaded.add(window);
+        let core_permille = self.calibration.core_permille();
+        // Where the core adds less than a twentieth, even a trial costs more.
+        if let Some(classic) = classic.filter(|_| core_permille >= PERMILLE / 20) {
+            self.failed_latency = window.cache_latency;
+            self.phase = Phase::Pressure { classic, tries: 1, trial: Trial::default() };
+            // Half of it: a core that was overestimated is not swamped.
+            self.core_permille = core_permille / 2;
+        }
+    }
+
+    fn press(&mut self, window: &RoutingWindow) {
+        let Phase::Pressure { classic, tries, trial } = &mut self.phase else { return };
+        // A share that is much too large says so at once.
+        let is_bad = window.rate() < *classic / 10 * 9;
+        let rate = if is_bad { Some(0) } else { trial.add(window) };
+        match rate {
+            None => {}
+            Some(rate) if rate > (*classic / 100).saturating_mul(103) => {
+                self.failures = 0;
+                self.phase =
+                    Phase::Saturated(Climb::new(self.core_permille, rate, window.miss_percent));
+            }
+            Some(_) if *tries == TRIES => {
+                self.failures += 1;
+                self.relax(self.failed_latency);
+            }
+            Some(_) => {
+                (*tries, *trial) = (*tries + 1, Trial::default());
+                self.core_permille /= 2;
+            }
+        }
+    }
+
+    /// Absorbs, after trials that failed at this latency.
+    fn relax(&mut self, failed_latency: Duration) {
+        let hold = match self.failures {
+            0 => 0,
+            failures => (HOLD_FIRST << (failures - 1).min(8)).min(HOLD_MAX),
+        };
+        self.failed_latency = failed_latency;
+        self.phase = Phase::Absorb(Absorb { hold, ..Absorb::default() });
+        self.core_permille = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests;

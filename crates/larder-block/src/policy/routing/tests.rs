@@ -1,0 +1,284 @@
+//! The controller before two devices in closed form: a closed network of queues, solved by mean-value analysis.
+
+use super::*;
+
+const WINDOW: Duration = Duration::from_millis(10);
+/// A second.
+const SECOND: u32 = 100;
+const REQUEST_BYTES: f64 = 4096.0;
+
+/// A device that is a delay before a queue: `latency + bytes / bandwidth` when it is alone.
+#[derive(Clone, Copy, Debug)]
+struct Device {
+    bytes_per_second: f64,
+    latency_s: f64,
+}
+
+/// A load of so many requests at a time.
+#[derive(Clone, Copy, Debug)]
+struct Model {
+    cache: Device,
+    core: Device,
+    requests: u32,
+    /// Parts of them that go to the cache device whatever is routed (dirty hits, writes), and to the core (misses).
+    bound_to_cache: f64,
+    misses: f64,
+}
+
+impl Model {
+    /// Requests a second, and the latency of the cache device, when so much of the clean hits goes to the core.
+    fn solve(&self, share: f64) -> (f64, f64) {
+        let hits = 1.0 - self.bound_to_cache - self.misses;
+        let visits = [self.bound_to_cache + hits * (1.0 - share), self.misses + hits * share];
+        let devices = [self.cache, self.core];
+        let service = devices.map(|it| REQUEST_BYTES / it.bytes_per_second);
+        let delay: f64 = visits.iter().zip(devices).map(|(visits, it)| visits * it.latency_s).sum();
+        let (mut queues, mut rate, mut residence) = ([0.0; 2], 0.0, [0.0; 2]);
+        for requests in 1..=self.requests {
+            residence = [0, 1].map(|at| service[at] * (1.0 + queues[at]));
+            let total = delay + visits[0] * residence[0] + visits[1] * residence[1];
+            rate = f64::from(requests) / total;
+            queues = [0, 1].map(|at| rate * visits[at] * residence[at]);
+        }
+        (rate, self.cache.latency_s + residence[0])
+    }
+
+    fn classic(&self) -> f64 {
+        self.solve(0.0).0
+    }
+
+    fn best(&self) -> f64 {
+        (0..=100).map(|percent| self.solve(f64::from(percent) / 100.0).0).fold(0.0, f64::max)
+    }
+
+    fn calibration(&self, error: f64) -> RoutingCalibration {
+        let alone = Self { requests: 1, bound_to_cache: 1.0, misses: 0.0, ..*self };
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        RoutingCalibration {
+            cache_bytes_per_second: self.cache.bytes_per_second as u64,
+            core_bytes_per_second: (self.core.bytes_per_second * error) as u64,
+            cache_latency: Duration::from_secs_f64(alone.solve(0.0).1),
+        }
+    }
+}
+
+struct Run {
+    routing: Routing,
+    rng: fastrand::Rng,
+    /// The share of the window before.
+    core_permille: u16,
+}
+
+impl Run {
+    fn new(model: &Model, error: f64, seed: u64) -> Self {
+        Self {
+            routing: Routing::new(model.calibration(error)),
+            rng: fastrand::Rng::with_seed(seed),
+            core_permille: 0,
+        }
+    }
+
+    /// Requests a second, on average over these windows; each is measured with an error of up to 2 %.
+    fn go(&mut self, model: &Model, windows: u32) -> f64 {
+        let mut sum = 0.0;
+        for _ in 0..windows {
+            // Half of what ends in a window began before it.
+            let permille = [self.core_permille, self.routing.core_permille()];
+            let [before, after] = permille.map(|it| model.solve(f64::from(it) / 1000.0));
+            let (rate, latency) =
+                (f64::midpoint(before.0, after.0), f64::midpoint(before.1, after.1));
+            self.core_permille = permille[1];
+            let mut noise = || 0.98 + 0.04 * self.rng.f64();
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let window = RoutingWindow {
+                length: WINDOW,
+                bytes: (rate * REQUEST_BYTES * WINDOW.as_secs_f64() * noise()) as u64,
+                cache_latency: Duration::from_secs_f64(latency * noise()),
+                miss_percent: (model.misses * 100.0) as u8,
+            };
+            self.routing.window(&window);
+            sum += rate;
+        }
+        sum / f64::from(windows)
+    }
+}
+
+/// From Optane before NVMe to NVMe before SATA.
+fn model(rng: &mut fastrand::Rng, core_part: f64) -> Model {
+    let cache = Device {
+        bytes_per_second: 1e9 * (0.5 + 5.0 * rng.f64()),
+        latency_s: 1e-6 * (5.0 + 80.0 * rng.f64()),
+    };
+    let core = Device {
+        bytes_per_second: cache.bytes_per_second * core_part,
+        latency_s: cache.latency_s * (1.0 + 4.0 * rng.f64()),
+    };
+    let (bound_to_cache, misses) = (0.1 * rng.f64(), 0.05 * rng.f64());
+    Model { cache, core, requests: 1 << rng.u32(0..9), bound_to_cache, misses }
+}
+
+/// Parameters around those of the published systems, by seed.
+fn seeds() -> std::ops::Range<u64> {
+    let seeds = std::env::var("LARDER_ROUTING_SEEDS").ok().and_then(|it| it.parse().ok());
+    0..seeds.unwrap_or(30)
+}
+
+fn error_of(rng: &mut fastrand::Rng) -> f64 {
+    0.5 * 4f64.powf(rng.f64())
+}
+
+#[test]
+fn a_saturated_cache_gains_what_the_core_has() {
+    for seed in seeds() {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let core_part = 0.4 + 0.8 * rng.f64();
+        let mut model = model(&mut rng, core_part);
+        // Deep enough that both devices can be kept busy, and all of it may be routed.
+        let alone = model.core.latency_s.max(model.cache.latency_s);
+        let depth = 12.0 * alone * model.cache.bytes_per_second / REQUEST_BYTES;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let depth = depth as u32;
+        model =
+            Model { requests: depth.clamp(64, 4096), bound_to_cache: 0.0, misses: 0.0, ..model };
+        let mut run = Run::new(&model, error_of(&mut rng), seed);
+        run.go(&model, SECOND);
+        let (rate, best, classic) = (run.go(&model, SECOND), model.best(), model.classic());
+        assert_eq!(run.routing.state(), RoutingState::Saturated, "{seed}: {model:?}");
+        assert!(
+            rate >= 1.3 * classic,
+            "{seed}: {} x classic, best {}",
+            rate / classic,
+            best / classic
+        );
+        assert!(rate >= 0.85 * best, "{seed}: {} x best", rate / best);
+    }
+}
+
+#[test]
+fn whatever_the_devices_and_the_load_it_is_never_worse() {
+    for seed in seeds() {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let core_part = 0.01 * 120f64.powf(rng.f64());
+        let model = model(&mut rng, core_part);
+        let mut run = Run::new(&model, error_of(&mut rng), seed);
+        let (classic, best) = (model.classic(), model.best());
+        let first = run.go(&model, SECOND);
+        assert!(
+            first >= 0.95 * classic,
+            "{seed}: {} x classic in the first second {model:?}",
+            first / classic
+        );
+        for second in 1..6 {
+            let rate = run.go(&model, SECOND);
+            assert!(
+                rate >= 0.97 * classic,
+                "{seed}, {second}: {} x classic {model:?}",
+                rate / classic
+            );
+            assert!(rate >= 0.85 * best, "{seed}, {second}: {} x best {model:?}", rate / best);
+        }
+    }
+}
+
+#[test]
+fn a_second_after_a_change_it_is_there_again() {
+    for seed in seeds() {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let core_part = 0.4 + 0.6 * rng.f64();
+        let deep = Model { requests: 256, ..model(&mut rng, core_part) };
+        let slow = Device { bytes_per_second: deep.core.bytes_per_second / 4.0, ..deep.core };
+        let mut run = Run::new(&deep, 1.0, seed);
+        let other = [Model { requests: 2, ..deep }, deep, Model { core: slow, ..deep }, deep];
+        for (at, model) in std::iter::once(deep).chain(other).enumerate() {
+            run.go(&model, SECOND);
+            let (rate, best, classic) = (run.go(&model, SECOND), model.best(), model.classic());
+            assert!(rate >= 0.97 * classic, "{seed}, {at}: {} x classic {model:?}", rate / classic);
+            assert!(rate >= 0.85 * best, "{seed}, {at}: {} x best {model:?}", rate / best);
+        }
+    }
+}
+
+#[test]
+fn a_light_load_is_left_to_the_cache() {
+    let mut rng = fastrand::Rng::with_seed(1);
+    let model = Model { requests: 1, ..model(&mut rng, 1.0) };
+    let mut run = Run::new(&model, 1.0, 1);
+    for _ in 0..500 {
+        run.go(&model, 1);
+        assert_eq!((run.routing.state(), run.routing.core_permille()), (RoutingState::Absorb, 0));
+        assert!(run.routing.admits());
+    }
+}
+
+#[test]
+fn a_core_that_adds_nothing_is_not_even_tried() {
+    let mut rng = fastrand::Rng::with_seed(1);
+    let cache = model(&mut rng, 1.0);
+    let disk = Device { bytes_per_second: cache.cache.bytes_per_second / 100.0, latency_s: 0.005 };
+    let model = Model { core: disk, requests: 256, misses: 0.0, ..cache };
+    let mut run = Run::new(&model, 1.0, 1);
+    for _ in 0..500 {
+        run.go(&model, 1);
+        assert_eq!(run.routing.state(), RoutingState::Absorb);
+    }
+}
+
+#[test]
+fn other_data_are_taken_in_again() {
+    let mut rng = fastrand::Rng::with_seed(1);
+    let hits = Model { requests: 256, misses: 0.02, ..model(&mut rng, 0.8) };
+    let mut run = Run::new(&hits, 1.0, 1);
+    run.go(&hits, SECOND);
+    assert!(!run.routing.admits());
+    for percent in (4..=30).rev().step_by(2) {
+        run.go(&Model { misses: f64::from(percent) / 100.0, ..hits }, 5);
+        assert!(run.routing.admits(), "at {percent} % misses there is still something to take in");
+    }
+    run.go(&Model { misses: 0.04, ..hits }, SECOND / 2);
+    assert!(!run.routing.admits());
+}
+
+#[test]
+fn requests_go_to_the_core_by_the_share_and_in_runs() {
+    let calibration = RoutingCalibration {
+        cache_bytes_per_second: 1,
+        core_bytes_per_second: 1,
+        cache_latency: Duration::from_micros(1),
+    };
+    for permille in [0, 10, 285, 500, 999, 1000] {
+        let mut routing = Routing::new(calibration);
+        routing.core_permille = permille;
+        let taken: Vec<bool> = (0..10_000).map(|_| routing.goes_to_core()).collect();
+        let count = taken.iter().filter(|it| **it).count();
+        assert!(count.abs_diff(usize::from(permille) * 10) <= 8, "{permille}: {count}");
+        let runs = taken.windows(2).filter(|pair| !pair[0] && pair[1]).count();
+        assert!(runs * 4 <= count + 4, "{permille}: {runs} runs");
+    }
+}
+
+#[test]
+fn no_measurement_makes_it_panic() {
+    for seed in 0..50 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let number =
+            |rng: &mut fastrand::Rng| [0, 1, rng.u64(..1 << 40), u64::MAX][rng.usize(0..4)];
+        let duration = |rng: &mut fastrand::Rng| {
+            [Duration::from_nanos(number(rng)), Duration::MAX][rng.usize(0..2)]
+        };
+        let mut routing = Routing::new(RoutingCalibration {
+            cache_bytes_per_second: number(&mut rng),
+            core_bytes_per_second: number(&mut rng),
+            cache_latency: duration(&mut rng),
+        });
+        for _ in 0..2000 {
+            routing.window(&RoutingWindow {
+                length: duration(&mut rng),
+                bytes: number(&mut rng),
+                cache_latency: duration(&mut rng),
+                miss_percent: rng.u8(0..4),
+            });
+            assert!(routing.core_permille() <= 1000);
+            routing.goes_to_core();
+        }
+    }
+}

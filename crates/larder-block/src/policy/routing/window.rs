@@ -1,0 +1,37 @@
+//! What is measured of both devices together, window by window.
+
+use std::time::Duration;
+
+/// Whole, of shares.
+pub(super) const PERMILLE: u16 = 1000;
+
+/// What was measured in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoutingWindow {
+    /// How long it was.
+    pub length: Duration,
+    /// Bytes of users' requests that ended in it, whichever device served them.
+    pub bytes: u64,
+    /// Mean latency of the reads of the cache device that ended in it; zero if there was none.
+    pub cache_latency: Duration,
+    /// Misses among users' reads, in percent.
+    pub miss_percent: u8,
+}
+
+impl RoutingWindow {
+    /// Bytes a second.
+    pub(super) fn rate(&self) -> u64 {
+        rate(self.bytes, self.length)
+    }
+}
+
+/// Bytes a second.
+pub(super) fn rate(bytes: u64, length: Duration) -> u64 {
+    let rate = u128::from(bytes) * 1_000_000_000 / length.as_nanos().max(1);
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}
+
+/// So many tenths of a latency.
+pub(super) fn tenths(latency: Duration, tenths: u32) -> Duration {
+    latency.saturating_mul(tenths) / 10
+}
