@@ -268,7 +268,10 @@ impl<L: Driven> Accounting<L> {
         for number in 0..clients.len() {
             let (before, rest) = clients.split_at_mut(number);
             let client = &mut rest[0];
-            let overlaps = |other: &Client<L::Request>| matches!((client.span, other.span), (Some(a), Some(b)) if a.overlaps(b));
+            let overlaps = |other: &Client<L::Request>| match (client.span, other.span) {
+                (Some(a), Some(b)) => a.overlaps(b),
+                _ => false,
+            };
             if let ClientState::Waits(request) = &client.state
                 && !before.iter().any(overlaps)
             {

@@ -1,29 +1,13 @@
 //! Destaging: of a whole core when somebody asks, a few chunks at a time.
 
-use super::Cache;
 use super::op::{Op, Step, What};
-use crate::layout::{CoreId, Request, RequestId, SECTOR_BYTES, Span};
+use super::state::Cache;
+use crate::layout::{Request, RequestId, SECTOR_BYTES, Span};
 
 /// Sectors of a core that are destaged together: 4 MiB, so that runs are long and what is read fits into memory.
 pub(super) const CHUNK_SECTORS: u64 = (4 << 20) / SECTOR_BYTES as u64;
 /// Chunks of a core that are under way together.
 const CHUNKS_MAX: usize = 4;
-
-/// A core that is cleaned.
-#[derive(Debug)]
-pub(super) struct Clean {
-    core: CoreId,
-    /// What is in front of it is clean, or under way.
-    next: Option<u64>,
-    outstanding: usize,
-    has_failed: bool,
-}
-
-impl Clean {
-    pub(super) fn new(core: CoreId) -> Self {
-        Self { core, next: Some(0), outstanding: 0, has_failed: false }
-    }
-}
 
 impl Cache {
     /// Begins the next chunks, or ends.

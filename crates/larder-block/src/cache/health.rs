@@ -1,47 +1,28 @@
 //! What a cache does when its device fails.
 //!
 //! Errors of the cache device are counted. A request that one has hit is tried again; when there are too many, the
-//! device is not written to any more ([`Health::Failed`]). Cores go on: they are read and written without it. What was
-//! dirty then is read from the cache device if that can be; it is not written over, for the core would have it and the
-//! cache device something older.
+//! device is not written to any more ([`Health::Failed`]). Cores are read without it, but for what is dirty, which is
+//! read from the cache device if that can be. Writes are another matter, for what the cache device has is out of date
+//! as soon as a core is written without it, and it may come back:
 //!
-//! What is clean on the cache device is out of date as soon as a core is written without it. So before the first such
-//! write whoever has the cache's label is asked to say there that clean data must not be believed
-//! ([`Cache::wants_mark`]), and writes wait for that ([`Cache::marked`]).
+//! - as long as something is dirty, writes are refused. [`Request::Clean`](super::Request::Clean) may still save it;
+//! - with nothing dirty, whoever has the cache's label is asked to say there that nothing on the device must be
+//!   believed ([`Cache::wants_mark`]). When it does ([`Cache::marked`]), cores are written without the device.
+//!
+//! Writes that come before that is settled wait.
 
-use super::op::IoUnderWay;
-use super::{BypassReason, Cache};
-use crate::layout::{CoreId, Span, Target};
-
-/// How far the label says that clean data must not be believed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Mark {
-    #[default]
-    Unneeded,
-    Wanted,
-    Asked,
-    Done,
-}
-
-/// The state of the cache device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Health {
-    /// It is used.
-    Whole,
-    /// It has failed too often and is not written to any more. What is clean there is not read, what is dirty is, and
-    /// cannot be written.
-    Failed,
-}
+use super::op::{IoUnderWay, Op, Step};
+use super::state::{Cache, Health, Mark, RETRY};
+use super::statistics::BypassReason;
+use crate::layout::{CoreId, Target};
 
 impl Cache {
     /// The cache device is given up.
     fn fail(&mut self) {
-        if self.health == Health::Whole {
-            (self.health, self.mark) = (Health::Failed, Mark::Wanted);
-        }
+        self.health = Health::Failed;
     }
 
-    /// Whether the label is to say that clean data must not be believed. Tells it once; answer with
+    /// Whether the label is to say that nothing on the device must be believed. Tells it once; answer with
     /// [`marked`](Self::marked).
     pub fn wants_mark(&mut self) -> bool {
         let wants = self.mark == Mark::Wanted;
@@ -49,6 +30,25 @@ impl Cache {
             self.mark = Mark::Asked;
         }
         wants
+    }
+
+    /// Decides what becomes of those who wait, as soon as nothing is under way that could be dirty when it has ended.
+    /// Whether some have ended.
+    pub(super) fn settle_parked(&mut self) -> bool {
+        if self.parked.is_empty() || self.mark != Mark::Unneeded {
+            return false;
+        }
+        let writes =
+            |op: &Op| matches!(op.step, Step::WriteBack | Step::Bypass { .. } | Step::Discard);
+        if self.ops.iter().any(|(key, op)| writes(op) && !self.parked.contains(&key)) {
+            return false;
+        }
+        if self.layout.usage().dirty_sectors == 0 {
+            self.mark = Mark::Wanted;
+            return false;
+        }
+        std::mem::take(&mut self.parked).into_iter().for_each(|key| self.end(key, false));
+        true
     }
 
     /// The label says so, or the device has refused that too: nothing better can be done. Writes go on.
@@ -76,7 +76,7 @@ impl Cache {
         };
         self.statistics.errors.count(target, reads);
         if self.retry_at.is_none() {
-            self.retry_at = Some(self.now + super::work::RETRY);
+            self.retry_at = Some(self.now + RETRY);
         }
         if target == Target::Cache {
             self.cache_errors += 1;
@@ -89,11 +89,6 @@ impl Cache {
     /// Whether the cache device has failed since the step of an op began: then it is worth another try.
     pub(super) fn has_cache_failed_since(&self, key: usize) -> bool {
         self.cache_errors > self.ops[key].cache_errors
-    }
-
-    /// Whether something of `span` is dirty.
-    pub(super) fn is_dirty(&self, span: Span) -> bool {
-        self.layout.dirty_after(span.core, span.first).is_some_and(|dirty| dirty.first < span.end())
     }
 
     /// Ranges of a core that only the cache device has, joined where they touch; at most `ranges_max`.

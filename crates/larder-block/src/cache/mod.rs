@@ -15,17 +15,19 @@
 //! cache by makes void what was cached of it, before it is acknowledged.
 
 mod cleaning;
+mod coverage;
 mod health;
 mod locks;
 mod mode;
 mod op;
 mod reading;
 mod request;
+mod state;
 mod statistics;
 mod work;
 mod writing;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use slab::Slab;
@@ -37,91 +39,13 @@ use crate::policy::classes::IoClasses;
 use crate::policy::cleaning::{Cleaning, CleaningOptions};
 use crate::policy::{CutOffPolicy, Promotion, PromotionPolicy, SequentialCutOff};
 use crate::{Error, ErrorKind};
-pub use health::Health;
-use health::Mark;
 use locks::Locks;
 pub use mode::Mode;
 use op::{IoUnderWay, Op};
 pub use request::{Ended, Keep, Request};
+use state::Mark;
+pub use state::{Cache, CacheOptions, CacheShape, Health};
 pub use statistics::{BypassReason, Errors, RequestCounts, Statistics};
-
-/// What a user may say of a cache. `..Default::default()` for the rest. All of it may be changed while it runs.
-#[derive(Clone, Debug)]
-pub struct CacheOptions {
-    /// Default write-through.
-    pub mode: Mode,
-    /// Which sequential requests pass the cache by. Default [`CutOffPolicy::Full`]: when there is no room left.
-    pub cut_off: CutOffPolicy,
-    /// Bytes of a run of requests from which on they are sequential. Default 1 MiB.
-    pub cut_off_bytes: u64,
-    /// What is kept of what was missed. Default always.
-    pub promotion: PromotionPolicy,
-    /// When dirty data go to the core without being asked. Default ALRU.
-    pub cleaning: CleaningOptions,
-    /// Requests that are cached in a way of their own. Default none.
-    pub classes: IoClasses,
-    /// Errors of the cache device after which it is not written to any more. 1 or more; default 8.
-    pub cache_errors_max: u32,
-}
-
-impl Default for CacheOptions {
-    fn default() -> Self {
-        Self {
-            mode: Mode::default(),
-            cut_off: CutOffPolicy::Full,
-            cut_off_bytes: 1 << 20,
-            promotion: PromotionPolicy::Always,
-            cleaning: CleaningOptions::default(),
-            classes: IoClasses::default(),
-            cache_errors_max: 8,
-        }
-    }
-}
-
-/// What a cache has to know of its devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheShape {
-    /// Bytes that user data have on the cache device.
-    pub capacity_bytes: u64,
-    /// Bytes of a line, 4 to 64 KiB.
-    pub line_bytes: u32,
-}
-
-/// See the [module](self).
-#[derive(Debug)]
-pub struct Cache {
-    layout: Box<dyn Layout>,
-    shape: CacheShape,
-    options: CacheOptions,
-    cut_off: SequentialCutOff,
-    promotion: Promotion,
-    cleaning: Cleaning,
-    /// By what name each core is exported.
-    exports: BTreeMap<CoreId, String>,
-    locks: Locks,
-    ops: Slab<Op>,
-    ios: Slab<IoUnderWay>,
-    /// Issued by the cache itself, for the next turn.
-    issued: Vec<(IoId, DeviceIo)>,
-    ended: Vec<Ended>,
-    health: Health,
-    mark: Mark,
-    /// Requests that wait for it.
-    parked: Vec<usize>,
-    /// I/Os that the cache device has refused.
-    cache_errors: u64,
-    statistics: Statistics,
-    now: Duration,
-    /// When a user asked last.
-    asked_at: Duration,
-    /// When what a device has refused is tried once more.
-    retry_at: Option<Duration>,
-    /// Cores that were written without the layout.
-    past_layout: BTreeSet<CoreId>,
-    pieces: Vec<Piece>,
-    layout_ended: Vec<(RequestId, Ending)>,
-    layout_ios: Vec<(IoId, DeviceIo)>,
-}
 
 impl Cache {
     /// A cache on `layout`.
@@ -160,7 +84,6 @@ impl Cache {
             now: Duration::ZERO,
             asked_at: Duration::ZERO,
             retry_at: None,
-            past_layout: BTreeSet::new(),
             pieces: Vec::new(),
             layout_ended: Vec::new(),
             layout_ios: Vec::new(),
@@ -219,7 +142,7 @@ impl Cache {
                 ios.push((IoId(self.ios.insert(under_way)), what));
             }
             // What ends in a turn may go on to another step.
-            if !self.hear_of_layout() {
+            if !self.hear_of_layout() && !self.settle_parked() {
                 break;
             }
         }
@@ -263,6 +186,11 @@ impl Cache {
     /// What is cached.
     pub fn usage(&self) -> Usage {
         self.layout.usage()
+    }
+
+    /// The number of the last of what was written ([`Layout::last_sequence`]).
+    pub fn last_sequence(&self) -> Option<u64> {
+        self.layout.last_sequence()
     }
 
     /// What has happened so far.

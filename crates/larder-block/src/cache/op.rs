@@ -1,6 +1,5 @@
 //! Requests under way: which step they are at, and what I/Os are for.
 
-use super::cleaning::Clean;
 use super::request::Request;
 use crate::layout::{CoreId, Data, IoId, RequestId, Span, Target};
 
@@ -38,6 +37,22 @@ pub(super) enum What {
     },
 }
 
+/// A core that is cleaned.
+#[derive(Debug)]
+pub(super) struct Clean {
+    pub(super) core: CoreId,
+    /// What is in front of it is clean, or under way.
+    pub(super) next: Option<u64>,
+    pub(super) outstanding: usize,
+    pub(super) has_failed: bool,
+}
+
+impl Clean {
+    pub(super) fn new(core: CoreId) -> Self {
+        Self { core, next: Some(0), outstanding: 0, has_failed: false }
+    }
+}
+
 /// What it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -61,8 +76,8 @@ pub(super) enum Step {
     Discard,
     /// The core's trim.
     Trim,
-    /// The layout's flush, and then that of each core that was written past it; the one that is.
-    Flush { after: Option<CoreId> },
+    /// The layout's flush.
+    Flush,
     /// The layout's destaging.
     Destage,
 }

@@ -1,26 +1,14 @@
 //! Reads: what is cached from the cache device, the rest from the core; and what of that is kept.
 
+use super::coverage::Coverage;
+use super::mode::Mode;
 use super::op::Step;
 use super::request::{Ended, Keep};
-use super::{BypassReason, Cache, Health, Mode};
+use super::state::{Cache, Health};
+use super::statistics::BypassReason;
 use crate::layout::{Ending, PieceState, Request, RequestId, SECTOR_BYTES, Span};
 use crate::policy::Direction;
 use crate::policy::classes::RequestFacts;
-
-/// What the layout knows of a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Coverage {
-    /// From the first to the last sector that is absent.
-    pub(super) absent: Option<Span>,
-    /// Whether some are cached.
-    pub(super) has_cached: bool,
-}
-
-impl Coverage {
-    pub(super) fn is_full(self) -> bool {
-        self.absent.is_none()
-    }
-}
 
 impl Cache {
     pub(super) fn coverage(&mut self, span: Span) -> Coverage {

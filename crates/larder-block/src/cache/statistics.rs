@@ -1,7 +1,7 @@
 //! What a cache has done, in Open CAS's categories (block-cache.md, 1.12): requests, bytes, errors; and why requests
 //! have passed it by, and what it has written that only says where data are.
 
-use super::reading::Coverage;
+use super::coverage::Coverage;
 use crate::layout::{DeviceIo, Span, Target};
 
 /// Why a request has passed the cache by.

@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use super::Cache;
+use super::state::Cache;
 use crate::layout::SECTOR_BYTES;
 use crate::policy::cleaning::CleaningFacts;
-
-/// How long after a device has refused something it is asked once more.
-pub(super) const RETRY: Duration = Duration::from_secs(1);
 
 impl Cache {
     /// Tells the time, on a clock that goes forwards.

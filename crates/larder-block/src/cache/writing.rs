@@ -1,11 +1,12 @@
 //! Writes, trims and flushes, and how steps follow each other.
 
-use std::ops::Bound;
-
+use super::coverage::Coverage;
+use super::mode::Mode;
 use super::op::{IoUnderWay, Op, Step, What};
-use super::reading::Coverage;
-use super::{BypassReason, Cache, Health, Mode};
-use crate::layout::{Class, CoreId, Data, DeviceIo, Ending, IoId, Request, Span, Target};
+use super::request::Ended;
+use super::state::{Cache, Health};
+use super::statistics::BypassReason;
+use crate::layout::{Class, Data, DeviceIo, Ending, IoId, Request, Span, Target};
 use crate::policy::Direction;
 
 /// What becomes of a write.
@@ -26,7 +27,7 @@ impl Cache {
             What::Write { span, durable } => self.begin_write(key, span, durable),
             What::Trim(span) => self.begin_trim(key, span),
             What::Flush => {
-                self.step(key, Step::Flush { after: None });
+                self.step(key, Step::Flush);
                 self.ask_layout(key, Request::Flush);
             }
             What::Clean(_) => self.go_on_cleaning(key),
@@ -96,9 +97,6 @@ impl Cache {
         if self.waits_for_mark(key) {
             return;
         }
-        if self.is_dirty(span) {
-            return self.end(key, false);
-        }
         let target = Target::Core(span.core);
         self.own_io(
             key,
@@ -112,7 +110,6 @@ impl Cache {
                 durable,
             },
         );
-        self.past_layout.insert(span.core);
     }
 
     fn own_io(&mut self, key: usize, step: Step, io: DeviceIo) {
@@ -131,9 +128,6 @@ impl Cache {
         }
         if self.waits_for_mark(key) {
             return;
-        }
-        if self.is_dirty(span) {
-            return self.end(key, false);
         }
         self.trim_core(key, span);
     }
@@ -160,7 +154,7 @@ impl Cache {
             }
             Step::Bypass { keeps: true } if is_well && self.health == Health::Whole => {
                 let (id, span) = (self.ops[key].user, self.ops[key].span());
-                self.ended.push(super::Ended { id, ending: Ending::Done, keep: None });
+                self.ended.push(Ended { id, ending: Ending::Done, keep: None });
                 let data = self.ops[key].data.take().expect("a write has data");
                 self.insert(key, span, data);
             }
@@ -169,15 +163,21 @@ impl Cache {
                 self.trim_core(key, span);
             }
             // It is advice: a core that cannot do it has lost nothing.
-            Step::Trim => self.end(key, true),
+            Step::Trim => {
+                self.layout.core_was_written(self.ops[key].span().core);
+                self.end(key, true);
+            }
+            Step::Core => {
+                self.layout.core_was_written(self.ops[key].span().core);
+                self.end(key, is_well);
+            }
             // That it is not kept is the cache's matter.
             Step::Insert => self.forget(key),
-            Step::Flush { after } => self.flush_ended(key, after, is_well),
             Step::Destage => self.destage_ended(key, is_well),
             Step::PassThroughRead
             | Step::WriteBack
             | Step::Bypass { .. }
-            | Step::Core
+            | Step::Flush
             | Step::Discard => self.end(key, is_well),
             Step::Lock | Step::Given(_) => unreachable!("nothing is under way for it"),
         }
@@ -196,19 +196,6 @@ impl Cache {
             }
             (Step::Bypass { keeps }, Some(data)) => self.bypass(key, data, durable, keeps),
             (_, Some(data)) => self.write_back(key, span, data),
-        }
-    }
-
-    /// What was written past the layout is not what it would flush: each core that was is flushed, one by one.
-    fn flush_ended(&mut self, key: usize, after: Option<CoreId>, is_well: bool) {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let next = self.past_layout.range((from, Bound::Unbounded)).next();
-        match next.copied().filter(|_| is_well) {
-            None => self.end(key, is_well),
-            Some(core) => {
-                let io = DeviceIo::Flush { target: Target::Core(core) };
-                self.own_io(key, Step::Flush { after: Some(core) }, io);
-            }
         }
     }
 }

@@ -310,6 +310,16 @@ pub trait Layout: Send + fmt::Debug {
     /// together. The I/Os may go side by side. Requests may end in a turn.
     fn turn(&mut self, ios: &mut Vec<(IoId, DeviceIo)>);
 
+    /// Something was done to a core beside the layout, and is not durable there: a flush has to make it so, like a
+    /// write around.
+    fn core_was_written(&mut self, core: CoreId);
+
+    /// The number of the last of what was written, where the layout has such numbers: what is dirty by a record up to
+    /// it may be told to be clean ([`log::LogSuperblock::clean_up_to`]).
+    fn last_sequence(&self) -> Option<u64> {
+        None
+    }
+
     /// Tries once more what a device has refused: the destaging of dirty data.
     fn retry(&mut self);
 
@@ -319,8 +329,8 @@ pub trait Layout: Send + fmt::Debug {
     /// The first run of dirty sectors of a core at `sector` or behind it, within a line.
     fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span>;
 
-    /// The first run of clean sectors of a core at `sector` or behind it, within a line, and where on the cache device it
-    /// lies, in bytes. A layout whose clean data do not outlive a crash need not tell.
+    /// The first run of clean sectors of a core at `sector` or behind it, within a line, and where on the cache device
+    /// it lies, in bytes. A layout whose clean data do not outlive a crash need not tell.
     fn clean_after(&self, _core: CoreId, _sector: u64) -> Option<(Span, u64)> {
         None
     }

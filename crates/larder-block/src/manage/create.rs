@@ -127,7 +127,7 @@ fn plan(
     let layout = match &options.layout {
         LayoutOptions::Log(options) => {
             let geometry = log::Geometry::new(device.info(), AREA_BYTES, options)?;
-            StoredLayout::Log(LogSuperblock { geometry, epoch: 0 })
+            StoredLayout::Log(LogSuperblock { geometry, epoch: 0, clean_up_to: 0 })
         }
         LayoutOptions::Ocf(options) => {
             let geometry = ocf::Geometry::new(device.info(), AREA_BYTES, options)?;

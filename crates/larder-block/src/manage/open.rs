@@ -100,44 +100,54 @@ pub async fn open(
     let Seen { uuid, generation, mut stored } = look(device).await?;
     check_cores(&stored, cores)?;
     next_epoch(&mut stored.layout)?;
-    let Recovered { layout, shape, mut started } =
-        recover(device, &stored.layout, identity(uuid, &stored.layout), &options.log).await;
+    let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, generation);
+    stored.mode = options.mode.unwrap_or(stored.mode);
+    stored.was_stopped = false;
+    let mut keeper = Keeper { labeller, stored };
+    let found = if keeper.stored.is_distrusted {
+        anew(device, &mut keeper, &options.log).await?
+    } else {
+        find(device, cores, options, &mut keeper).await?
+    };
+    let cache_options = CacheOptions { mode: keeper.stored.mode, ..options.cache.clone() };
+    let cache = Cache::new(found.layout, found.shape, cache_options)?;
+    let cache = running(cache, device, cores, options.handles);
+    for core in cores {
+        cache.with(|cache| cache.look_for_dirty(core.id));
+    }
+    let (uuid, started) = (keeper.labeller.uuid(), found.started);
+    let opened = Opened { cache, uuid, started, keeper, _claims: claims };
+    opened.prepare_mark()?;
+    Ok(opened)
+}
+
+/// What lies on the device, compared with the cores. If one has changed, what is dirty goes there, if that is wanted,
+/// and the cache begins anew.
+async fn find(
+    device: &Arc<dyn Device>,
+    cores: &[Core],
+    options: &OpenOptions,
+    keeper: &mut Keeper,
+) -> Result<Recovered, Error> {
+    let identity = identity(keeper.labeller.uuid(), &keeper.stored.layout);
+    let mut found = recover(device, &keeper.stored.layout, identity, &options.log).await;
     let samples = (options.samples, options.seed);
-    sample::sample(&*layout, device, cores, samples, &mut started).await?;
+    sample::sample(&*found.layout, device, cores, samples, &mut found.started).await?;
+    let started = found.started;
     let has_changed = started.changed > 0;
     if has_changed && started.dirty_sectors > 0 && options.changed == ChangedCore::Refuse {
         return Err(sample::refusal(&started));
     }
-    let drops_clean = has_changed || stored.is_distrusted;
-    stored.mode = options.mode.unwrap_or(stored.mode);
-    stored.was_stopped = false;
-    let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, generation);
-    let mut keeper = Keeper { labeller, stored };
     // What this start writes is of an epoch that the label has.
     keeper.write().await?;
-    let cache_options = CacheOptions { mode: keeper.stored.mode, ..options.cache.clone() };
-    let start = |layout, cache_options: CacheOptions| {
-        let cache = Cache::new(layout, shape, cache_options)?;
-        Ok::<_, Error>(running(cache, device, cores, options.handles))
-    };
-    if drops_clean {
-        // What is dirty goes to the cores, nothing else is read, and the cache begins anew.
-        let passes_by = CacheOptions { mode: Mode::PassThrough, ..cache_options.clone() };
-        destage_all(&start(layout, passes_by)?).await?;
-        let fresh = anew(device, &mut keeper, &options.log).await?;
-        let cache = start(fresh.layout, cache_options)?;
-        let uuid = keeper.labeller.uuid();
-        let opened = Opened { cache, uuid, started, keeper, _claims: claims };
-        opened.prepare_mark()?;
-        return Ok(opened);
+    if !has_changed {
+        return Ok(found);
     }
-    let cache = start(layout, cache_options)?;
-    for core in cores {
-        cache.with(|cache| cache.look_for_dirty(core.id));
-    }
-    let opened = Opened { cache, uuid, started, keeper, _claims: claims };
-    opened.prepare_mark()?;
-    Ok(opened)
+    let passes_by = CacheOptions { mode: Mode::PassThrough, ..options.cache.clone() };
+    let cache = Cache::new(found.layout, found.shape, passes_by)?;
+    destage_all(&running(cache, device, cores, options.handles)).await?;
+    let fresh = anew(device, keeper, &options.log).await?;
+    Ok(Recovered { started, ..fresh })
 }
 
 fn running(
@@ -244,8 +254,34 @@ impl Opened {
             destage_all(&self.cache).await?;
         }
         self.keeper.stored.mode = mode;
+        self.tell_clean();
         self.keeper.write().await?;
         self.prepare_mark()
+    }
+
+    /// Says on the label that nothing is dirty, if that is so and is not there yet: after a crash what was dirty is not
+    /// taken for dirty then. For whoever has nothing else to do; it costs two writes of a block.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Device`].
+    pub async fn note_clean(&mut self) -> Result<(), Error> {
+        let before = self.keeper.stored.layout;
+        self.tell_clean();
+        if self.keeper.stored.layout != before {
+            self.keeper.write().await?;
+        }
+        Ok(())
+    }
+
+    /// Of a log with nothing dirty: the next start need not take for dirty what was.
+    fn tell_clean(&mut self) {
+        let (usage, last) = self.cache.with(|cache| (cache.usage(), cache.last_sequence()));
+        let is_clean = usage.dirty_sectors == 0;
+        if let (true, Some(last), StoredLayout::Log(log)) =
+            (is_clean, last, &mut self.keeper.stored.layout)
+        {
+            log.clean_up_to = last;
+        }
     }
 
     fn prepare_mark(&self) -> Result<(), Error> {
@@ -265,6 +301,7 @@ impl Opened {
         }
         self.keeper.stored.was_stopped = true;
         self.keeper.stored.mode = self.cache.with(|cache| cache.options().mode);
+        self.tell_clean();
         self.keeper.write().await
     }
 }

@@ -52,7 +52,7 @@ pub(super) async fn recover(
     let (layout, shape): (Box<dyn Layout>, CacheShape) = match stored {
         StoredLayout::Log(superblock) => {
             let geometry = superblock.geometry;
-            let mut recovery = LogRecovery::new(geometry, uuid);
+            let mut recovery = LogRecovery::new(geometry, uuid).clean_up_to(superblock.clean_up_to);
             let mut reads = Reads::new(device);
             loop {
                 while let Some(read) = reads.room().then(|| recovery.next_read()).flatten() {

@@ -23,8 +23,10 @@ pub(super) async fn sample(
     let mut rng = fastrand::Rng::with_seed(seed);
     for number in 0..samples {
         let core = &cores[number as usize % cores.len()];
-        let sectors = core.device.info().capacity_bytes / SECTOR_BYTES as u64;
-        let from = rng.u64(..sectors.max(1));
+        let info = core.device.info();
+        let block_bytes = u64::from(info.block_bytes.max(device.info().block_bytes));
+        let blocks = (info.capacity_bytes / block_bytes).max(1);
+        let from = rng.u64(..blocks) * (block_bytes / SECTOR_BYTES as u64);
         let found = layout.clean_after(core.id, from).or_else(|| layout.clean_after(core.id, 0));
         let Some((span, at)) = found else { continue };
         let cached = read(device, at, span.bytes()).await?;

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!  offset  bytes  field
-//!       0      1  state: 1 it was stopped; + 2 clean data must not be believed
-//!       1      1  mode: 0 write-through, 1 write-back, 2 write-around, 3 write-invalidate, 4 write-only, 5 pass-through
+//!       0      1  state: 1 it was stopped; + 2 nothing on the device must be believed
+//!       1      1  mode: 0 write-through, 1 write-back, 2 write-around, 3 write-invalidate, 4 write-only,
+//!                 5 pass-through
 //!       2      2  n: number of cores, at least 1
 //!       4      4  bytes of the layout's part
 //!       8      8  reserved, 0
@@ -105,7 +106,7 @@ impl StoredLayout {
 pub struct StoredCache {
     /// Whether it was stopped in order, and has not been started since.
     pub was_stopped: bool,
-    /// Whether cores were written past the cache: its clean data must not be believed.
+    /// Whether cores were written past the cache, when it had nothing dirty: nothing on its device must be believed.
     pub is_distrusted: bool,
     /// The mode that it was in.
     pub mode: Mode,
@@ -226,7 +227,7 @@ mod tests {
             is_distrusted: false,
             mode: Mode::WriteOnly,
             cores: vec![core(0, "/dev/sda"), core(7, "")],
-            layout: StoredLayout::Log(LogSuperblock { geometry, epoch: 3 }),
+            layout: StoredLayout::Log(LogSuperblock { geometry, epoch: 3, clean_up_to: 1 }),
         }
     }
 
@@ -258,7 +259,7 @@ mod tests {
     #[test]
     fn names_beyond_the_label_are_refused() {
         let mut stored = stored();
-        stored.cores[0].name = "x".repeat(CONTENT_BYTES_MAX);
+        stored.cores.first_mut().unwrap().name = "x".repeat(CONTENT_BYTES_MAX);
         assert!(stored.encode().unwrap_err().to_string().contains("shorter names"));
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails panics, in its helpers too")]
 #![allow(clippy::cast_precision_loss)]
 
+mod blind;
 mod cache_crash;
 mod client;
 mod crash;
@@ -10,6 +11,7 @@ mod destaging;
 mod held;
 mod log_bytes;
 mod log_refill;
+mod log_start;
 mod manage;
 mod memory;
 mod nbd;

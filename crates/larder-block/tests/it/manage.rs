@@ -111,15 +111,15 @@ fn what_was_written_outlives_a_stop_and_a_crash_in_every_layout() {
         let second = rig.open();
         assert_eq!((second.uuid, second.started.dirty_sectors), (uuid, 136), "{create:?}");
         assert_eq!(second.cache.with(|cache| cache.options().mode), Mode::WriteBack);
-        assert_eq!(read_from(&second, 0, 0, 65536), [1; 65536]);
+        assert!(read_from(&second, 0, 0, 65536) == [1; 65536]);
         write_to(&second, 0, 4096, 3, 4096);
         // As by a crash: memory keeps what it has.
         drop(second);
         let third = rig.open();
         assert_eq!(third.started.dirty_sectors, 136);
-        assert_eq!(read_from(&third, 0, 4096, 8192)[..4097], [[3; 4096].as_slice(), &[1]].concat());
+        assert!(read_from(&third, 0, 4096, 8192)[..4097] == [[3; 4096].as_slice(), &[1]].concat());
         block_on(third.stop(true)).unwrap();
-        assert_eq!(read(&*rig.cores[1].device, 8192, 4096), [2; 4096]);
+        assert!(read(&*rig.cores[1].device, 8192, 4096) == [2; 4096]);
         assert_eq!(rig.open().started.dirty_sectors, 0);
     }
 }
@@ -149,7 +149,7 @@ fn a_mode_outlives_a_crash_and_leaving_write_back_destages() {
     drop(opened);
     let opened = rig.open();
     assert_eq!(opened.stored().mode, Mode::WriteThrough);
-    assert_eq!(read(&*rig.cores[0].device, 0, 65536), [1; 65536]);
+    assert!(read(&*rig.cores[0].device, 0, 65536) == [1; 65536]);
 }
 
 #[test]
@@ -218,7 +218,9 @@ fn a_start_with_other_cores_is_refused() {
 fn no_flipped_byte_of_a_label_starts_a_cache() {
     let rig = Rig::new();
     rig.create(&log());
-    for at in (0..200).step_by(3) {
+    let label = read(&*rig.device, 0, 4096);
+    let used = label.iter().rposition(|byte| *byte != 0).unwrap();
+    for at in (0..=used).step_by(3) {
         let mut before = Vec::new();
         for copy in [0, 16 << 10] {
             let mut block = read(&*rig.device, copy, 4096);
@@ -244,9 +246,10 @@ fn put(device: &Shared, offset: u64, bytes: &[u8]) {
 fn changed(with_dirty: bool) -> Rig {
     let rig = Rig::new();
     rig.create(&log());
-    let opened = rig.open();
+    let mut opened = rig.open();
     write_to(&opened, 0, 0, 1, 2 * MIB);
     block_on(opened.cache.clean()).unwrap();
+    block_on(opened.note_clean()).unwrap();
     if with_dirty {
         write_to(&opened, 5, 0, 2, 4096);
     }
@@ -259,13 +262,13 @@ fn changed(with_dirty: bool) -> Rig {
 fn clean_data_of_a_core_that_was_written_meanwhile_are_dropped_for_good() {
     let rig = changed(false);
     let opened = rig.open();
-    assert!(opened.started.changed > 0 && opened.started.compared == 64, "{:?}", opened.started);
+    assert!(opened.started.changed > 0 && opened.started.compared == 32, "{:?}", opened.started);
     assert_eq!(opened.cache.with(|cache| cache.usage().valid_sectors), 0);
-    assert_eq!(read_from(&opened, 0, 0, 65536), [9; 65536]);
+    assert!(read_from(&opened, 0, 0, 65536) == [9; 65536]);
     drop(opened);
     let again = rig.open();
     assert_eq!(again.started.changed, 0, "{:?}", again.started);
-    assert_eq!(read_from(&again, 0, 1 << 20, 65536), [9; 65536]);
+    assert!(read_from(&again, 0, 1 << 20, 65536) == [9; 65536]);
 }
 
 #[test]
@@ -278,8 +281,8 @@ fn dirty_data_before_a_core_that_was_written_meanwhile_need_a_word() {
     );
     let told = OpenOptions { changed: ChangedCore::DestageAndDrop, ..options() };
     let opened = block_on(open(&rig.device, &rig.cores, &told)).unwrap();
-    assert_eq!(read(&*rig.cores[1].device, 0, 4096), [2; 4096]);
-    assert_eq!(read_from(&opened, 0, 0, 65536), [9; 65536]);
+    assert!(read(&*rig.cores[1].device, 0, 4096) == [2; 4096]);
+    assert!(read_from(&opened, 0, 0, 65536) == [9; 65536]);
     assert_eq!(opened.cache.with(|cache| cache.usage().dirty_sectors), 0);
 }
 
@@ -300,15 +303,14 @@ fn what_was_written_without_the_cache_device_does_not_come_back_old() {
         write_to(&opened, 0, number * 4096, 9, 4096);
     }
     assert_eq!(opened.cache.with(|cache| cache.health()), Health::Failed);
-    assert_eq!(read_from(&opened, 0, 0, 65536), [9; 65536]);
+    assert!(read_from(&opened, 0, 0, 65536) == [9; 65536]);
     drop(opened);
     failing.set_plan(&FaultPlan::new(1));
     let unsampled = OpenOptions { samples: 0, ..options() };
     let opened = block_on(open(&rig.device, &rig.cores, &unsampled)).unwrap();
     assert_eq!(opened.started.compared, 0);
-    assert_eq!(
-        read_from(&opened, 0, 0, 2 * MIB)[..65536 + 1],
-        [[9; 65536].as_slice(), &[1]].concat()
+    assert!(
+        read_from(&opened, 0, 0, 2 * MIB)[..65536 + 1] == [[9; 65536].as_slice(), &[1]].concat()
     );
     assert_eq!(opened.cache.with(|cache| cache.health()), Health::Whole);
 }
@@ -344,7 +346,7 @@ fn starts_and_stops_that_an_error_cuts_leave_what_was() {
         let is_whole = |number: u64| {
             let opened = rig.open();
             assert_eq!(opened.uuid, uuid, "{number}");
-            assert_eq!(read_from(&opened, 0, 0, 65536), [1; 65536], "I/O {number}");
+            assert!(read_from(&opened, 0, 0, 65536) == [1; 65536], "I/O {number}");
         };
         let open = || block_on(open(&rig.device, &rig.cores, &options()));
         at_each_io(&failing, || drop(open()), is_whole);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use larder_block::cache::{Cache, CacheOptions, CacheShape, Health, Mode};
+use larder_block::cache::{BypassReason, Cache, CacheOptions, CacheShape, Health, Mode};
 use larder_block::layout::log::{Geometry, LogLayout, LogOptions};
 use larder_block::policy::CutOffPolicy;
 use larder_block::running::{Handles, RunningCache};
@@ -90,8 +90,9 @@ fn threads_find_what_they_wrote_in_every_mode_and_while_modes_change() {
     std::thread::scope(|scope| {
         let askers: Vec<_> = (0..4)
             .map(|number: usize| {
-                let volume =
-                    DeviceVolume::new(Arc::new(cache.core(core((number % 2) as u16)).unwrap()));
+                let volume = DeviceVolume::new(Arc::new(
+                    cache.core(core(u16::from(number % 2 == 1))).unwrap(),
+                ));
                 let start = number / 2 * 8 * MIB;
                 scope.spawn(move || {
                     ask_at_random(&volume, start..start + 8 * MIB, number as u64, 600)
@@ -177,25 +178,21 @@ fn modes_keep_of_reads_what_they_say() {
 fn cleaning_leaves_the_core_with_all() {
     let (cache, cores) = in_memory(Mode::WriteBack);
     let cached = cache.core(core(1)).unwrap();
-    for number in 0..100 {
-        write(&cached, number * 128 << 10, number as u8 + 1, 12288);
+    for number in 0..100_u8 {
+        write(&cached, u64::from(number) * (128 << 10), number + 1, 12288);
     }
     assert_eq!(cache.with(|cache| cache.usage().dirty_sectors), 2400);
     assert_eq!(cache.with(|cache| cache.dirty_ranges(core(1), 2)), [0..24, 256..280]);
     block_on(cache.clean()).unwrap();
     assert_eq!(cache.with(|cache| cache.usage().dirty_sectors), 0);
-    for number in 0..100 {
-        assert_eq!(read(&*cores[1], number * 128 << 10, 12288), [number as u8 + 1; 12288]);
+    for number in 0..100_u8 {
+        assert_eq!(read(&*cores[1], u64::from(number) * (128 << 10), 12288), [number + 1; 12288]);
     }
 }
 
-/// The cache device fails from now on.
-fn failing(device: &Arc<FaultDevice<Arc<MemoryDevice>>>) {
-    device.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error)));
-}
-
-#[test]
-fn without_its_device_a_cache_passes_through_and_says_what_was_dirty() {
+/// A write-back cache with clean data of the first 64 KiB and dirty ones of 8 KiB at 1 MiB, whose device fails from now
+/// on, at reads too or not.
+fn failing(reads_too: bool) -> (RunningCache, Vec<Arc<dyn Device>>) {
     let device = Arc::new(FaultDevice::new(memory(8 * MIB), &FaultPlan::new(1)));
     let cores: Vec<Arc<dyn Device>> = vec![memory(16 * MIB)];
     let cache = cache_on(Arc::clone(&device) as Arc<dyn Device>, &cores, Mode::WriteThrough);
@@ -203,25 +200,52 @@ fn without_its_device_a_cache_passes_through_and_says_what_was_dirty() {
     write(&cached, 0, 1, 65536);
     cache.with(|cache| cache.set_mode(Mode::WriteBack));
     write(&cached, 1 << 20, 2, 8192);
-    failing(&device);
+    let rule = FaultRule::new(Fault::Error);
+    let rule = if reads_too { rule } else { rule.on_writes() };
+    device.set_plan(&FaultPlan::new(1).with(rule));
+    (cache, cores)
+}
+
+fn is_refused(device: &dyn Device, offset: u64) -> bool {
+    let write = Io::write(offset, IoBuffer::zeroed(4096), PlacementHandle::DEFAULT);
+    device.submit(write).wait().is_err()
+}
+
+#[test]
+fn without_its_device_a_cache_with_dirty_data_stops_and_says_where_they_are() {
+    let (cache, _) = failing(true);
+    let cached = cache.core(core(0)).unwrap();
     // What is clean is read from the core, what is dirty cannot be.
-    assert_eq!(read(&cached, 4096, 8192), [1; 8192]);
+    assert!(read(&cached, 4096, 8192) == [1; 8192]);
     let dirty = Io::Read { offset: 1 << 20, buffer: IoBuffer::zeroed(4096) };
     let refused = cached.submit(dirty).wait().unwrap_err().to_string();
     assert!(refused.contains("core 0: read"), "{refused}");
-    for number in 2..20 {
-        write(&cached, number << 21 & 0xff_ffff | 8192, number as u8, 4096);
+    for offset in [2 << 20, 0, 1 << 20, 3 << 20] {
+        assert!(is_refused(&cached, offset), "{offset}");
     }
     assert_eq!(cache.with(|cache| cache.health()), Health::Failed);
-    write(&cached, 0, 7, 4096);
-    assert_eq!((read(&cached, 0, 4096), read(&*cores[0], 0, 4096)), (vec![7; 4096], vec![7; 4096]));
-    let over = Io::write(1 << 20, IoBuffer::zeroed(4096), PlacementHandle::DEFAULT);
-    assert!(
-        cached.submit(over).wait().is_err(),
-        "the core would have it and the cache something older"
+    assert!(read(&cached, 4096, 8192) == [1; 8192]);
+    assert_eq!(
+        cache.with(|cache| cache.dirty_ranges(core(0), 9)),
+        std::iter::once(2048..2064).collect::<Vec<_>>()
     );
-    assert_eq!(cache.with(|cache| cache.dirty_ranges(core(0), 9)), [2048..2064]);
     let errors = cache.with(|cache| cache.statistics().errors);
-    assert!(errors.cache_reads + errors.cache_writes == 8 && errors.core_writes == 0, "{errors:?}");
+    assert!(errors.cache_reads + errors.cache_writes >= 8 && errors.core_writes == 0, "{errors:?}");
+    assert!(block_on(cache.clean()).is_err());
+}
+
+#[test]
+fn dirty_data_that_can_be_read_are_saved_and_the_core_goes_on_without_the_cache() {
+    let (cache, cores) = failing(false);
+    let cached = cache.core(core(0)).unwrap();
+    while cache.with(|cache| cache.health()) == Health::Whole {
+        assert!(is_refused(&cached, 2 << 20));
+    }
+    assert!(is_refused(&cached, 2 << 20));
+    block_on(cache.clean()).unwrap();
+    assert!(read(&*cores[0], 1 << 20, 8192) == [2; 8192]);
+    write(&cached, 0, 7, 4096);
+    assert!(read(&cached, 0, 4096) == [7; 4096] && read(&*cores[0], 0, 4096) == [7; 4096]);
     cached.submit(Io::Flush).wait().unwrap();
+    assert!(cache.with(|cache| cache.statistics().bypasses(BypassReason::CacheFailed)) > 0);
 }

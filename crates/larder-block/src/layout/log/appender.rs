@@ -150,6 +150,11 @@ impl Appender {
         (self.next_sequence, self.completed)
     }
 
+    /// Sequence of the batch that set out last.
+    pub(super) fn last_sequence(&self) -> u64 {
+        self.next_sequence - 1
+    }
+
     pub(super) fn sets_out(&mut self, io: IoId, batch: Batch) {
         debug_assert_eq!(batch.sequence, self.next_sequence);
         self.next_sequence += 1;

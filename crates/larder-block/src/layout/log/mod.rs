@@ -43,7 +43,7 @@ mod waiting;
 mod write_buffer;
 mod writing;
 
-use larder_device::DeviceInfo;
+use larder_device::{BufferPool, DeviceInfo};
 use slab::Slab;
 
 use super::requests::Requests;
@@ -101,6 +101,8 @@ impl LogLayout {
             overwrites: 0,
             grace: Grace::default(),
             ios: Slab::new(),
+            found: Vec::new(),
+            headers: BufferPool::new(),
             issued: Vec::new(),
             has_changed: false,
         }
@@ -195,6 +197,14 @@ impl Layout for LogLayout {
             }
         }
         ios.append(&mut self.issued);
+    }
+
+    fn core_was_written(&mut self, core: CoreId) {
+        self.core(core).bypasses += 1;
+    }
+
+    fn last_sequence(&self) -> Option<u64> {
+        Some(self.appender.last_sequence())
     }
 
     fn retry(&mut self) {

@@ -75,6 +75,7 @@ pub struct LogRecovery {
     outstanding: usize,
     has_checked: bool,
     found: Recovered,
+    clean_up_to: u64,
 }
 
 impl LogRecovery {
@@ -88,11 +89,18 @@ impl LogRecovery {
             outstanding: 0,
             has_checked: false,
             found: Recovered::default(),
+            clean_up_to: 0,
         };
         for segment in 0..geometry.segments {
             recovery.want(Want::First { segment }, segment, 0, HEADER_BYTES_MAX);
         }
         recovery
+    }
+
+    /// What all batches up to this sequence say, the cores have: [`LogSuperblock::clean_up_to`](super::LogSuperblock).
+    #[must_use]
+    pub fn clean_up_to(self, sequence: u64) -> Self {
+        Self { clean_up_to: sequence, ..self }
     }
 
     /// What is to be read next. `None` while others are under way that say it, and when nothing is left.
@@ -321,14 +329,17 @@ impl LogRecovery {
         whole.sort_unstable_by_key(|(_, batch, _)| batch.sequence);
         let is_allowed = log.policy.overwrite_align_bytes.is_some();
         for (segment, batch, records) in whole {
+            let is_clean = batch.sequence <= self.clean_up_to;
             let mut position = batch.position + self.geometry.header_bytes(records.len());
             for Record { span, kind, .. } in records {
                 let is_known = !matches!(kind, RecordKind::Void | RecordKind::Unsettled);
                 let extent = is_known.then(|| Extent {
                     location: self.geometry.location_of(segment, position),
                     sectors: span.sectors,
-                    is_dirty: *kind != RecordKind::Clean,
+                    is_dirty: *kind != RecordKind::Clean && !is_clean,
+                    // What is told to be clean would be taken for clean again if it were overwritten where it is.
                     is_overwritable: is_allowed
+                        && !is_clean
                         && *kind == RecordKind::Dirty { is_overwritable: true },
                     is_busy: false,
                     hits: 0,

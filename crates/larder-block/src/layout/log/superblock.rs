@@ -9,6 +9,7 @@
 //!      20      4  bytes of a segment
 //!      24      4  bytes of a block: headers begin and end with one
 //!      28      4  bytes of a line
+//!      32      8  clean up to: the cores have durably what all batches up to this sequence say
 //! ```
 //!
 //! The label has the version, the checksum and the UUID ([`larder_device::label`]).
@@ -33,9 +34,10 @@ struct Fixed {
     segment_bytes: U32,
     block_bytes: U32,
     line_bytes: U32,
+    clean_up_to: U64,
 }
 
-const _: () = assert!(size_of::<Fixed>() == 32);
+const _: () = assert!(size_of::<Fixed>() == 40);
 
 /// What is fixed at format, and the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,9 @@ pub struct LogSuperblock {
     pub geometry: Geometry,
     /// Which start of the cache wrote last; the next has a higher one.
     pub epoch: u32,
+    /// The cores have durably what all batches up to this sequence say. Whoever writes here what is not 0 has seen that
+    /// nothing is dirty.
+    pub clean_up_to: u64,
 }
 
 impl LogSuperblock {
@@ -58,6 +63,7 @@ impl LogSuperblock {
             segment_bytes: segment_bytes.into(),
             block_bytes: block_bytes.into(),
             line_bytes: line_bytes.into(),
+            clean_up_to: self.clean_up_to.into(),
         };
         fixed.as_bytes().to_vec()
     }
@@ -70,7 +76,7 @@ impl LogSuperblock {
         let wrong =
             |what: String| Error::new(ErrorKind::Format, format!("superblock of a log: {what}"));
         let fixed = Fixed::ref_from_bytes(content)
-            .map_err(|_| wrong(format!("it has {} bytes and must have 32", content.len())))?;
+            .map_err(|_| wrong(format!("it has {} bytes and must have 40", content.len())))?;
         if fixed.layout != LAYOUT {
             return Err(wrong(format!(
                 "layout {:?}: this is no log of this version",
@@ -85,7 +91,10 @@ impl LogSuperblock {
             line_bytes: fixed.line_bytes.get(),
         };
         match geometry.complaint(capacity_bytes) {
-            None => Ok(Self { geometry, epoch: fixed.epoch.get() }),
+            None => {
+                let clean_up_to = fixed.clean_up_to.get();
+                Ok(Self { geometry, epoch: fixed.epoch.get(), clean_up_to })
+            }
             Some(complaint) => Err(wrong(complaint)),
         }
     }
@@ -105,13 +114,13 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let written = LogSuperblock { geometry: GEOMETRY, epoch: 7 };
+        let written = LogSuperblock { geometry: GEOMETRY, epoch: 7, clean_up_to: 9 };
         assert_eq!(LogSuperblock::parse(&written.encode(), 17 << 20), Ok(written));
     }
 
     #[test]
     fn what_cannot_be_is_refused_with_the_field() {
-        let content = LogSuperblock { geometry: GEOMETRY, epoch: 7 }.encode();
+        let content = LogSuperblock { geometry: GEOMETRY, epoch: 7, clean_up_to: 9 }.encode();
         let complaint = |content: &[u8], capacity| {
             LogSuperblock::parse(content, capacity).unwrap_err().to_string()
         };
