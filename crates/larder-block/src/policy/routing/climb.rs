@@ -35,16 +35,13 @@ pub(super) struct Climb {
     last_rate: u64,
     step: u16,
     is_up: bool,
-    /// The last step helped.
-    is_running: bool,
     /// The other way did not help.
     is_second: bool,
     /// Looks around since it is at rest.
     looks: u32,
     trial: Trial,
-    /// Windows in a row in which the cache device had no queues, and in which throughput was another one.
+    /// Windows in a row in which the cache device had no queues.
     idle: u32,
-    other: u32,
     /// Misses at the beginning.
     miss_percent: u8,
 }
@@ -58,12 +55,10 @@ impl Climb {
             last_rate: rate,
             step: step_first(at),
             is_up: true,
-            is_running: false,
             is_second: false,
             looks: 0,
             trial: Trial::default(),
             idle: 0,
-            other: 0,
             miss_percent,
         }
     }
@@ -94,11 +89,6 @@ impl Climb {
         let (rate, last) = (window.rate(), self.last_rate);
         let has_no_queue = window.cache_latency <= tenths(latency_min, 12);
         self.idle = if has_no_queue && rate < last / 10 * 8 { self.idle + 1 } else { 0 };
-        // A change by 7 % is one of the load, as in NetCAS.
-        self.other = if rate.abs_diff(last) > last / 100 * 7 { self.other + 1 } else { 0 };
-        if self.other >= IN_A_ROW {
-            (self.step, self.other) = (step_first(self.at), 0);
-        }
         self.idle >= IN_A_ROW
     }
 
@@ -132,16 +122,14 @@ impl Climb {
             let at = self.probe();
             if was_far {
                 (self.step, self.is_up) = (step_first(self.at), true);
-            } else if self.is_running {
-                self.step = (self.step * 2).min(STEP_MAX);
             }
             (self.at, self.rate, self.last_rate) = (at, Some(rate), rate);
-            (self.is_running, self.is_second) = (true, false);
+            self.is_second = false;
         } else if !self.is_second && !was_far {
-            (self.is_up, self.is_second, self.is_running) = (!self.is_up, true, false);
+            (self.is_up, self.is_second) = (!self.is_up, true);
         } else {
             // Measured anew, for the load may have changed.
-            (self.rate, self.is_second, self.is_running) = (None, false, false);
+            (self.rate, self.is_second) = (None, false);
             self.step = (self.step / 2).max(step_min(self.at));
         }
         if was_far {

@@ -1,6 +1,6 @@
 //! Routing: which part of the clean hits goes to the core, when the cache device has more to do than it can. As in
 //! OrthusCAS (FAST'21: admission off, then the share tuned by measured throughput) and NetCAS (first share from a
-//! calibration; a change by 7 % is one of the load; runs of requests in place of dice).
+//! calibration; runs of requests in place of dice).
 //!
 //! ```text
 //!            latency x 1.5              more throughput, by 3 %
@@ -29,9 +29,9 @@ use window::{PERMILLE, tenths};
 const STABLE: u32 = 10;
 /// Shares that are tried under pressure, each half of the one before.
 const TRIES: u32 = 3;
-/// Windows without a trial after one without gain; twice as many after each further one.
-const HOLD_FIRST: u32 = 64;
-const HOLD_MAX: u32 = 128;
+/// Windows without a trial after one without gain: a trial costs up to a window and a half's throughput, and another
+/// load is to be seen within a second.
+const HOLD: u32 = 64;
 /// Requests that go to the core one behind the other, so that neighbours stay together.
 const RUN: u32 = 4;
 
@@ -71,7 +71,7 @@ pub enum RoutingState {
 #[derive(Debug)]
 pub struct Routing {
     calibration: RoutingCalibration,
-    /// Of the cache device alone, as far as was seen.
+    /// Of the cache device when it had least to do. If requests become longer for good, trials go on in vain.
     latency_min: Duration,
     phase: Phase,
     core_permille: u16,
@@ -79,9 +79,6 @@ pub struct Routing {
     owed: u32,
     /// What is left of a run to the core.
     run: u32,
-    /// Trials without gain, in a row, and the latency of the cache device before the last one.
-    failures: u32,
-    failed_latency: Duration,
 }
 
 #[derive(Debug)]
@@ -112,8 +109,6 @@ impl Routing {
             core_permille: 0,
             owed: 0,
             run: 0,
-            failures: 0,
-            failed_latency: Duration::ZERO,
         }
     }
 
@@ -161,14 +156,8 @@ impl Routing {
             Phase::Pressure { .. } => self.press(window),
             Phase::Saturated(climb) => match climb.window(window, self.latency_min) {
                 Next::Share(core_permille) => self.core_permille = core_permille,
-                Next::NoGain => {
-                    self.failures += 1;
-                    self.relax(window.cache_latency);
-                }
-                Next::OtherLoad => {
-                    self.failures = 0;
-                    self.relax(Duration::ZERO);
-                }
+                Next::NoGain => self.relax(HOLD),
+                Next::OtherLoad => self.relax(0),
             },
         }
     }
@@ -177,23 +166,18 @@ impl Routing {
         let Phase::Absorb(absorb) = &mut self.phase else { return };
         let is_stable = window.miss_percent.abs_diff(absorb.miss_percent) <= 1;
         if is_stable {
-            absorb.stable += 1;
+            absorb.stable = absorb.stable.saturating_add(1);
         } else {
             (absorb.miss_percent, absorb.stable) = (window.miss_percent, 0);
         }
-        // Another load than the one of the trial that failed may be worth another.
-        let is_other = window.cache_latency >= tenths(self.failed_latency, 13);
-        absorb.hold = if is_other { 0 } else { absorb.hold.saturating_sub(1) };
+        absorb.hold = absorb.hold.saturating_sub(1);
         let is_loaded = window.cache_latency >= tenths(self.latency_min, 15);
-        if !is_loaded || absorb.hold > 0 || absorb.stable < STABLE {
-            absorb.loaded = Trial::default();
-            return;
-        }
-        let classic = absorb.loaded.add(window);
         let core_permille = self.calibration.core_permille();
         // Where the core adds less than a twentieth, even a trial costs more.
-        if let Some(classic) = classic.filter(|_| core_permille >= PERMILLE / 20) {
-            self.failed_latency = window.cache_latency;
+        let is_worth_it = core_permille >= PERMILLE / 20 && absorb.stable >= STABLE;
+        if !is_loaded || !is_worth_it || absorb.hold > 0 {
+            absorb.loaded = Trial::default();
+        } else if let Some(classic) = absorb.loaded.add(window) {
             self.phase = Phase::Pressure { classic, tries: 1, trial: Trial::default() };
             // Half of it: a core that was overestimated is not swamped.
             self.core_permille = core_permille / 2;
@@ -208,14 +192,10 @@ impl Routing {
         match rate {
             None => {}
             Some(rate) if rate > (*classic / 100).saturating_mul(103) => {
-                self.failures = 0;
                 self.phase =
                     Phase::Saturated(Climb::new(self.core_permille, rate, window.miss_percent));
             }
-            Some(_) if *tries == TRIES => {
-                self.failures += 1;
-                self.relax(self.failed_latency);
-            }
+            Some(_) if *tries == TRIES => self.relax(HOLD),
             Some(_) => {
                 (*tries, *trial) = (*tries + 1, Trial::default());
                 self.core_permille /= 2;
@@ -223,13 +203,8 @@ impl Routing {
         }
     }
 
-    /// Absorbs, after trials that failed at this latency.
-    fn relax(&mut self, failed_latency: Duration) {
-        let hold = match self.failures {
-            0 => 0,
-            failures => (HOLD_FIRST << (failures - 1).min(8)).min(HOLD_MAX),
-        };
-        self.failed_latency = failed_latency;
+    /// Absorbs, without a trial for so many windows.
+    fn relax(&mut self, hold: u32) {
         self.phase = Phase::Absorb(Absorb { hold, ..Absorb::default() });
         self.core_permille = 0;
     }

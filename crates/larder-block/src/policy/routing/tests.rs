@@ -84,7 +84,9 @@ impl Run {
         for _ in 0..windows {
             // Half of what ends in a window began before it.
             let permille = [self.core_permille, self.routing.core_permille()];
-            let [before, after] = permille.map(|it| model.solve(f64::from(it) / 1000.0));
+            let after = model.solve(f64::from(permille[1]) / 1000.0);
+            let is_same = permille[0] == permille[1];
+            let before = if is_same { after } else { model.solve(f64::from(permille[0]) / 1000.0) };
             let (rate, latency) =
                 (f64::midpoint(before.0, after.0), f64::midpoint(before.1, after.1));
             self.core_permille = permille[1];
@@ -150,7 +152,7 @@ fn a_saturated_cache_gains_what_the_core_has() {
             rate / classic,
             best / classic
         );
-        assert!(rate >= 0.85 * best, "{seed}: {} x best", rate / best);
+        assert!(rate >= 0.95 * best, "{seed}: {} x best", rate / best);
     }
 }
 
@@ -164,7 +166,7 @@ fn whatever_the_devices_and_the_load_it_is_never_worse() {
         let (classic, best) = (model.classic(), model.best());
         let first = run.go(&model, SECOND);
         assert!(
-            first >= 0.95 * classic,
+            first >= 0.975 * classic,
             "{seed}: {} x classic in the first second {model:?}",
             first / classic
         );
@@ -188,7 +190,8 @@ fn a_second_after_a_change_it_is_there_again() {
         let deep = Model { requests: 256, ..model(&mut rng, core_part) };
         let slow = Device { bytes_per_second: deep.core.bytes_per_second / 4.0, ..deep.core };
         let mut run = Run::new(&deep, 1.0, seed);
-        let other = [Model { requests: 2, ..deep }, deep, Model { core: slow, ..deep }, deep];
+        let few = |requests| Model { requests, ..deep };
+        let other = [few(2), deep, few(8), deep, Model { core: slow, ..deep }, deep];
         for (at, model) in std::iter::once(deep).chain(other).enumerate() {
             run.go(&model, SECOND);
             let (rate, best, classic) = (run.go(&model, SECOND), model.best(), model.classic());
