@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails panics, in its helpers too")]
 #![allow(clippy::cast_precision_loss)]
 
+mod blind;
 mod cache_crash;
 mod client;
 mod crash;
@@ -12,6 +13,7 @@ mod log_bytes;
 mod log_refill;
 mod manage;
 mod memory;
+mod log_start;
 mod nbd;
 mod ocf_bytes;
 mod ocf_doubt;
