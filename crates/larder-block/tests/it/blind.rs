@@ -29,7 +29,7 @@ impl Blind {
             self.log.submit(RequestId(self.next), request);
             self.next += 1;
         }
-        let count = usize::try_from(self.next - first).unwrap();
+        let count = usize::try_from(self.next - first).expect("a few");
         while self.ended.len() < count {
             self.log.turn(&mut self.ios);
             assert!(!self.ios.is_empty() || self.ended.len() == count, "requests that do not end");
