@@ -53,7 +53,7 @@ fn main() -> Result<(), Failed> {
             for depth in [1, 32] {
                 if only.is_none_or(|only| only == number) {
                     let times = times(load, order == "at random", depth, rounds)?;
-                    let spread = Spread::of(times.into_iter()).ok_or("no round")?;
+                    let spread = Spread::of(times).ok_or("no round")?;
                     println!("{number:2} {name:12} {order:10} depth {depth:2}  {spread:>24.0}");
                 }
                 number += 1;

@@ -91,11 +91,11 @@ pub(super) struct BatchHeader {
 }
 
 impl BatchHeader {
-    /// The header, before it is filled up to a block.
+    /// Puts the header at the beginning of `into`, which is as long or longer, and zeros behind it.
     ///
     /// # Panics
     /// If the records are more than [`RECORDS_MAX`], or one is longer than 128 sectors.
-    pub(super) fn encode(&self, uuid: &CacheUuid, records: &[Record]) -> Vec<u8> {
+    pub(super) fn encode(&self, uuid: &CacheUuid, records: &[Record], into: &mut [u8]) {
         assert!(records.len() <= RECORDS_MAX, "{} records of {RECORDS_MAX}", records.len());
         let mut fixed = Fixed {
             magic: MAGIC,
@@ -112,12 +112,16 @@ impl BatchHeader {
             epoch: self.epoch.into(),
             reserved: 0.into(),
         };
-        let entries: Vec<Entry> =
-            records.iter().map(|record| Entry::of(record, record.checksum)).collect();
+        let (head, rest) = into.split_at_mut(HEADER_BYTES);
+        let (entries, zeros) = rest.split_at_mut(records.len() * ENTRY_BYTES);
+        for (record, entry) in records.iter().zip(entries.chunks_exact_mut(ENTRY_BYTES)) {
+            entry.copy_from_slice(Entry::of(record, record.checksum).as_bytes());
+        }
+        zeros.fill(0);
         let checked = fixed.as_bytes().get(CHECKED_FROM..).unwrap_or_default();
         let checksum = crc32c::crc32c_append(crc32c::crc32c(uuid), checked);
-        fixed.checksum = crc32c::crc32c_append(checksum, entries.as_bytes()).into();
-        [fixed.as_bytes(), entries.as_bytes()].concat()
+        fixed.checksum = crc32c::crc32c_append(checksum, entries).into();
+        head.copy_from_slice(fixed.as_bytes());
     }
 
     /// Reads what lies at `position` of `segment`. `None` if no batch of this cache begins there. Its length is that
@@ -208,7 +212,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read_where_it_was_written_and_by_whom() {
         let (header, records) = sample();
-        let bytes = header.encode(&UUID, &records);
+        let mut bytes = vec![7; header_bytes(records.len())];
+        header.encode(&UUID, &records, &mut bytes);
         let room = (header.bytes, 512);
         assert_eq!(BatchHeader::parse(&bytes, &UUID, AT, room), Some((header, records)));
         assert_eq!(BatchHeader::parse(&bytes, b"another cache of", AT, room), None);
@@ -221,7 +226,8 @@ mod tests {
     #[test]
     fn no_bit_flip_and_no_cut_passes() {
         let (header, records) = sample();
-        let bytes = header.encode(&UUID, &records);
+        let mut bytes = vec![7; header_bytes(records.len())];
+        header.encode(&UUID, &records, &mut bytes);
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             *flipped.get_mut(bit / 8).unwrap() ^= 1 << (bit % 8);

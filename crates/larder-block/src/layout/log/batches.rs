@@ -96,8 +96,8 @@ impl LogLayout {
         let records: Vec<Record> = taken.iter().map(|one| self.record_of(one)).collect();
         let (header, place, footer) = self.head(lane, &records);
         let (segment, header_bytes) = (header.segment, self.geometry.header_bytes(taken.len()));
-        let mut encoded = header.encode(&self.uuid, &records);
-        encoded.resize(header_bytes as usize, 0);
+        let mut encoded = self.headers.take(header_bytes as usize);
+        header.encode(&self.uuid, &records, encoded.as_mut_slice());
         let mut batch = Batch {
             sequence: header.sequence,
             horizon: header.horizon,
@@ -111,7 +111,8 @@ impl LogLayout {
             phase: self.grace.begin(),
             ended: None,
         };
-        let mut parts = vec![Data::copy_of(&encoded)];
+        let mut parts = Vec::with_capacity(taken.len() + 2);
+        parts.push(Data::new(encoded));
         let mut at = header.position + header_bytes;
         for (pending, record) in taken.into_iter().zip(&records) {
             let location =

@@ -43,7 +43,7 @@ mod waiting;
 mod write_buffer;
 mod writing;
 
-use larder_device::DeviceInfo;
+use larder_device::{BufferPool, DeviceInfo};
 use slab::Slab;
 
 use super::requests::Requests;
@@ -101,6 +101,8 @@ impl LogLayout {
             overwrites: 0,
             grace: Grace::default(),
             ios: Slab::new(),
+            found: Vec::new(),
+            headers: BufferPool::new(),
             issued: Vec::new(),
             has_changed: false,
         }

@@ -7,30 +7,28 @@ use crate::layout::{DeviceIo, RequestId, SECTOR_BYTES, Span, Target};
 impl LogLayout {
     /// With `wants_clean`, what is clean comes from the cache device too.
     pub(super) fn read(&mut self, request: RequestId, span: Span, wants_clean: bool) {
-        let mut found = self.find(span);
+        let mut found = std::mem::take(&mut self.found);
+        self.index.touch(span, &mut found);
         found.retain(|one| wants_clean || one.extent.is_dirty);
-        self.index.touch(span);
+        let geometry = self.geometry;
+        let segment_of = |one: &Found| geometry.place_of(one.extent.location).0;
         let follows = |a: &Found, b: &Found| {
             a.span.end() == b.span.first
                 && a.extent.location + u64::from(a.span.sectors) == b.extent.location
-                && self.geometry.place_of(a.extent.location).0
-                    == self.geometry.place_of(b.extent.location).0
+                && segment_of(a) == segment_of(b)
         };
-        let runs: Vec<(u64, Span)> = found
-            .chunk_by(follows)
-            .map(|run| {
-                let sectors = run.iter().map(|one| one.span.sectors).sum();
-                (run[0].extent.location, Span { sectors, ..run[0].span })
-            })
-            .collect();
-        for (location, part) in runs {
-            let (segment, _) = self.geometry.place_of(location);
+        for run in found.chunk_by(follows) {
+            let sectors = run.iter().map(|one| one.span.sectors).sum();
+            let (location, part) = (run[0].extent.location, Span { sectors, ..run[0].span });
+            let segment = segment_of(&run[0]);
             self.segments.pin(segment);
             self.read_part(request, span, part, (Target::Cache, location), Some(segment));
         }
         for absent in gaps(span, &found) {
             self.read_part(request, span, absent, (Target::Core(span.core), absent.first), None);
         }
+        found.clear();
+        self.found = found;
     }
 
     fn read_part(

@@ -1,5 +1,6 @@
 //! The log: what it knows, and what the I/Os under way are for.
 
+use larder_device::BufferPool;
 use slab::Slab;
 
 use super::appender::Appender;
@@ -55,6 +56,10 @@ pub struct LogLayout {
     /// Of overwrites and batches.
     pub(super) grace: Grace,
     pub(super) ios: Slab<Purpose>,
+    /// Empty: room for what users' requests find.
+    pub(super) found: Vec<Found>,
+    /// Of headers and footers.
+    pub(super) headers: BufferPool,
     pub(super) issued: Vec<(IoId, DeviceIo)>,
     /// Something has changed since the last look at what might be done.
     pub(super) has_changed: bool,

@@ -51,13 +51,17 @@ impl LogLayout {
         data: &Data,
         is_stream: bool,
     ) -> bool {
-        let found = self.find(span);
-        match self.way_of(span, &found) {
+        let mut found = std::mem::take(&mut self.found);
+        self.index.find(span, &mut found);
+        let (way, is_new) = (self.way_of(span, &found), found.is_empty());
+        found.clear();
+        self.found = found;
+        match way {
             Way::InPlace(runs) => self.overwrite(request, span, data, &runs),
             Way::InPlaceLater => return false,
             Way::Append => {
                 // What was seen before will be written again: it waits for its segment to give way.
-                let is_eager = is_stream && found.is_empty();
+                let is_eager = is_stream && is_new;
                 for part in by_line(span, self.geometry.line_sectors()) {
                     let source = Source::Write { request, is_eager };
                     self.append_part(DIRTY_LANE, span, part, data, source);

@@ -58,15 +58,23 @@ impl Index {
     pub(crate) fn find(&self, span: Span, found: &mut Vec<Found>) {
         let Some(leaves) = self.cores.get(span.core.index()) else { return };
         let low = self.line_start(span.first);
-        let from = leaves.range(..=low).next_back().map_or(low, |(base, _)| *base);
-        for (base, leaf) in leaves.range(from..span.end()) {
-            for number in leaf.position(low.saturating_sub(*base))..leaf.len() {
+        let mut find = |base: u64, leaf: &Leaf| {
+            for number in leaf.position(low.saturating_sub(base))..leaf.len() {
                 let first = base + u64::from(leaf.offset(number));
                 if first >= span.end() {
                     return;
                 }
                 let extent = Extent::unpack(leaf.packed(number));
                 found.extend(clip(span, first, extent));
+            }
+        };
+        match leaves.range(..span.end()).next_back() {
+            None => {}
+            // Most often one leaf holds it all.
+            Some((base, leaf)) if *base <= low => find(*base, leaf),
+            Some(_) => {
+                let from = leaves.range(..=low).next_back().map_or(low, |(base, _)| *base);
+                leaves.range(from..span.end()).for_each(|(base, leaf)| find(*base, leaf));
             }
         }
     }
@@ -94,21 +102,44 @@ impl Index {
         })
     }
 
-    /// Counts an access to each extent of `span`.
-    pub(crate) fn touch(&mut self, span: Span) {
-        let mut found = Vec::new();
-        self.find(span, &mut found);
-        for one in found {
-            let hits = (one.extent.hits + 1).min(HITS_MAX);
-            self.change_whole(one.span, |extent| extent.hits = hits);
+    /// As [`find`](Self::find), and counts an access to each extent.
+    pub(crate) fn touch(&mut self, span: Span, found: &mut Vec<Found>) {
+        let before = found.len();
+        let in_one_leaf = self.visit_leaf(span, |one, whole| {
+            found.push(one);
+            Some(Extent { hits: (whole.hits + 1).min(HITS_MAX), ..whole })
+        });
+        if !in_one_leaf {
+            self.find(span, found);
+            for one in &found[before..] {
+                let hits = (one.extent.hits + 1).min(HITS_MAX);
+                self.change_whole(one.span, |extent| extent.hits = hits);
+            }
         }
     }
 
     /// Lets `change` have the extents of `span`, cut to it where it changes something.
     pub(crate) fn change(&mut self, span: Span, change: impl Fn(&mut Extent)) {
-        let mut found = Vec::new();
-        self.find(span, &mut found);
-        for Found { span, extent } in found {
+        let mut dirtied = 0;
+        let mut parts: Vec<Found> = Vec::new();
+        let in_one_leaf = self.visit_leaf(span, |one, whole| {
+            if one.extent != whole {
+                parts.push(one);
+                return None;
+            }
+            let mut changed = whole;
+            change(&mut changed);
+            let dirty =
+                |extent: Extent| if extent.is_dirty { i64::from(extent.sectors) } else { 0 };
+            dirtied += dirty(changed) - dirty(whole);
+            Some(changed)
+        });
+        let dirty = self.dirty_sectors.checked_add_signed(dirtied);
+        self.dirty_sectors = dirty.expect("no more becomes clean than was dirty");
+        if !in_one_leaf {
+            self.find(span, &mut parts);
+        }
+        for Found { span, extent } in parts {
             let mut changed = extent;
             change(&mut changed);
             if changed != extent {
@@ -116,6 +147,33 @@ impl Index {
                 self.replace(span, Some(changed), &mut Vec::new());
             }
         }
+    }
+
+    /// Shows all that is known of `span`, and the extents that it is of, if one leaf holds it, as it most often does.
+    /// What `visit` returns takes the place of the extent; its length stays. `false`: it was shown nothing.
+    fn visit_leaf(
+        &mut self,
+        span: Span,
+        mut visit: impl FnMut(Found, Extent) -> Option<Extent>,
+    ) -> bool {
+        let low = self.line_start(span.first);
+        let Some(leaves) = self.cores.get_mut(span.core.index()) else { return true };
+        let Some((base, leaf)) = leaves.range_mut(..span.end()).next_back() else { return true };
+        if *base > low {
+            return false;
+        }
+        for number in leaf.position(low - base)..leaf.len() {
+            let first = base + u64::from(leaf.offset(number));
+            if first >= span.end() {
+                break;
+            }
+            let whole = Extent::unpack(leaf.packed(number));
+            if let Some(changed) = clip(span, first, whole).and_then(|one| visit(one, whole)) {
+                debug_assert_eq!(changed.sectors, whole.sectors);
+                leaf.set(number, changed.pack());
+            }
+        }
+        true
     }
 
     /// Puts `extent` in the place of all that is known of `span`, which is in one line; `None` leaves nothing. Appends
