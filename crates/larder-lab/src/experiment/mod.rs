@@ -12,6 +12,7 @@
 //! | `admission` | what may be judged: all that is needed was measured, on a settled drive |
 //! | `rig` | the drive of the experiments with the real cache, how runs on it are made |
 //! | `array` | the array engine, and indexes and rules of expiry that it is compared with |
+//! | `block` | block caches whose writes are counted: Open CAS as it is described, and the log |
 //! | `accounting` | what a cache on blocks of a vSSD programs, what their map takes |
 //! | `isolation` | tenants on vSSDs of every kind in a drive's time, and the experiments on them |
 //! | `wear` | channels and dies over the years, and the experiments on them |
@@ -22,6 +23,7 @@ mod accounting;
 mod admission;
 mod array;
 mod bare;
+mod block;
 mod carbon;
 mod dram;
 mod dram_throughput;
@@ -103,6 +105,9 @@ pub fn all() -> &'static [&'static Experiment] {
         &array::ARRAY_CRASH,
         &array::ARRAY_MEMORY,
         &array::ARRAY_FAILURE,
+        &block::BLOCK_METADATA,
+        &block::BLOCK_EVICTION,
+        &block::BLOCK_INVALIDATE,
         &bare::FULL_SCALE,
         &real_drive::REAL_DRIVE,
     ];

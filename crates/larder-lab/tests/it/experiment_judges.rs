@@ -484,6 +484,27 @@ fn array_placement_and_reinsertion() {
 }
 
 #[test]
+fn block_caches() {
+    let name = "block-metadata";
+    expect(name, &[("cw.first.ocf26.4.150", 2.04)], InShape);
+    expect(name, &[("cw.first.ocf22.4.150", 2.17)], InShape);
+    expect(name, &[("cw.second.ocf22.4.50", 1.001)], InShape);
+    expect(name, &[("cw.first.log.4.50", 1.16)], InShape);
+    expect(name, &[("cw.first.log.4.50", 2.01)], Diverges);
+    expect(name, &[("kw.second.ocf26.4.150", 0.6)], Diverges);
+    expect(name, &[("kw.second.ocf22.16.75", 0.1)], Diverges);
+    let name = "block-eviction";
+    expect(name, &[("cw.stream.ocf26.4", 2.02)], InShape);
+    expect(name, &[("kw.zipf.ocf22.300", 0.148)], InShape);
+    expect(name, &[("kw.zipf.log.150", 0.063)], InShape);
+    expect(name, &[("cw.stream.log.64", 1.04)], Diverges);
+    let name = "block-invalidate";
+    expect(name, &[("around.second.ocf26.4.125", 0.15)], InShape);
+    expect(name, &[("around.first.ocf22.128.200", 0.44)], InShape);
+    expect(name, &[("around.second.ocf22.128.75", 0.01)], Diverges);
+}
+
+#[test]
 fn array_crash_memory_and_failure() {
     expect("array-crash", &[("kept.clean.64", 0.998)], InShape);
     expect("array-crash", &[("kept.crash.64", 0.89)], InShape);

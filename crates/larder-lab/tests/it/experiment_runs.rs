@@ -37,6 +37,9 @@ fn short(name: &str) -> &'static [&'static str] {
         "array-crash" => &["flash_mib=48", "sets=1"],
         "array-memory" => &["flash_gib=16", "object_kib=32"],
         "array-failure" => &["shard_mib=48", "clients=8", "seconds=0.1"],
+        "block-metadata" => &["lines=512", "files=50,125"],
+        "block-eviction" => &["lines=512", "rounds=1"],
+        "block-invalidate" => &["lines=1024", "files=50,125"],
         "ycsb" => &["records=300", "ops=150"],
         "vssd-accounting" => {
             &["requests=40000", "flash_mib=8", "appends=2000", "map_gib=1", "scale=100"]

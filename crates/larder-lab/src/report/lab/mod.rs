@@ -13,6 +13,7 @@
 //! | `page` | the order of things on the page, and its tables |
 
 mod array_specs;
+mod block_specs;
 mod inferred;
 mod page;
 mod resolve;

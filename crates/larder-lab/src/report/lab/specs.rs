@@ -1,7 +1,7 @@
 //! Which metrics of which experiment make a chart. A new experiment gets one by a row here; until
 //! then [`inferred`](super::inferred) makes one.
 
-use super::array_specs;
+use super::{array_specs, block_specs};
 
 /// Where the points of a chart stand.
 #[derive(Clone, Copy)]
@@ -618,7 +618,7 @@ pub(super) fn of(experiment: &str) -> &'static [Spec<'static>] {
 }
 
 fn all() -> impl Iterator<Item = &'static (&'static str, &'static [Spec<'static>])> {
-    SPECS.iter().chain(array_specs::SPECS)
+    SPECS.iter().chain(array_specs::SPECS).chain(block_specs::SPECS)
 }
 
 /// "10.4" as it is meant: over-provisioning 10 %, SOC 4 %.

@@ -1,0 +1,155 @@
+//! A block cache before a core, on devices that count and keep nothing. One client, one request at a time; what the
+//! cache does of its own ends before the next request comes. Nothing passes by because it is sequential.
+
+use larder_block::accounting::{Accounting, Counts, Image};
+use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions};
+use larder_block::layout::ocf::{self, OcfLayout, OcfOptions, OcfVersion};
+use larder_block::layout::{CoreId, Data, Layout, Request, Span};
+use larder_device::DeviceInfo;
+
+use crate::Error;
+use crate::experiment::{Metrics, Parameter, Settings};
+use crate::replay::Monitor;
+
+/// Lines of the cache.
+pub(super) const LINES: Parameter = Parameter {
+    name: "lines",
+    default: "8192",
+    help: "lines that the cache has room for, 512 to 4194304",
+};
+pub(super) const LINE_KIB: [u32; 3] = [4, 16, 64];
+
+/// Writes between two looks at whether to stop.
+const WRITES_AT_ONCE: usize = 4096;
+const BLOCK_BYTES: u32 = 512;
+const LONGEST_WRITE_BYTES: usize = 1 << 20;
+const IDENTITY: LogIdentity = LogIdentity { uuid: *b"a counted cache.", epoch: 1 };
+
+/// What is compared, by its name in metrics.
+pub(super) const KINDS: [(&str, Kind); 3] = [
+    ("log", Kind::Log),
+    ("ocf22", Kind::Ocf(OcfVersion::V22)),
+    ("ocf26", Kind::Ocf(OcfVersion::V26)),
+];
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Log,
+    Ocf(OcfVersion),
+}
+
+/// Within its range.
+pub(super) fn lines(settings: &Settings) -> Result<u32, Error> {
+    settings.within(LINES.name, 512..=1 << 22)
+}
+
+/// A cache, and what it has cost.
+pub(super) struct Counted {
+    cache: Cache,
+    zeros: Data,
+    capacity_bytes: u64,
+}
+
+enum Cache {
+    Log(Box<Accounting<LogLayout>>),
+    Lines(Box<Accounting<OcfLayout>>),
+}
+
+impl Counted {
+    /// An empty one of `kind`, with room for so many lines. Of a log that includes its headers.
+    pub(super) fn new(kind: Kind, line_bytes: u32, lines: u32) -> Result<Self, Error> {
+        let capacity_bytes = u64::from(lines) * u64::from(line_bytes);
+        let refused = |error: larder_block::Error| Error::usage(error.to_string());
+        let cache = match kind {
+            Kind::Log => {
+                let options = LogOptions {
+                    segment_bytes: (256 << 10).max(16 * line_bytes),
+                    line_bytes,
+                    write_buffer_bytes: capacity_bytes / 16,
+                    ..LogOptions::default()
+                };
+                let info = device(capacity_bytes);
+                let geometry = Geometry::new(&info, 0, &options).map_err(refused)?;
+                let layout = LogLayout::new(geometry, IDENTITY, &info, &options);
+                Cache::Log(Box::new(counted(layout)))
+            }
+            Kind::Ocf(version) => {
+                let options = OcfOptions { version, line_bytes };
+                let info = device(ocf::Geometry::device_bytes(0, lines, &options));
+                let geometry = ocf::Geometry::new(&info, 0, &options).map_err(refused)?;
+                Cache::Lines(Box::new(counted(OcfLayout::new(geometry, IDENTITY.uuid))))
+            }
+        };
+        Ok(Self { cache, zeros: Data::copy_of(&vec![0; LONGEST_WRITE_BYTES]), capacity_bytes })
+    }
+
+    /// Writes of `bytes` that a file of so much of the capacity has.
+    pub(super) fn writes(&self, percent: u64, bytes: u64) -> u64 {
+        self.capacity_bytes * percent / 100 / bytes
+    }
+
+    /// Writes so many bytes at each of these numbers, in units of them, and says what that has cost.
+    ///
+    /// # Errors
+    /// [`Error::Run`] if it is to stop.
+    pub(super) fn write(
+        &mut self,
+        bytes: u64,
+        at: impl IntoIterator<Item = u64>,
+        monitor: &Monitor,
+    ) -> Result<Counts, Error> {
+        let before = self.counts();
+        let core = CoreId::new(0).ok_or_else(|| Error::run("a core has no number"))?;
+        let sectors = u32::try_from(bytes / 512).map_err(|_| Error::usage("too long a write"))?;
+        let data = self.zeros.slice(0..sectors as usize * 512);
+        let mut requests = at.into_iter().map(|number| {
+            let span = Span { core, first: number * u64::from(sectors), sectors };
+            Request::Write { span, data: data.clone() }
+        });
+        loop {
+            if monitor.is_stopped() {
+                return Err(Error::run("interrupted"));
+            }
+            let ended = self.counts().requests;
+            let some = requests.by_ref().take(WRITES_AT_ONCE);
+            match &mut self.cache {
+                Cache::Log(run) => run.run_one_by_one(some),
+                Cache::Lines(run) => run.run_one_by_one(some),
+            }
+            if self.counts().requests == ended {
+                return Ok(self.counts().since(&before));
+            }
+        }
+    }
+
+    /// Writes that found no room and went to the core instead. A log waits for room.
+    pub(super) fn writes_around(&self) -> u64 {
+        match &self.cache {
+            Cache::Log(_) => 0,
+            Cache::Lines(run) => run.layout().writes_around(),
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        match &self.cache {
+            Cache::Log(run) => run.counts(),
+            Cache::Lines(run) => run.counts(),
+        }
+    }
+}
+
+fn device(bytes: u64) -> DeviceInfo {
+    let info = DeviceInfo::new("cache", bytes, BLOCK_BYTES, 1 << 20);
+    DeviceInfo { atomic_write_bytes: Some(4096), ..info }
+}
+
+fn counted<L: Layout>(layout: L) -> Accounting<L> {
+    Accounting::new(layout, Image::default()).without_bytes()
+}
+
+/// Notes what `counts` have by byte that was written, at `point`.
+pub(super) fn note(metrics: &mut Metrics, point: &str, counts: &Counts) {
+    let values =
+        [("cw", counts.cw()), ("md", counts.metadata()), ("cr", counts.cr()), ("kw", counts.kw())];
+    metrics.extend(values.map(|(name, value)| (format!("{name}.{point}"), value)));
+}

@@ -1,0 +1,130 @@
+//! What a full cache writes and reads: a stream longer than the cache, and skewed writes.
+
+use larder_workload::generate::ZipfMandelbrot;
+
+use super::counted::{Counted, KINDS, LINE_KIB, LINES, lines, note};
+use crate::Error;
+use crate::experiment::judge::{Checks, highest, published};
+use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::replay::Monitor;
+
+/// As many as there were where skewed writes were counted.
+const EVICTED_LINES: Parameter = Parameter { default: "25536", ..LINES };
+const ROUNDS: Parameter = Parameter {
+    name: "rounds",
+    default: "6",
+    help: "times the cache's capacity that is written with a skew before the count, and during it, 1 to 100",
+};
+
+/// A stream is one and a half times as long as the cache.
+const STREAM_PERCENT: u64 = 150;
+const SKEWED_PERCENT: [u64; 2] = [150, 300];
+const ZIPF: f64 = 0.99;
+const BLOCK_BYTES: u64 = 4096;
+
+const COUNTED_26: &str = "Open CAS 26.3, counted in its user-space environment";
+const COUNTED_22: &str = "Open CAS 22.6, counted in its user-space environment";
+
+pub(in crate::experiment) static BLOCK_EVICTION: Experiment = Experiment {
+    name: "block-eviction",
+    title: "bytes that a full block cache writes and reads, for a stream and for skewed writes",
+    reproduces: "HotStorage'23 study of Open CAS: what eviction adds, as bytes (its text has up to three times)",
+    criterion: "cache bytes within 2 % of what was counted of Open CAS 26, 5 % of 22, core bytes within half a point; \
+                the log writes less to the cache for a stream, and at most 1.6 times as much to the core when it is \
+                skewed",
+    parameters: &[EVICTED_LINES, ROUNDS],
+    metrics: &[
+        (
+            "cw.*",
+            "bytes written to the cache device by bytes that users wrote: stream, layout and KiB of a line and of a \
+             write, in the second pass over 1.5 times the cache; zipf, layout and percent that the file has of the \
+             cache, in writes of 4 KiB by Zipf's law (0.99)",
+        ),
+        ("md.*", "of these: what only says where data are"),
+        ("cr.*", "bytes read from the cache device, by the same"),
+        ("kw.*", "bytes written to the core, by the same"),
+    ],
+    paper: &[
+        PaperValue { metric: "cw.stream.ocf26.4", value: 1.972, source: COUNTED_26 },
+        PaperValue { metric: "cw.stream.ocf26.16", value: 1.220, source: COUNTED_26 },
+        PaperValue { metric: "cw.stream.ocf26.64", value: 1.033, source: COUNTED_26 },
+        PaperValue { metric: "cw.stream.ocf22.4", value: 2.185, source: COUNTED_22 },
+        PaperValue { metric: "cw.stream.ocf22.16", value: 1.320, source: COUNTED_22 },
+        PaperValue { metric: "cw.stream.ocf22.64", value: 1.065, source: COUNTED_22 },
+        PaperValue { metric: "cw.zipf.ocf26.150", value: 1.058, source: COUNTED_26 },
+        PaperValue { metric: "cw.zipf.ocf26.300", value: 1.150, source: COUNTED_26 },
+        PaperValue { metric: "cw.zipf.ocf22.150", value: 1.085, source: COUNTED_22 },
+        PaperValue { metric: "cw.zipf.ocf22.300", value: 1.247, source: COUNTED_22 },
+        PaperValue { metric: "kw.zipf.ocf26.150", value: 0.039, source: COUNTED_26 },
+        PaperValue { metric: "kw.zipf.ocf26.300", value: 0.143, source: COUNTED_26 },
+        PaperValue { metric: "kw.zipf.ocf22.150", value: 0.039, source: COUNTED_22 },
+        PaperValue { metric: "kw.zipf.ocf22.300", value: 0.142, source: COUNTED_22 },
+    ],
+    needs: &["cw.stream.ocf26.4", "cw.zipf.ocf26.150", "kw.zipf.log.300"],
+    measure,
+    judge,
+};
+
+fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
+    let lines = lines(settings)?;
+    let rounds: u64 = settings.within(ROUNDS.name, 1..=100)?;
+    let mut metrics = Metrics::new();
+    for (layout, kind) in KINDS {
+        for kib in LINE_KIB {
+            let mut cache = Counted::new(kind, kib << 10, lines)?;
+            let bytes = u64::from(kib) << 10;
+            let writes = cache.writes(STREAM_PERCENT, bytes);
+            cache.write(bytes, 0..writes, monitor)?;
+            let counts = cache.write(bytes, 0..writes, monitor)?;
+            note(&mut metrics, &format!("stream.{layout}.{kib}"), &counts);
+        }
+        for percent in SKEWED_PERCENT {
+            let mut cache = Counted::new(kind, 4096, lines)?;
+            let law = ZipfMandelbrot::new(cache.writes(percent, BLOCK_BYTES), 0.0, ZIPF);
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let mut round = || {
+                (0..rounds * u64::from(lines)).map(|_| law.draw(&mut rng) - 1).collect::<Vec<_>>()
+            };
+            cache.write(BLOCK_BYTES, round(), monitor)?;
+            let counts = cache.write(BLOCK_BYTES, round(), monitor)?;
+            note(&mut metrics, &format!("zipf.{layout}.{percent}"), &counts);
+        }
+    }
+    Ok(metrics)
+}
+
+fn judge(summary: &Summary) -> Judgement {
+    let paper = BLOCK_EVICTION.paper;
+    let mut checks = Checks::default();
+    for value in paper {
+        let ours = summary.mean(value.metric);
+        checks = if value.metric.starts_with("cw.") {
+            let tolerance = if value.metric.contains("ocf22") { 0.05 } else { 0.02 };
+            checks.near(value.metric, ours, paper, value.metric, tolerance)
+        } else {
+            let text = format!("{}: {ours:.4}, published {}", value.metric, value.value);
+            checks.exact((ours - value.value).abs() <= 0.005, text)
+        };
+    }
+    let stream = LINE_KIB.map(|kib| {
+        summary.mean(&format!("cw.stream.log.{kib}"))
+            / summary.mean(&format!("cw.stream.ocf26.{kib}"))
+    });
+    let core = SKEWED_PERCENT.map(|percent| {
+        summary.mean(&format!("kw.zipf.log.{percent}"))
+            / published(paper, &format!("kw.zipf.ocf26.{percent}"))
+    });
+    checks
+        .shape(
+            highest(stream) < 1.0,
+            format!("for a stream the log writes at most {:.2} of what 26 does", highest(stream)),
+        )
+        .exact(
+            highest(core) <= 1.6,
+            format!(
+                "when it is skewed the log writes at most {:.2} times to the core",
+                highest(core)
+            ),
+        )
+        .judge()
+}

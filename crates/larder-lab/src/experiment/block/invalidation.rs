@@ -1,0 +1,120 @@
+//! Writes of several lines: what finds too few clean lines goes around the cache.
+
+use super::counted::{Counted, KINDS, LINES, lines, note};
+use crate::Error;
+use crate::experiment::judge::{Checks, highest};
+use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::replay::Monitor;
+
+const FILES: Parameter = Parameter {
+    name: "files",
+    default: "50,75,100,125,150,200",
+    help: "lengths of the file in percent of the cache, each 1 to 1000",
+};
+/// Enough for a hundred writes of 128.
+const LONG_LINES: Parameter = Parameter { default: "16384", ..LINES };
+
+const LINE_BYTES: u32 = 4096;
+const WRITE_LINES: [u64; 2] = [4, 128];
+/// Points that a share may be off.
+const POINTS: f64 = 0.03;
+
+const COUNTED_26: &str = "Open CAS 26.3, counted in its user-space environment";
+const COUNTED_22: &str = "Open CAS 22.6, counted in its user-space environment";
+
+pub(in crate::experiment) static BLOCK_INVALIDATE: Experiment = Experiment {
+    name: "block-invalidate",
+    title: "writes of 4 and of 128 lines that go around a full block cache",
+    reproduces: "HotStorage'23 study of Open CAS, figure 4, as shares and bytes: writes of several lines",
+    criterion: "nothing goes around below the capacity; with 128 lines 0.8 (1 - CC/FS) of first writes and 0.8 to 1 times \
+                (1 - CC/FS) of second ones, with 4 lines one in nine of second ones, each within 3 points",
+    parameters: &[LONG_LINES, FILES],
+    metrics: &[
+        (
+            "around.*",
+            "share of writes that went around the cache: first or second pass, layout, lines of a write (4 KiB each), \
+             percent that the file has of the cache",
+        ),
+        ("cw.*", "bytes written to the cache device by bytes that users wrote, by the same"),
+        ("md.*", "of these: what only says where data are"),
+        ("cr.*", "bytes read from the cache device, by the same"),
+        ("kw.*", "bytes written to the core, by the same"),
+    ],
+    paper: &[
+        PaperValue { metric: "around.first.ocf26.128.150", value: 0.271, source: COUNTED_26 },
+        PaperValue { metric: "around.second.ocf26.128.150", value: 0.326, source: COUNTED_26 },
+        PaperValue { metric: "around.second.ocf22.128.150", value: 0.333, source: COUNTED_22 },
+        PaperValue { metric: "around.first.ocf26.128.125", value: 0.162, source: COUNTED_26 },
+        PaperValue { metric: "around.second.ocf26.128.125", value: 0.169, source: COUNTED_26 },
+        PaperValue { metric: "around.second.ocf22.128.125", value: 0.206, source: COUNTED_22 },
+        PaperValue { metric: "around.second.ocf26.4.125", value: 0.111, source: COUNTED_26 },
+        PaperValue { metric: "around.second.ocf22.4.125", value: 0.111, source: COUNTED_22 },
+    ],
+    needs: &[
+        "around.first.ocf26.128.150",
+        "around.second.ocf26.4.125",
+        "around.second.ocf22.128.150",
+    ],
+    measure,
+    judge,
+};
+
+#[allow(clippy::cast_precision_loss)]
+fn measure(settings: &Settings, _seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
+    let cache_lines = lines(settings)?;
+    let files: Vec<u64> = settings.list(FILES.name)?;
+    if let Some(wrong) = files.iter().find(|percent| !(1..=1000).contains(*percent)) {
+        return Err(settings.refuse(FILES.name, &wrong.to_string(), "must be 1 to 1000"));
+    }
+    let mut metrics = Metrics::new();
+    for (layout, kind) in KINDS {
+        for lines in WRITE_LINES {
+            for percent in &files {
+                let mut cache = Counted::new(kind, LINE_BYTES, cache_lines)?;
+                let bytes = lines * u64::from(LINE_BYTES);
+                let writes = cache.writes(*percent, bytes);
+                for pass in ["first", "second"] {
+                    let before = cache.writes_around();
+                    let counts = cache.write(bytes, 0..writes, monitor)?;
+                    let point = format!("{pass}.{layout}.{lines}.{percent}");
+                    note(&mut metrics, &point, &counts);
+                    let share = (cache.writes_around() - before) as f64 / counts.requests as f64;
+                    metrics.insert(format!("around.{point}"), share);
+                }
+            }
+        }
+    }
+    Ok(metrics)
+}
+
+fn judge(summary: &Summary) -> Judgement {
+    let around = |point: String| summary.mean(&format!("around.{point}"));
+    let mut checks = Checks::default();
+    for value in BLOCK_INVALIDATE.paper {
+        let ours = summary.mean(value.metric);
+        let text = format!("{}: {ours:.3}, published {}", value.metric, value.value);
+        checks = checks.exact((ours - value.value).abs() <= POINTS, text);
+    }
+    for version in ["ocf22", "ocf26"] {
+        let below = WRITE_LINES.map(|lines| around(format!("second.{version}.{lines}.75")));
+        checks =
+            checks.shape(highest(below) == 0.0, format!("{version}: nothing below the capacity"));
+        let mut off: Vec<f64> = Vec::new();
+        for (percent, file) in [(125, 1.25), (150, 1.5), (200, 2.0)] {
+            let beyond = 1.0 - 1.0 / file;
+            let first = around(format!("first.{version}.128.{percent}"));
+            let second = around(format!("second.{version}.128.{percent}"));
+            off.push((first - 0.8 * beyond).abs());
+            off.push((0.8 * beyond - second).max(second - beyond));
+        }
+        let worst = highest(off);
+        checks = checks.exact(
+            worst <= POINTS,
+            format!(
+                "{version}: shares of 128 lines are off by {:.1} points at most",
+                worst * 100.0
+            ),
+        );
+    }
+    checks.judge()
+}

@@ -1,0 +1,113 @@
+//! What it costs to say where data are: a file that is written twice in succession, by its length.
+
+use super::counted::{Counted, KINDS, LINE_KIB, LINES, lines, note};
+use crate::Error;
+use crate::experiment::judge::{Checks, highest, lowest};
+use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::replay::Monitor;
+
+const FILES: Parameter = Parameter {
+    name: "files",
+    default: "50,75,100,125,150",
+    help: "lengths of the file in percent of the cache, each 1 to 1000",
+};
+
+const STUDY: &str = "HotStorage'23: a page of 4 KiB beside each line that was not dirty";
+const COUNTED_26: &str = "Open CAS 26.3, counted in its user-space environment";
+const COUNTED_22: &str = "Open CAS 22.6, counted in its user-space environment";
+
+pub(in crate::experiment) static BLOCK_METADATA: Experiment = Experiment {
+    name: "block-metadata",
+    title: "bytes that a block cache writes for the first and the second write of a file",
+    reproduces: "HotStorage'23 study of Open CAS, figure 3, as bytes: writes of a line each, first and second access",
+    criterion: "within 2 % of what was counted of Open CAS 26, 5 % of 22 beyond the capacity; its second writes reach \
+                the core only beyond the capacity; the log writes at most 1.15, 1.04 and 1.01 times at 4, 16 and 64 KiB",
+    parameters: &[LINES, FILES],
+    metrics: &[
+        (
+            "cw.*",
+            "bytes written to the cache device by bytes that users wrote; first or second pass, layout, KiB of a line \
+             and of a write, percent that the file has of the cache",
+        ),
+        ("md.*", "of these: what only says where data are"),
+        ("cr.*", "bytes read from the cache device, by the same"),
+        ("kw.*", "bytes written to the core, by the same"),
+    ],
+    paper: &[
+        PaperValue { metric: "cw.first.ocf22.4.50", value: 2.0, source: STUDY },
+        PaperValue { metric: "cw.first.ocf22.16.50", value: 1.25, source: STUDY },
+        PaperValue { metric: "cw.first.ocf22.64.50", value: 1.0625, source: STUDY },
+        PaperValue { metric: "cw.first.ocf26.4.50", value: 2.0, source: COUNTED_26 },
+        PaperValue { metric: "cw.first.ocf26.16.50", value: 1.25, source: COUNTED_26 },
+        PaperValue { metric: "cw.first.ocf26.64.50", value: 1.0625, source: COUNTED_26 },
+        PaperValue { metric: "cw.first.ocf26.4.150", value: 1.991, source: COUNTED_26 },
+        PaperValue { metric: "cw.first.ocf26.16.150", value: 1.24, source: COUNTED_26 },
+        PaperValue { metric: "cw.first.ocf26.64.150", value: 1.053, source: COUNTED_26 },
+        PaperValue { metric: "cw.first.ocf22.4.150", value: 2.061, source: COUNTED_22 },
+        PaperValue { metric: "cw.first.ocf22.16.150", value: 1.265, source: COUNTED_22 },
+        PaperValue { metric: "cw.first.ocf22.64.150", value: 1.063, source: COUNTED_22 },
+    ],
+    needs: &["cw.first.ocf26.4.50", "cw.first.ocf26.4.150", "cw.first.log.4.50"],
+    measure,
+    judge,
+};
+
+fn measure(settings: &Settings, _seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
+    let lines = lines(settings)?;
+    let files: Vec<u64> = settings.list(FILES.name)?;
+    if let Some(wrong) = files.iter().find(|percent| !(1..=1000).contains(*percent)) {
+        return Err(settings.refuse(FILES.name, &wrong.to_string(), "must be 1 to 1000"));
+    }
+    let mut metrics = Metrics::new();
+    for (layout, kind) in KINDS {
+        for kib in LINE_KIB {
+            for percent in &files {
+                let mut cache = Counted::new(kind, kib << 10, lines)?;
+                let bytes = u64::from(kib) << 10;
+                let writes = cache.writes(*percent, bytes);
+                for pass in ["first", "second"] {
+                    let counts = cache.write(bytes, 0..writes, monitor)?;
+                    note(&mut metrics, &format!("{pass}.{layout}.{kib}.{percent}"), &counts);
+                }
+            }
+        }
+    }
+    Ok(metrics)
+}
+
+fn judge(summary: &Summary) -> Judgement {
+    let mean = |name: String| summary.mean(&name);
+    let mut checks = Checks::default();
+    for value in BLOCK_METADATA.paper {
+        let is_of_22 = value.metric.contains("ocf22") && value.metric.ends_with(".150");
+        let tolerance = if is_of_22 { 0.05 } else { 0.02 };
+        let ours = summary.mean(value.metric);
+        checks = checks.near(value.metric, ours, BLOCK_METADATA.paper, value.metric, tolerance);
+    }
+    let versions = ["ocf22", "ocf26"];
+    let of_core = |percent: u32| {
+        versions.map(|of| LINE_KIB.map(|kib| mean(format!("kw.second.{of}.{kib}.{percent}"))))
+    };
+    let again =
+        versions.map(|of| LINE_KIB.map(|kib| mean(format!("cw.second.{of}.{kib}.50")) - 1.0));
+    let more = versions.map(|of| LINE_KIB.map(|kib| mean(format!("cw.first.{of}.{kib}.50"))));
+    let limits = [1.15, 1.04, 1.01];
+    let of_log = LINE_KIB.map(|kib| mean(format!("cw.first.log.{kib}.50")));
+    let is_less = of_log.iter().zip(more[1]).all(|(log, lines)| *log < lines);
+    checks
+        .exact(highest(again.concat()).abs() < 1e-9, "what is dirty is written again at no cost")
+        .shape(
+            more.iter().all(|of| of.is_sorted_by(|a, b| a > b)),
+            "metadata cost more, the shorter lines are",
+        )
+        .shape(
+            highest(of_core(75).concat()) < 0.01 && lowest(of_core(150).concat()) > 0.95,
+            "second writes reach the core beyond the capacity, all of them",
+        )
+        .shape(is_less, "the log writes less than either")
+        .exact(
+            of_log.iter().zip(limits).all(|(log, limit)| *log <= limit),
+            format!("the log writes {:.3}, {:.3} and {:.3} times", of_log[0], of_log[1], of_log[2]),
+        )
+        .judge()
+}
