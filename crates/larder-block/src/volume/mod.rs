@@ -3,6 +3,7 @@
 //! A [`Volume`] is asked by whoever speaks a protocol; what the cache in front of a slow device is, or any other
 //! [`Device`](larder_device::Device) ([`DeviceVolume`]), is behind it.
 
+mod cached;
 mod on_device;
 mod turns;
 
@@ -10,6 +11,7 @@ use std::ops::Range;
 
 use larder_device::{Durability, IoBuffer, IoFuture};
 
+pub use cached::CachedVolume;
 pub use on_device::DeviceVolume;
 
 /// What a volume says of itself; it does not change while it is exported.

@@ -14,7 +14,6 @@ mod log_refill;
 mod log_start;
 mod manage;
 mod memory;
-mod log_start;
 mod nbd;
 mod ocf_bytes;
 mod ocf_doubt;

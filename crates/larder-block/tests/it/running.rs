@@ -8,7 +8,7 @@ use larder_block::cache::{BypassReason, Cache, CacheOptions, CacheShape, Health,
 use larder_block::layout::log::{Geometry, LogLayout, LogOptions};
 use larder_block::policy::CutOffPolicy;
 use larder_block::running::{Handles, RunningCache};
-use larder_block::volume::{DeviceVolume, Volume};
+use larder_block::volume::{CachedVolume, Context, DeviceVolume, Volume};
 use larder_device::{
     Device, Durability, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, MemoryDevice,
     PlacementHandle, block_on,
@@ -248,4 +248,25 @@ fn dirty_data_that_can_be_read_are_saved_and_the_core_goes_on_without_the_cache(
     assert!(read(&cached, 0, 4096) == [7; 4096] && read(&*cores[0], 0, 4096) == [7; 4096]);
     cached.submit(Io::Flush).wait().unwrap();
     assert!(cache.with(|cache| cache.statistics().bypasses(BypassReason::CacheFailed)) > 0);
+}
+
+#[test]
+fn a_volume_says_what_is_cached_and_what_is_dirty() {
+    let (cache, cores) = in_memory(Mode::WriteBack);
+    let volume = CachedVolume::new(cache.core(core(0)).unwrap());
+    write(&cache.core(core(0)).unwrap(), 8192, 5, 4096);
+    write(&*cores[0], 16384, 6, 4096);
+    assert!(volume.info().caches);
+    volume.cache(16384..20480).wait().unwrap();
+    let status = |context, range| {
+        let extents = volume.status(context, range, 9);
+        extents.into_iter().map(|one| (one.bytes, one.flags)).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        status(Context::Cached, 0..32768),
+        [(8192, 0), (4096, 1), (4096, 0), (4096, 1), (12288, 0)]
+    );
+    assert_eq!(status(Context::Dirty, 4097..20000), [(4095, 0), (4096, 1), (7712, 0)]);
+    assert_eq!(status(Context::Allocation, 0..32768), [(32768, 0)]);
+    assert_eq!(volume.status(Context::Cached, 0..32768, 2).len(), 2);
 }
