@@ -2,7 +2,7 @@
 //! bytes a second and watermarks on top of each policy, which its users ask for.
 //!
 //! Known is where dirty data may be: of each chunk of 4 MiB of a core, which of its 64 grains of 64 KiB were written,
-//! how many bytes, and when last; some 60 bytes a chunk. What is destaged is a *piece* of a chunk: sectors from its
+//! how many bytes, and when last; some 80 bytes a chunk. What is destaged is a *piece* of a chunk: sectors from its
 //! first grain to its last, of which only those that are dirty go to the core. So
 //!
 //! - lines of 4 KiB that were written in a row go to the core together,
