@@ -1,5 +1,5 @@
 //! Reads and writes of 4 KiB over a Unix socket, in turns from this server, by either way of sockets, and from
-//! `nbdkit memory`, where that is installed: requests a second, and processor time of the server for each.
+//! `nbdkit memory`, where that is installed, and from a write-back cache in memory that has all of it: requests a second, and processor time of the server for each.
 //!
 //! `cargo bench -p larder-block --bench nbd`; `-- quick` for a look whether it works. Each server is a process of its
 //! own with 64 MiB of memory. The client is the same for all, one thread that sends a request for each reply that it
@@ -12,10 +12,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use larder_block::cache::Mode;
 use larder_block::export::nbd::{Export, NbdConfig, NbdServer};
-use larder_block::volume::DeviceVolume;
-use larder_device::MemoryDevice;
+use larder_block::layout::CoreId;
+use larder_block::layout::log::LogOptions;
+use larder_block::manage::{Core, CreateOptions, LayoutOptions, OpenOptions, create, open};
+use larder_block::volume::{CachedVolume, DeviceVolume, Volume};
 use larder_device::sockets::{Endpoint, SocketBackend};
+use larder_device::{Device, MemoryDevice, block_on};
 use larder_workload::{Spread, machine};
 
 type Failed = Box<dyn std::error::Error>;
@@ -37,8 +41,11 @@ fn main() -> Result<(), Failed> {
 
 /// Serves until its standard input ends.
 fn serve(path: PathBuf, how: &str) -> Result<(), Failed> {
-    let device = MemoryDevice::holding(vec![1; BYTES]);
-    let volume = Arc::new(DeviceVolume::new(Arc::new(device)));
+    let device = Arc::new(MemoryDevice::holding(vec![1; BYTES]));
+    let volume: Arc<dyn Volume> = match how {
+        "cache" => cached(device)?,
+        _ => Arc::new(DeviceVolume::new(device)),
+    };
     let sockets = if how == "epoll" { SocketBackend::Epoll } else { SocketBackend::IoUring };
     let server = NbdServer::start(NbdConfig {
         endpoints: vec![Endpoint::Unix { path, mode: 0o600 }],
@@ -48,6 +55,21 @@ fn serve(path: PathBuf, how: &str) -> Result<(), Failed> {
     })?;
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(server.end()?)
+}
+
+/// A write-back cache in memory, twice as long as its core.
+fn cached(core: Arc<dyn Device>) -> Result<Arc<CachedVolume>, Failed> {
+    let device: Arc<dyn Device> = Arc::new(MemoryDevice::holding(vec![0; 2 * BYTES]));
+    let id = CoreId::new(0).ok_or("a number of a core")?;
+    let cores = [Core { id, name: "memory".to_owned(), device: core }];
+    let layout = LayoutOptions::Log(LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() });
+    let options = CreateOptions { layout, mode: Mode::WriteBack, ..CreateOptions::default() };
+    block_on(create(&device, &cores, &options))?;
+    let opened = block_on(open(&device, &cores, &OpenOptions::default()))?;
+    let core = opened.cache.core(id).ok_or("the core")?;
+    // As long as the server runs.
+    std::mem::forget(opened);
+    Ok(Arc::new(CachedVolume::new(core)))
 }
 
 fn compare(is_quick: bool) -> Result<(), Failed> {
@@ -87,7 +109,7 @@ fn compare(is_quick: bool) -> Result<(), Failed> {
 struct Servers(Child);
 
 impl Servers {
-    const NAMES: [&'static str; 3] = ["io_uring", "epoll", "nbdkit"];
+    const NAMES: [&'static str; 4] = ["io_uring", "epoll", "cache", "nbdkit"];
 
     /// `None`: it is not installed.
     fn start(name: &str, socket: &Path) -> Result<Option<Self>, Failed> {

@@ -139,12 +139,12 @@ impl Cache {
 
     /// A step has ended: the next one, or the request has.
     pub(super) fn step_ended(&mut self, key: usize, is_well: bool) {
+        if self.ops[key].step == Step::WriteBack {
+            // One that has failed may be there all the same.
+            let span = self.ops[key].span();
+            self.cleaning.written(span, self.now);
+        }
         match self.ops[key].step {
-            Step::WriteBack if is_well => {
-                let span = self.ops[key].span();
-                self.cleaning.written(span, self.now);
-                self.end(key, true);
-            }
             Step::Read { keep } => self.read_ended(key, keep, is_well),
             Step::WriteBack | Step::Bypass { .. } | Step::Discard
                 if !is_well && self.has_cache_failed_since(key) =>
