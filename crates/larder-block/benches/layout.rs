@@ -89,7 +89,7 @@ fn times(load: Load, is_random: bool, depth: usize, rounds: usize) -> Result<Vec
     Ok(times)
 }
 
-fn blank() -> Result<Blind, Failed> {
+fn blank() -> Result<Blind<LogLayout>, Failed> {
     let info = DeviceInfo::new("cache", CACHE_BYTES, 512, 1 << 20);
     let info = DeviceInfo { atomic_write_bytes: Some(4096), ..info };
     let options = LogOptions { write_buffer_bytes: 0, ..LogOptions::default() };
@@ -100,7 +100,7 @@ fn blank() -> Result<Blind, Failed> {
 
 /// Requests for the lines of `order`, `depth` at a time.
 #[inline(never)]
-fn measured(blind: &mut Blind, load: Load, order: &[u64], depth: usize) {
+fn measured(blind: &mut Blind<LogLayout>, load: Load, order: &[u64], depth: usize) {
     let data = Data::copy_of(&[BYTE; LINE]);
     let core = CoreId::new(0).expect("there is a first core");
     for lines in order.chunks(depth) {
