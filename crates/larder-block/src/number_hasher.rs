@@ -1,5 +1,5 @@
-//! A hash of a few instructions, for tables of numbers that nobody can choose so that they collide, or that are so small
-//! that it would not matter.
+//! A hash of a few instructions, for tables of numbers that nobody can choose so that they collide, or that are so
+//! small that it would not matter.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
