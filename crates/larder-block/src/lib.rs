@@ -14,6 +14,7 @@ mod error;
 pub mod export;
 pub mod layout;
 pub mod manage;
+mod number_hasher;
 pub mod policy;
 pub mod running;
 mod streams;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::layout::{CoreId, Span};
+use crate::number_hasher::BuildNumberHasher;
 
 /// Which way data go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,7 +19,7 @@ pub enum Direction {
 #[derive(Debug)]
 pub(crate) struct Streams {
     /// Bytes so far, and when it was last continued.
-    runs: HashMap<(CoreId, Direction, u64), (u64, u64)>,
+    runs: HashMap<(CoreId, Direction, u64), (u64, u64), BuildNumberHasher>,
     /// Runs that are remembered whatever comes.
     runs_min: usize,
     turn: u64,
@@ -28,7 +29,8 @@ impl Streams {
     /// One that remembers the `runs` that were continued last, and up to twice as many.
     pub(crate) fn remembering(runs: usize) -> Self {
         assert!(runs > 0, "a run is remembered until its next request");
-        Self { runs: HashMap::with_capacity(2 * runs), runs_min: runs, turn: 0 }
+        let held = HashMap::with_capacity_and_hasher(2 * runs, BuildNumberHasher::default());
+        Self { runs: held, runs_min: runs, turn: 0 }
     }
 
     /// Bytes of the run that a request goes on with: 0 where nothing ended that is remembered.

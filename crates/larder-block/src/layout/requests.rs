@@ -1,34 +1,15 @@
 //! Requests under way: each ends when all of its parts have.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::layout::{Ending, RequestId};
+use crate::number_hasher::BuildNumberHasher;
 
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    under_way: HashMap<RequestId, Progress, BuildHasherDefault<NumberHasher>>,
+    /// Whoever runs the cache draws the names.
+    under_way: HashMap<RequestId, Progress, BuildNumberHasher>,
     ended: Vec<(RequestId, Ending)>,
-}
-
-/// Spreads numbers that the cache itself draws: nobody chooses them so that they collide.
-#[derive(Debug, Default)]
-struct NumberHasher(u64);
-
-impl Hasher for NumberHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64((self.0 << 8) | u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // 2^64 by the golden ratio. The table looks at the upper bits and at the lower ones.
-        let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = spread ^ (spread >> 32);
-    }
 }
 
 #[derive(Debug)]

@@ -1,21 +1,20 @@
-//! A log without devices: every I/O ends at once, and no bytes are moved.
+//! A layout without devices: every I/O ends at once, and no bytes are moved.
 
-use larder_block::layout::log::LogLayout;
 use larder_block::layout::{Data, DeviceIo, Ending, IoId, Layout, Outcome, Request, RequestId};
 
 /// What reads bring.
 pub(crate) const BYTE: u8 = 7;
 
-pub(crate) struct Blind {
-    pub(crate) log: LogLayout,
+pub(crate) struct Blind<L> {
+    pub(crate) layout: L,
     ios: Vec<(IoId, DeviceIo)>,
     ended: Vec<(RequestId, Ending)>,
     next: u64,
 }
 
-impl Blind {
-    pub(crate) fn new(log: LogLayout) -> Self {
-        Self { log, ios: Vec::new(), ended: Vec::new(), next: 0 }
+impl<L: Layout> Blind<L> {
+    pub(crate) fn new(layout: L) -> Self {
+        Self { layout, ios: Vec::new(), ended: Vec::new(), next: 0 }
     }
 
     /// Lets these end, all at once. `see` gets each I/O.
@@ -26,12 +25,12 @@ impl Blind {
     ) {
         let first = self.next;
         for request in requests {
-            self.log.submit(RequestId(self.next), request);
+            self.layout.submit(RequestId(self.next), request);
             self.next += 1;
         }
         let count = usize::try_from(self.next - first).expect("a few");
         while self.ended.len() < count {
-            self.log.turn(&mut self.ios);
+            self.layout.turn(&mut self.ios);
             assert!(!self.ios.is_empty() || self.ended.len() == count, "requests that do not end");
             for (id, io) in self.ios.drain(..) {
                 see(&io);
@@ -41,9 +40,9 @@ impl Blind {
                     }
                     _ => Outcome::Done,
                 };
-                self.log.completed(id, outcome);
+                self.layout.completed(id, outcome);
             }
-            self.log.ended(&mut self.ended);
+            self.layout.ended(&mut self.ended);
         }
         self.ended.clear();
     }

@@ -3,8 +3,9 @@
 use allocation_counter::measure;
 use larder_block::layout::log::{Geometry, LogLayout, LogOptions};
 use larder_block::layout::ocf::{self, OcfLayout, OcfOptions, OcfVersion};
-use larder_block::layout::{Data, Layout, Outcome, Request, RequestId, Span};
+use larder_block::layout::{Data, Layout, Request, Span};
 
+use super::blind::Blind;
 use super::rig::{IDENTITY, core, device};
 
 /// Fills a cache of `lines` with lines at random places of a core of a hundred times its size, or in order, and writes
@@ -19,28 +20,15 @@ fn bytes_a_line<L: Layout>(
     let mut rng = fastrand::Rng::with_seed(1);
     let mut cached = 0;
     let grown = measure(|| {
-        let mut layout = make();
-        let (mut ios, mut ended) = (Vec::new(), Vec::new());
+        let mut blind = Blind::new(make());
         for number in 0..2 * lines {
             let line = if is_random { rng.u64(0..100 * lines) } else { number };
             let sectors = line_bytes / 512;
             let span = Span { core: core(0), first: line * u64::from(sectors), sectors };
-            layout.submit(RequestId(number), Request::Write { span, data: data.clone() });
-            while !matches!(ended.as_slice(), [_]) {
-                layout.turn(&mut ios);
-                for (id, io) in ios.drain(..) {
-                    let outcome = match io {
-                        larder_block::layout::DeviceIo::Read { bytes, .. } => {
-                            Outcome::Read(Data::copy_of(&vec![7; bytes]))
-                        }
-                        _ => Outcome::Done,
-                    };
-                    layout.completed(id, outcome);
-                }
-                layout.ended(&mut ended);
-            }
-            ended.clear();
+            let request = Request::Write { span, data: data.clone() };
+            blind.run(std::iter::once(request), |_| ());
         }
+        let layout = blind.layout;
         cached = layout.usage().valid_sectors / u64::from(line_bytes / 512);
         std::mem::forget(layout);
     });
