@@ -69,6 +69,7 @@ fn settings_out_of_range_are_refused_by_name() {
         ("block-metadata", "lines=100"),
         ("block-metadata", "files=50,0"),
         ("block-eviction", "rounds=0"),
+        ("block-eviction", "log_depth=0"),
         ("block-invalidate", "files=2000"),
         ("vssd-accounting", "appends=10"),
         ("vssd-accounting", "scale=0"),

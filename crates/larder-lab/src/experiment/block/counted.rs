@@ -1,5 +1,5 @@
-//! A block cache before a core, on devices that count and keep nothing. One client, one request at a time; what the
-//! cache does of its own ends before the next request comes. Nothing passes by because it is sequential.
+//! A block cache before a core, on devices that count and keep nothing. One request at a time, where nothing else is
+//! said; what the cache does of its own ends before the next request comes. Nothing passes by because it is sequential.
 
 use larder_block::accounting::{Accounting, Counts, Image};
 use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions};
@@ -48,6 +48,8 @@ pub(super) struct Counted {
     cache: Cache,
     zeros: Data,
     capacity_bytes: u64,
+    /// Requests under way at a time.
+    depth: usize,
 }
 
 enum Cache {
@@ -80,7 +82,13 @@ impl Counted {
                 Cache::Lines(Box::new(counted(OcfLayout::new(geometry, IDENTITY.uuid))))
             }
         };
-        Ok(Self { cache, zeros: Data::copy_of(&vec![0; LONGEST_WRITE_BYTES]), capacity_bytes })
+        let zeros = Data::copy_of(&vec![0; LONGEST_WRITE_BYTES]);
+        Ok(Self { cache, zeros, capacity_bytes, depth: 1 })
+    }
+
+    /// The same with so many requests under way. What it does of its own goes on beside them then.
+    pub(super) fn with_depth(self, depth: usize) -> Self {
+        Self { depth, ..self }
     }
 
     /// Writes of `bytes` that a file of so much of the capacity has.
@@ -113,8 +121,8 @@ impl Counted {
             let ended = self.counts().requests;
             let some = requests.by_ref().take(WRITES_AT_ONCE);
             match &mut self.cache {
-                Cache::Log(run) => run.run_one_by_one(some),
-                Cache::Lines(run) => run.run_one_by_one(some),
+                Cache::Log(run) => carry_out(run, self.depth, some),
+                Cache::Lines(run) => carry_out(run, self.depth, some),
             }
             if self.counts().requests == ended {
                 return Ok(self.counts().since(&before));
@@ -135,6 +143,17 @@ impl Counted {
             Cache::Log(run) => run.counts(),
             Cache::Lines(run) => run.counts(),
         }
+    }
+}
+
+fn carry_out(
+    run: &mut Accounting<impl Layout>,
+    depth: usize,
+    requests: impl Iterator<Item = Request>,
+) {
+    match depth {
+        1 => run.run_one_by_one(requests),
+        _ => run.run_all(depth, requests),
     }
 }
 

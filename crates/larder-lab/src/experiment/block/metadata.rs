@@ -21,7 +21,7 @@ pub(in crate::experiment) static BLOCK_METADATA: Experiment = Experiment {
     title: "bytes that a block cache writes for the first and the second write of a file",
     reproduces: "HotStorage'23 study of Open CAS, figure 3, as bytes: writes of a line each, first and second access",
     criterion: "within 2 % of what was counted of Open CAS 26, 5 % of 22 beyond the capacity; its second writes reach \
-                the core only beyond the capacity; the log writes at most 1.15, 1.04 and 1.01 times at 4, 16 and 64 KiB",
+                the core only beyond the capacity; the log writes at most 1.15, 1.04 and 1.01 times by lines",
     parameters: &[LINES, FILES],
     metrics: &[
         (
