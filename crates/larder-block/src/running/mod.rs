@@ -7,6 +7,7 @@
 
 mod carrying;
 mod core;
+mod placement;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

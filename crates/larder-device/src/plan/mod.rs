@@ -50,6 +50,12 @@ pub enum Class {
     ArrayTables,
     /// Regions of the array engine's objects whose time to live is in the group of this number.
     ArrayGroup(u16),
+    /// A block cache's data that the core does not have.
+    BlockDirty,
+    /// A block cache's data that the core has too.
+    BlockClean,
+    /// What of a block cache only says where data are: written over, page by page, where a layout has a table.
+    BlockTable,
     /// Superblock, snapshot, tombstones: written rarely, under the default handle.
     Metadata,
 }
@@ -57,7 +63,7 @@ pub enum Class {
 impl Class {
     /// Whether writes go to random places, over what is there.
     fn is_in_place(self) -> bool {
-        matches!(self, Self::Soc | Self::SocHot)
+        matches!(self, Self::Soc | Self::SocHot | Self::BlockTable)
     }
 }
 
@@ -72,6 +78,9 @@ impl fmt::Display for Class {
             Self::LocKept(segment) => f.pad(&format!("LOC, kept, segment {segment}")),
             Self::ArrayTables => f.pad("array, tables"),
             Self::ArrayGroup(number) => f.pad(&format!("array, TTL group {number}")),
+            Self::BlockDirty => f.pad("block cache, dirty"),
+            Self::BlockClean => f.pad("block cache, clean"),
+            Self::BlockTable => f.pad("block cache, table"),
             Self::Metadata => f.pad("metadata"),
         }
     }

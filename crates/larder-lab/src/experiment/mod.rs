@@ -106,6 +106,7 @@ pub fn all() -> &'static [&'static Experiment] {
         &array::ARRAY_MEMORY,
         &array::ARRAY_FAILURE,
         &block::BLOCK_METADATA,
+        &block::BLOCK_PLACEMENT,
         &block::BLOCK_EVICTION,
         &block::BLOCK_INVALIDATE,
         &bare::FULL_SCALE,
