@@ -21,5 +21,6 @@ mod rig;
 mod running;
 mod seeds;
 mod shadow;
+mod states;
 mod subject;
 mod volume;
