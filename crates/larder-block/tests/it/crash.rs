@@ -188,12 +188,12 @@ fn five_lives<S: Subject>(seed: u64, fails: bool) {
 
 /// What was acknowledged outlives losses of power.
 fn lose_power<S: Subject>() {
-    each_seed("crash", 5, |seed| five_lives::<S>(seed, false));
+    each_seed("crash", 5 * S::VARIANTS, |seed| five_lives::<S>(seed, false));
 }
 
 /// The same with devices that fail.
 fn lose_power_and_fail<S: Subject>() {
-    each_seed("crash", 10, |seed| five_lives::<S>(1 << 32 | seed, true));
+    each_seed("crash", 10 * S::VARIANTS, |seed| five_lives::<S>(1 << 32 | seed, true));
 }
 
 #[test]

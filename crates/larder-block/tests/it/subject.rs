@@ -11,6 +11,9 @@ use super::rig::{IDENTITY, device};
 
 /// A small cache, and what has to be known to find it again.
 pub(crate) trait Subject {
+    /// Layouts that differ little, and share the points of a test.
+    const VARIANTS: u64 = 1;
+
     type Layout: Layout;
 
     /// With options by chance.
@@ -80,6 +83,7 @@ impl Subject for Log {
 pub(crate) struct Ocf<const IS_OF_2022: bool>(ocf::Geometry);
 
 impl<const IS_OF_2022: bool> Subject for Ocf<IS_OF_2022> {
+    const VARIANTS: u64 = 2;
     type Layout = OcfLayout;
 
     fn draw(rng: &mut Rng) -> Self {
