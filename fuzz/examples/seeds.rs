@@ -24,6 +24,7 @@ fn main() -> Result<()> {
     flash(&seeds)?;
     arrays(&seeds)?;
     requests(&seeds)?;
+    block_log(&seeds)?;
     traces(&seeds.join("trace_readers"))
 }
 
@@ -100,6 +101,24 @@ fn requests(seeds: &Path) -> Result<()> {
     save(seeds, "nbd", "requests", &[&agreed[..], write, status].concat())?;
     let name = b"\0\0\0\x01IHAVEOPT\0\0\0\x03\0\0\0\0IHAVEOPT\0\0\0\x01\0\0\0\x03two";
     save(seeds, "nbd", "export-name", &[&name[..], write].concat())
+}
+
+/// Numbers of 8 bytes, one behind the other. Marks and checksums are the target's.
+fn block_log(seeds: &Path) -> Result<()> {
+    let numbers = |all: &[u64]| all.iter().flat_map(|one| one.to_le_bytes()).collect::<Vec<u8>>();
+    // A record of eight sectors of core 1, dirty, and its word.
+    let record = |first: u64, word: u64| numbers(&[first, 1 | 7 << 16 | 0x11 << 24 | word << 32]);
+    // A batch of 512 and 4096 bytes: generation 9, sequence 10, horizon 8, void below 2, epoch 1.
+    let header = [&numbers(&[1 << 48, 0, 4608 << 32, 9, 10, 8, 2, 1])[..], &record(64, 7)].concat();
+    // That, and another at 60416.
+    let trailer = numbers(&[0, 0, 2 | 60416 << 32, 9, 10, 8, 2, 1]);
+    let footer = [&[0; 928][..], &record(64, 0), &record(128, 1), &trailer].concat();
+    save(seeds, "block_log_header", "header", &[&header[..], &[0; 1024]].concat())?;
+    save(seeds, "block_log_header", "both", &[&header[..], &footer].concat())?;
+    let sizes = [8 | 65536 << 32, 512 | 4096 << 32];
+    let superblock =
+        [&b"LOG1\x01\0\0\0"[..], &numbers(&[32768]), &numbers(&sizes), &[0; 8]].concat();
+    save(seeds, "block_log_header", "superblock", &superblock)
 }
 
 fn traces(dir: &Path) -> Result<()> {

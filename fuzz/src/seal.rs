@@ -14,6 +14,8 @@ const TRAILER_BYTES: usize = 36;
 const FOOTER_ENTRY_BYTES: usize = 16;
 const CATALOGUE_HEADER_BYTES: usize = 48;
 const JOURNAL_RECORD_BYTES: usize = 32;
+/// Of a header in a block cache's log before its records, and of a footer's end.
+const BLOCK_LOG_HEADER_BYTES: usize = 64;
 /// The identity of the cache that the fuzzer plays, where it plays one.
 pub const IDENTITY: [u8; 6] = [0; 6];
 
@@ -86,6 +88,40 @@ pub fn catalogue(bytes: &[u8], identity: [u8; 16]) -> Vec<u8> {
         put(record, 8, &sequence.to_le_bytes());
         let checksum = crc32c::crc32c_append(own, &record[4..]);
         put(record, 0, &checksum.to_le_bytes());
+    }
+    bytes
+}
+
+/// The header of a batch at the beginning of the first segment of a block cache's log, with a UUID of zeros.
+pub fn block_log_header(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    if bytes.len() < BLOCK_LOG_HEADER_BYTES {
+        return bytes;
+    }
+    mark(&mut bytes, 0, b"LBCB");
+    put(&mut bytes, 12, &[0; 8]);
+    put(&mut bytes, 60, &[0; 4]);
+    let records = usize::from(u16::from_le_bytes([bytes[6], bytes[7]]));
+    if let Some(checked) = bytes.get(12..BLOCK_LOG_HEADER_BYTES + 16 * records) {
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(&[0; 16]), checked);
+        put(&mut bytes, 8, &checksum.to_le_bytes());
+    }
+    bytes
+}
+
+/// The footer of that segment.
+pub fn block_log_footer(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let Some(trailer) = bytes.len().checked_sub(BLOCK_LOG_HEADER_BYTES) else { return bytes };
+    mark(&mut bytes, trailer, b"LBSF");
+    put(&mut bytes, trailer + 6, &[0; 2]);
+    put(&mut bytes, trailer + 12, &[0; 4]);
+    put(&mut bytes, trailer + 60, &[0; 4]);
+    let entries = word(&bytes, trailer + 16) as usize;
+    if let Some(start) = trailer.checked_sub(entries.saturating_mul(16)) {
+        let listed = crc32c::crc32c_append(crc32c::crc32c(&[0; 16]), &bytes[start..trailer]);
+        let checksum = crc32c::crc32c_append(listed, &bytes[trailer + 12..]);
+        put(&mut bytes, trailer + 8, &checksum.to_le_bytes());
     }
     bytes
 }

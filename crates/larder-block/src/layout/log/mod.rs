@@ -28,6 +28,8 @@ mod drain;
 mod draining;
 mod filling;
 mod footer;
+#[doc(hidden)]
+pub mod fuzzing;
 mod geometry;
 mod grace;
 mod index;

@@ -1,0 +1,92 @@
+//! Doors for the fuzzer: what may lie on a cache device. Not part of the API.
+//!
+//! The log that it plays has eight segments of 64 KiB, blocks of 512 bytes, lines of 4 KiB, and a UUID of zeros.
+
+use super::batch::BatchHeader;
+use super::footer::Footer;
+use super::geometry::Geometry;
+use super::recovery::LogRecovery;
+use super::superblock::LogSuperblock;
+
+const GEOMETRY: Geometry = Geometry {
+    offset: 0,
+    segments: 8,
+    segment_bytes: 64 << 10,
+    block_bytes: 512,
+    line_bytes: 4096,
+};
+const UUID: [u8; 16] = [0; 16];
+
+/// Any bytes as what lies at the beginning of a segment. What is believed is what would be written.
+pub fn header(bytes: &[u8]) {
+    let room = (GEOMETRY.segment_bytes, GEOMETRY.block_bytes);
+    let Some((header, records)) = BatchHeader::parse(bytes, &UUID, (0, 0), room) else { return };
+    let mut again = vec![0; super::batch::header_bytes(records.len())];
+    header.encode(&UUID, &records, &mut again);
+    assert_eq!(bytes.get(..again.len()), Some(again.as_slice()));
+    assert!(header.bytes <= GEOMETRY.segment_bytes);
+}
+
+/// Any bytes as the last of a segment. The batches of what is believed lie one behind the other in front of it.
+pub fn footer(bytes: &[u8]) {
+    match Footer::parse(bytes, &UUID, 0, &GEOMETRY) {
+        Footer::Of(filling) => {
+            let mut end = 0;
+            for (batch, records) in filling.whole() {
+                assert!(batch.position >= end && records.len() <= super::batch::RECORDS_MAX);
+                end = batch.position + batch.bytes;
+            }
+            assert!(end < GEOMETRY.segment_bytes && end == filling.end());
+        }
+        Footer::Longer(whole) => {
+            assert!(whole > bytes.len() && whole <= GEOMETRY.segment_bytes as usize);
+        }
+        Footer::None => {}
+    }
+}
+
+/// Any bytes as the content of a label, on a device of 16 MiB. What is believed is what would be written, and fits.
+pub fn superblock(bytes: &[u8]) {
+    if let Ok(superblock) = LogSuperblock::parse(bytes, 16 << 20) {
+        assert_eq!(superblock.encode(), bytes);
+        let Geometry { offset, .. } = superblock.geometry;
+        assert!(offset + superblock.geometry.capacity_bytes() <= 16 << 20);
+    }
+}
+
+/// A start that finds the first bytes at the beginning of a segment and the second at its end, and nothing elsewhere.
+pub fn start(first: &[u8], last: &[u8]) {
+    let mut device = vec![0; GEOMETRY.segment_bytes as usize];
+    let first = &first[..first.len().min(device.len())];
+    let last = &last[..last.len().min(device.len())];
+    device[..first.len()].copy_from_slice(first);
+    let at = device.len() - last.len();
+    device[at..].copy_from_slice(last);
+    device.resize(usize::try_from(GEOMETRY.capacity_bytes()).expect("512 KiB"), 0);
+    let mut recovery = LogRecovery::new(GEOMETRY, UUID);
+    let mut reads = 0;
+    while let Some(read) = recovery.next_read() {
+        let from = usize::try_from(read.offset).expect("within the device");
+        recovery.completed(read, Some(&device[from..from + read.bytes]));
+        reads += 1;
+        assert!(reads < 1024, "a recovery ends");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doors_take_what_is_whole_and_what_is_not() {
+        for length in 0..200 {
+            let bytes = vec![0x4c; length];
+            header(&bytes);
+            footer(&bytes);
+            superblock(&bytes);
+            start(&bytes, &bytes);
+        }
+        let superblock_of = LogSuperblock { geometry: GEOMETRY, epoch: 1, clean_up_to: 0 }.encode();
+        superblock(&superblock_of);
+    }
+}

@@ -1,0 +1,19 @@
+//! What lies on the cache device of a block cache: header of a batch, footer of a segment, content of the label; each
+//! by itself, as it is and with marks and checksum put right, and a start over them. The last 1 KiB is the footer's.
+#![no_main]
+
+use larder_block::layout::log::fuzzing;
+use larder_fuzz::seal;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let (first, last) = bytes.split_at(bytes.len().saturating_sub(1024));
+    let (header, footer) = (seal::block_log_header(first), seal::block_log_footer(last));
+    fuzzing::superblock(bytes);
+    fuzzing::header(first);
+    fuzzing::header(&header);
+    fuzzing::footer(last);
+    fuzzing::footer(&footer);
+    fuzzing::start(first, last);
+    fuzzing::start(&header, &footer);
+});
