@@ -1,5 +1,6 @@
-//! Reads and writes of 4 KiB over a Unix socket, in turns from this server, by either way of sockets, and from
-//! `nbdkit memory`, where that is installed, and from a write-back cache in memory that has all of it: requests a second, and processor time of the server for each.
+//! Reads and writes of 4 KiB over a Unix socket, in turns from this server, by either way of sockets, from a
+//! write-back cache in memory that has all that is asked for, and from `nbdkit memory`, where that is installed:
+//! requests a second, and processor time of the server for each.
 //!
 //! `cargo bench -p larder-block --bench nbd`; `-- quick` for a look whether it works. Each server is a process of its
 //! own with 64 MiB of memory. The client is the same for all, one thread that sends a request for each reply that it

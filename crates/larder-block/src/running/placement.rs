@@ -1,5 +1,5 @@
-//! Which placement handles a cache writes with: three streams, by how long their bytes live (dirty, clean, and what only
-//! says where data are), in the placement plan.
+//! Which placement handles a cache writes with: three streams, by how long their bytes live (dirty, clean, and what
+//! only says where data are), in the placement plan.
 
 use larder_device::PlacementInfo;
 use larder_device::plan::{Class as Stored, PlacementPlan, Stream, solve};

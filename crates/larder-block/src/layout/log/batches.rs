@@ -53,7 +53,8 @@ impl LogLayout {
         let Some(first) = self.appender.lanes[lane].pending.front() else { return false };
         let is_kept = matches!(first.source, Source::Kept { .. });
         if !self.make_room(lane, is_kept) {
-            return false;
+            let waits = self.appender.lanes[lane].awaits_note || self.segments.ready() > 0;
+            return is_kept && !waits && self.give_up_kept(lane);
         }
         // The first header is there or not by one sector, so that a note that a crash tears leaves it in force.
         let most = if self.used_bytes(lane) == 0 { RECORDS_OF_A_SECTOR } else { RECORDS_MAX };
@@ -78,6 +79,21 @@ impl LogLayout {
         if !taken.is_empty() {
             self.send(lane, taken);
         }
+        true
+    }
+
+    /// Batches that failed have taken the room that is reserved for what is kept: it goes to the core, or is evicted,
+    /// for nothing else would make room.
+    fn give_up_kept(&mut self, lane: usize) -> bool {
+        let kept = |one: &Pending| match one.source {
+            Source::Kept { attempt, .. } => Some(attempt),
+            _ => None,
+        };
+        while let Some(attempt) = self.appender.lanes[lane].pending.front().and_then(kept) {
+            self.appender.pop(lane);
+            self.kept_ended(attempt);
+        }
+        self.has_changed = true;
         true
     }
 
