@@ -48,12 +48,19 @@ const WRITTEN: Parameter = Parameter {
     help: "times that the drive is written over, 2 to 100; the second half counts",
 };
 
+const UNIT: Parameter = Parameter {
+    name: "unit_kib",
+    default: "64",
+    help: "reclaim unit of the drive in KiB, 16 to 65536; units that are being filled, one of each handle, are room \
+           that it lacks",
+};
+
 const LINE_BYTES: u32 = 4096;
 const ZIPF: f64 = 0.99;
+/// Segments of the log, about.
+const SEGMENTS: u64 = 192;
 /// Requests that are under way together.
 const DEPTH: usize = 32;
-/// Reclaim units of the drive.
-const UNITS: u64 = 192;
 
 pub(in crate::experiment) static BLOCK_PLACEMENT: Experiment = Experiment {
     name: "block-placement",
@@ -61,7 +68,7 @@ pub(in crate::experiment) static BLOCK_PLACEMENT: Experiment = Experiment {
     reproduces: "the placement of FDP-enabled CacheLib (EuroSys'25) for Open CAS's job, which nobody has published",
     criterion: "on a full drive: DLWA at most 1.05 for the log with handles; for lines in place lower with handles \
                 than without",
-    parameters: &[FLASH, OP, FILE, READS, WRITTEN],
+    parameters: &[FLASH, OP, UNIT, FILE, READS, WRITTEN],
     metrics: &[
         (
             "dlwa.*",
@@ -83,6 +90,7 @@ pub(in crate::experiment) static BLOCK_PLACEMENT: Experiment = Experiment {
 /// A run: its drive, its load.
 struct Load {
     flash_bytes: u64,
+    unit_bytes: u64,
     op_percent: f64,
     file_bytes: u64,
     reads_percent: u8,
@@ -94,6 +102,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     let flash_bytes = settings.within::<u64>(FLASH.name, 32..=4096)? << 20;
     let load = Load {
         flash_bytes,
+        unit_bytes: settings.within::<u64>(UNIT.name, 16..=65_536)? << 10,
         op_percent: settings.within(OP.name, 5.0..=100.0)?,
         file_bytes: whole_mib(flash_bytes / 100 * settings.within::<u64>(FILE.name, 50..=400)?),
         reads_percent: settings.within(READS.name, 0..=100)?,
@@ -101,7 +110,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
         seed,
     };
     let segment_bytes =
-        u32::try_from((flash_bytes / UNITS).next_power_of_two() / 2).unwrap_or(1 << 30);
+        u32::try_from((flash_bytes / SEGMENTS).next_power_of_two() / 2).unwrap_or(1 << 30);
     let log = LogOptions { segment_bytes, line_bytes: LINE_BYTES, ..LogOptions::default() };
     let log = LogOptions { write_buffer_bytes: flash_bytes / 16, ..log };
     let ocf = OcfOptions { version: OcfVersion::V26, line_bytes: LINE_BYTES };
@@ -167,10 +176,10 @@ fn run(
 }
 
 fn drive(load: &Load, places: bool) -> Result<Arc<dyn Device>, Error> {
-    let unit = load.flash_bytes / UNITS;
     let refused = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
-    let geometry = Geometry::with_overprovisioning(load.flash_bytes, unit, load.op_percent)
-        .map_err(|error| refused(&error))?;
+    let geometry =
+        Geometry::with_overprovisioning(load.flash_bytes, load.unit_bytes, load.op_percent)
+            .map_err(|error| refused(&error))?;
     let config = ManagedConfig { fdp: places, ..ManagedConfig::new(geometry) };
     let device = ModelDevice::new(config, Payload::Memory).map_err(|error| refused(&error))?;
     Ok(Arc::new(device))
