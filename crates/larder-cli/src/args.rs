@@ -26,7 +26,11 @@ pub(crate) use array_engine::ArrayEngineArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use bench::BenchArgs;
 #[cfg(target_os = "linux")]
-pub(crate) use block::{BlockCommand, ExportArgs, TargetArg};
+pub(crate) use block::{
+    AskArgs, BlockCommand, CacheCreateArgs, CacheStatsArgs, CacheStatusArgs, ChangedCoreArg,
+    CleaningArg, CoreArg, CoreOfArgs, CutOffArg, ExportArgs, IoClassArgs, LayoutArg, ModeArgs,
+    PolicyArgs, PromotionArg, RecoverArgs, StartArgs, StopArgs, TargetArg,
+};
 #[cfg(target_os = "linux")]
 pub(crate) use device::{
     DeviceCommand, DeviceStatsArgs, EventsArgs, InfoArgs, ListArgs, NamedRange, OutputArgs,

@@ -57,11 +57,7 @@ impl Cache {
         shape: CacheShape,
         options: CacheOptions,
     ) -> Result<Self, Error> {
-        if options.cache_errors_max == 0 {
-            let message = "cache_errors_max of 0: give how many errors of the cache device are one too many, 1 or more";
-            return Err(Error::new(ErrorKind::Setup, message));
-        }
-        check_classes(&options.classes)?;
+        options.check()?;
         let lines = shape.capacity_bytes / u64::from(shape.line_bytes);
         Ok(Self {
             layout,
@@ -293,6 +289,22 @@ impl Cache {
         let valid = self.layout.usage().valid_sectors * crate::layout::SECTOR_BYTES as u64;
         u8::try_from((valid * 100 / self.shape.capacity_bytes.max(1)).min(100))
             .expect("100 at most")
+    }
+}
+
+impl CacheOptions {
+    /// Whether a cache can be so.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`], naming the option, if not.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.cache_errors_max == 0 {
+            let message = "cache_errors_max of 0: give how many errors of the cache device are one too many, 1 or more";
+            return Err(Error::new(ErrorKind::Setup, message));
+        }
+        check_classes(&self.classes)?;
+        self.cleaning.check()?;
+        Promotion::new(self.promotion, 1, 4096).map(drop)
     }
 }
 

@@ -96,6 +96,7 @@ pub async fn open(
     cores: &[Core],
     options: &OpenOptions,
 ) -> Result<Opened, Error> {
+    options.cache.check()?;
     let claims = claim_all(device, cores)?;
     let Seen { uuid, generation, mut stored } = look(device).await?;
     check_cores(&stored, cores)?;

@@ -9,7 +9,8 @@ use larder_block::layout::ocf::{OcfOptions, OcfVersion};
 use larder_block::manage::{
     ChangedCore, Core, CreateOptions, LayoutOptions, OpenOptions, Opened, Over, create, look, open,
 };
-use larder_block::policy::CutOffPolicy;
+use larder_block::policy::cleaning::CleaningOptions;
+use larder_block::policy::{CutOffPolicy, NHit, PromotionPolicy};
 use larder_device::label::Uuid;
 use larder_device::{
     Device, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, MemoryDevice, PlacementHandle,
@@ -375,5 +376,24 @@ fn a_format_that_an_error_cuts_leaves_nothing_or_a_cache() {
                 put(&rig.device, 0, &[0; 32768]);
             }
         });
+    }
+}
+
+#[test]
+fn options_that_cannot_be_are_refused_before_anything_is_written() {
+    let rig = Rig::new();
+    block_on(create(&rig.device, &rig.cores, &log())).unwrap();
+    let promotion = PromotionPolicy::NHit(NHit { insertion_threshold: 1, trigger_percent: 0 });
+    let dirty_high_percent = 0;
+    let cleaning = CleaningOptions { dirty_high_percent, ..CleaningOptions::default() };
+    for cache in [
+        CacheOptions { promotion, ..CacheOptions::default() },
+        CacheOptions { cleaning, ..CacheOptions::default() },
+        CacheOptions { cache_errors_max: 0, ..CacheOptions::default() },
+    ] {
+        let options = OpenOptions { cache, ..OpenOptions::default() };
+        let refused = block_on(open(&rig.device, &rig.cores, &options)).err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::Setup);
+        assert!(block_on(look(&rig.device)).unwrap().stored.was_stopped, "its label is as before");
     }
 }

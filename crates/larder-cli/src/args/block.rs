@@ -1,15 +1,77 @@
 //! What `larder block` can be asked.
 
+mod cache;
+mod control;
+mod policies;
+mod target;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
 
-use super::size;
+pub(crate) use cache::{
+    CacheCreateArgs, ChangedCoreArg, CoreArg, LayoutArg, RecoverArgs, StartArgs,
+};
+pub(crate) use control::{
+    AskArgs, CacheStatsArgs, CacheStatusArgs, CoreOfArgs, IoClassArgs, ModeArgs, PolicyArgs,
+    StopArgs,
+};
+pub(crate) use policies::{CleaningArg, CutOffArg, PromotionArg};
+pub(crate) use target::TargetArg;
 
-/// Block devices: a drive, a file or a model, exported to the system.
+/// Block devices: a cache before a slow device, or any drive, file or model, exported to the system.
 #[derive(Debug, Subcommand)]
+#[command(after_help = "EXAMPLES:
+  larder block create fast.img --core slow.img --mode wb     a cache of a slow device on a fast one
+  larder block start fast.img --unix /run/larder.sock        serves it until Ctrl-C
+  larder block status --unix /run/larder.sock                what runs there
+  larder block stats --unix /run/larder.sock
+  larder block mode wt --unix /run/larder.sock               destages what is dirty
+  larder block detach --unix /run/larder.sock                ends it with nothing dirty
+  larder block recover fast.img                              the same of one that does not run
+  larder block export disk.img --unix /run/disk.sock         without a cache")]
 pub(crate) enum BlockCommand {
+    Create(CacheCreateArgs),
+    Start(Box<StartArgs>),
+    Status(CacheStatusArgs),
+    Stats(CacheStatsArgs),
+    Flush(CoreOfArgs),
+    Mode(ModeArgs),
+    /// Change when dirty data go to the core without being asked
+    ///
+    /// nop: when they are asked for, and above the watermark. alru: what has not been written for long, while users
+    /// are idle. acp: where most is dirty, all the time. What is not said is as by default.
+    ///
+    /// Keys of all: limit (bytes a second; 0: none), high and low (percent of the cache that is dirty: above high it
+    /// is destaged until low). Of alru: wake-up, staleness, buffers, activity. Of acp: wake-up, buffers. Times are
+    /// seconds (20 or 20s) or milliseconds (10ms).
+    #[command(after_help = "EXAMPLES:
+  larder block cleaning acp limit=50M --unix /run/larder.sock
+  larder block cleaning alru staleness=30 high=60 low=50 --unix /run/larder.sock")]
+    Cleaning(PolicyArgs),
+    /// Change which sequential requests pass the cache by
+    ///
+    /// always, full (when the cache is full) or never. Key: threshold, the bytes of a run from which on it passes.
+    #[command(after_help = "EXAMPLE:
+  larder block cut-off always threshold=4M --unix /run/larder.sock")]
+    CutOff(PolicyArgs),
+    /// Change what is kept of what was missed
+    ///
+    /// always, or nhit: what is asked for again and again. Keys of nhit: threshold (with which access, 2 to 1000),
+    /// trigger (everything is kept while less of the cache is occupied, in percent).
+    #[command(after_help = "EXAMPLE:
+  larder block promotion nhit threshold=2 trigger=90 --unix /run/larder.sock")]
+    Promotion(PolicyArgs),
+    IoClass(IoClassArgs),
+    Dirty(CoreOfArgs),
+    /// End a running cache with nothing dirty
+    ///
+    /// Everything is destaged while clients go on; then exports end. Cores have nothing written if nothing is dirty.
+    /// If something could not be destaged, it fails, and the cache goes on as before.
+    Detach(AskArgs),
+    Stop(StopArgs),
+    Recover(RecoverArgs),
     Export(ExportArgs),
 }
 
@@ -61,56 +123,10 @@ pub(crate) struct ExportArgs {
     pub(crate) threads: u16,
 
     /// How they wait for sockets: io_uring, with epoll where the kernel refuses it, or epoll
-    #[arg(long, value_name = "HOW", default_value = "io_uring", value_parser = super::sockets)]
+    #[arg(long, value_name = "HOW", default_value = "io_uring", value_parser = super::serve::sockets)]
     pub(crate) sockets: larder_server::SocketBackend,
 
     /// Connections at a time; each may take about 64 MiB of memory
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) connections: u32,
-}
-
-/// What can be exported.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum TargetArg {
-    /// A file or a device, as `larder_device::opening` has it.
-    Device(larder_device::Target),
-    /// So many bytes of memory.
-    Memory(u64),
-    /// A simulated SSD of so many bytes.
-    Model(u64),
-}
-
-impl std::str::FromStr for TargetArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let made = |bytes: &str| match size(bytes)? {
-            bytes if bytes > 0 && bytes.is_multiple_of(4096) => Ok(bytes),
-            bytes => Err(format!("{bytes} bytes: must be a positive multiple of 4096")),
-        };
-        if let Some(bytes) = text.strip_prefix("memory:") {
-            return made(bytes).map(Self::Memory);
-        }
-        if let Some(bytes) = text.strip_prefix("model:") {
-            return made(bytes).map(Self::Model);
-        }
-        text.parse().map(Self::Device)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn targets_are_devices_or_made() {
-        let parse = |text: &str| text.parse::<TargetArg>();
-        assert_eq!(parse("memory:64M"), Ok(TargetArg::Memory(64 << 20)));
-        assert_eq!(parse("model:1G"), Ok(TargetArg::Model(1 << 30)));
-        assert_eq!(parse("block:/dev/x").unwrap(), parse("block:/dev/x").unwrap());
-        assert!(matches!(parse("disk.img"), Ok(TargetArg::Device(_))));
-        for wrong in ["", "memory:", "memory:0", "model:1000", "model:x", "file:"] {
-            assert!(parse(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -1,26 +1,18 @@
 //! `larder block export`.
 
-use std::io::{self, Write};
 use std::sync::Arc;
 
 use larder_block::export::nbd::{Export, NbdConfig, NbdServer};
 use larder_block::volume::DeviceVolume;
-use larder_device::sockets::Endpoint;
 use larder_lab::Error;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
+use super::serving::{self, say};
 use super::target;
 use crate::args::ExportArgs;
 use crate::ending::Ending;
 
-/// Who may open the Unix socket: its owner and the group.
-const SOCKET_MODE: u32 = 0o660;
-
 pub(super) fn run(arguments: &ExportArgs) -> Result<Ending, Error> {
-    // Before any thread is made, so that none takes a signal that is meant for this one.
-    let mut signals = Signals::new([SIGTERM, SIGINT])
-        .map_err(|error| Error::run(format!("signals cannot be waited for: {error}")))?;
+    let mut signals = serving::signals()?;
     let device = target::open(&arguments.target)?;
     let described = target::describe(&arguments.target, &*device);
     let volume = Arc::new(DeviceVolume::new(device));
@@ -32,7 +24,7 @@ pub(super) fn run(arguments: &ExportArgs) -> Result<Ending, Error> {
         export = export.read_only();
     }
     let server = NbdServer::start(NbdConfig {
-        endpoints: endpoints(arguments),
+        endpoints: serving::endpoints(arguments.unix.as_ref(), arguments.tcp),
         exports: vec![export],
         workers: arguments.threads.into(),
         sockets: arguments.sockets,
@@ -44,12 +36,7 @@ pub(super) fn run(arguments: &ExportArgs) -> Result<Ending, Error> {
     signals.forever().next();
     say(&format!("ending: {} connections end what they have begun", server.connections()));
     let handle = signals.handle();
-    std::thread::spawn(move || {
-        if signals.forever().next().is_some() {
-            eprintln!("told a second time: ending at once; what was not flushed may be lost");
-            std::process::exit(130);
-        }
-    });
+    serving::end_at_second(signals);
     let ended = server.end();
     handle.close();
     ended.map_err(run)?;
@@ -57,30 +44,11 @@ pub(super) fn run(arguments: &ExportArgs) -> Result<Ending, Error> {
     Ok(Ending::Complete)
 }
 
-fn endpoints(arguments: &ExportArgs) -> Vec<Endpoint> {
-    let unix =
-        arguments.unix.iter().map(|path| Endpoint::Unix { path: path.clone(), mode: SOCKET_MODE });
-    unix.chain(arguments.tcp.iter().map(|address| Endpoint::Tcp(*address))).collect()
-}
-
 /// Says what is served, where, and by which names clients know it.
 fn tell(arguments: &ExportArgs, described: &str, server: &NbdServer) {
     let access = if arguments.read_only { "read-only" } else { "read and written" };
     say(&format!("export     {described}, {access}"));
-    let wanted = arguments.sockets;
-    let refused = if server.sockets() == wanted { "" } else { " (the kernel refuses io_uring)" };
-    say(&format!("threads    {}, sockets by {}{refused}", arguments.threads, server.sockets()));
-    let name = &arguments.name;
-    if let Some(path) = &arguments.unix {
-        say(&format!("unix       nbd+unix:///{name}?socket={}", path.display()));
-    }
-    for address in server.addresses() {
-        say(&format!("tcp        nbd://{address}/{name}"));
-    }
+    serving::tell_threads(arguments.threads, arguments.sockets, server);
+    serving::tell_places(&arguments.name, arguments.unix.as_deref(), server);
     say("ready; SIGTERM or Ctrl-C ends it");
-}
-
-/// Tells whoever reads. If nobody does any more, it goes on all the same.
-fn say(line: &str) {
-    let _ = writeln!(io::stdout(), "{line}");
 }

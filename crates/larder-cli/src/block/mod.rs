@@ -1,15 +1,51 @@
 //! `larder block`.
+//!
+//! A cache runs in the process of `larder block start`; other commands ask it by its control socket (`control/`).
 
+mod commands;
+mod control;
+mod cores;
+mod create;
+mod entry;
 mod export;
+mod keeping;
+mod recover;
+mod render;
+mod report;
+mod serving;
+mod settings;
+mod start;
 mod target;
 
 use larder_lab::Error;
 
 use crate::args::BlockCommand;
 use crate::ending::Ending;
+use control::Question;
+pub(crate) use entry::BlockEntry;
 
 pub(crate) fn run(command: &BlockCommand) -> Result<Ending, Error> {
     match command {
+        BlockCommand::Create(arguments) => create::run(arguments),
+        BlockCommand::Start(arguments) => start::run(arguments),
+        BlockCommand::Status(arguments) => commands::status(arguments),
+        BlockCommand::Stats(arguments) => commands::stats(arguments),
+        BlockCommand::Flush(arguments) => commands::flush(arguments),
+        BlockCommand::Mode(arguments) => commands::mode(arguments),
+        BlockCommand::Cleaning(arguments) => {
+            commands::policy("cleaning", arguments, |policy| Question::Cleaning { policy })
+        }
+        BlockCommand::CutOff(arguments) => {
+            commands::policy("cut-off", arguments, |policy| Question::CutOff { policy })
+        }
+        BlockCommand::Promotion(arguments) => {
+            commands::policy("promotion", arguments, |policy| Question::Promotion { policy })
+        }
+        BlockCommand::IoClass(arguments) => commands::io_class(arguments),
+        BlockCommand::Dirty(arguments) => commands::dirty(arguments),
+        BlockCommand::Detach(arguments) => commands::detach(arguments),
+        BlockCommand::Stop(arguments) => commands::stop(arguments),
+        BlockCommand::Recover(arguments) => recover::run(arguments),
         BlockCommand::Export(arguments) => export::run(arguments),
     }
 }

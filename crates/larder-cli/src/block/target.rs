@@ -43,6 +43,13 @@ pub(super) fn open(target: &TargetArg) -> Result<Arc<dyn Device>, Error> {
     }
 }
 
+/// The same by a path that is right from everywhere.
+pub(super) fn absolute(target: &TargetArg) -> TargetArg {
+    let TargetArg::Device(Target { kind, path }) = target else { return target.clone() };
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+    TargetArg::Device(Target { kind: *kind, path })
+}
+
 /// A file or a drive with what is on it.
 fn open_device(target: &Target) -> Result<Arc<dyn Device>, Error> {
     let file = FileOptions { preallocate: false, ..FileOptions::default() };

@@ -16,6 +16,7 @@ use super::source::Source;
 use super::tenants::{TENANT, TenantEntry, TenantSettings};
 use super::tls::TlsEntry;
 use crate::args::{hash, sockets};
+use crate::block::BlockEntry;
 
 /// What the file says. What it leaves out is as without a file.
 #[derive(Debug, Default, Deserialize)]
@@ -53,6 +54,9 @@ pub(crate) struct SettingsFile {
     tenant: Vec<Spanned<TenantEntry>>,
     #[serde(default)]
     user: Vec<Spanned<UserEntry>>,
+    /// Of `larder block start`; a server has nothing to do with it.
+    #[serde(default)]
+    pub(crate) block: Vec<Spanned<BlockEntry>>,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -32,6 +32,7 @@ use crate::ending::Ending;
 pub(crate) use check::{check, password};
 use data::Data;
 use settings::Settings;
+pub(crate) use source::Source;
 
 pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     // Before any thread is made, so that none takes a signal that is meant for this one.

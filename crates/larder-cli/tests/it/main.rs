@@ -6,6 +6,8 @@ mod array_command;
 #[cfg(target_os = "linux")]
 mod array_of_server;
 #[cfg(target_os = "linux")]
+mod block_cache;
+#[cfg(target_os = "linux")]
 mod block_command;
 #[cfg(target_os = "linux")]
 mod device_command;
@@ -30,6 +32,8 @@ mod report_page;
 mod serve_command;
 #[cfg(target_os = "linux")]
 mod serve_protected;
+#[cfg(target_os = "linux")]
+mod served_block;
 mod streams;
 mod vssd_command;
 #[cfg(target_os = "linux")]

@@ -17,6 +17,7 @@ mod labeller;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::str::FromStr;
 
 pub use labeller::Labeller;
 
@@ -89,7 +90,9 @@ impl Uuid {
     /// use larder_device::label::Uuid;
     ///
     /// assert_ne!(Uuid::draw(), Uuid::draw());
-    /// assert_eq!(Uuid::draw().to_string().len(), 36);
+    /// let uuid = Uuid::draw();
+    /// assert_eq!(uuid.to_string().parse(), Ok(uuid));
+    /// assert!("2f1c".parse::<Uuid>().is_err());
     /// ```
     pub fn draw() -> Self {
         let half = || RandomState::new().build_hasher().finish().to_le_bytes();
@@ -120,6 +123,24 @@ impl fmt::Display for Uuid {
             write!(f, "{hyphen}{byte:02x}")?;
         }
         Ok(())
+    }
+}
+
+impl FromStr for Uuid {
+    type Err = String;
+
+    /// As it is displayed; capitals and missing hyphens are well too.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits: String = text.chars().filter(|letter| *letter != '-').collect();
+        let fix = || format!("UUID {text:?}: give the 32 hexadecimal digits that it is shown with");
+        if digits.len() != 32 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(fix());
+        }
+        let mut bytes = [0; 16];
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).map_err(|_| fix())?;
+        }
+        Ok(Self(bytes))
     }
 }
 

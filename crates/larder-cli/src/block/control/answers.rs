@@ -1,0 +1,288 @@
+//! What a cache that runs answers.
+
+use std::io;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use larder_block::cache::Mode;
+use larder_block::layout::{CoreId, SECTOR_BYTES};
+use larder_block::manage::{Opened, Started, StoredCache};
+use larder_block::running::RunningCache;
+use larder_device::block_on;
+use larder_device::label::Uuid;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Answer, Progress, Question};
+use crate::args::{CleaningArg, CutOffArg, PromotionArg};
+use crate::block::report::{Destaged, DirtyCore, DirtyRange, Running, Stats, Status, Usage};
+
+/// How often progress is told.
+const TICK: Duration = Duration::from_millis(200);
+/// Ranges of a core that are listed, at most.
+const RANGES_MAX: usize = 10_000;
+/// Ranges that an error names of a core.
+const RANGES_NAMED: usize = 4;
+/// What is written while a cache leaves a mode with dirty data may be dirty still: then it is destaged once more.
+const PASSES: usize = 4;
+
+/// A cache that runs, for whoever asks.
+pub(in crate::block) struct Answers {
+    cache: RunningCache,
+    /// `None` when it is ending.
+    opened: Arc<Mutex<Option<Opened>>>,
+    uuid: Uuid,
+    stored: StoredCache,
+    started: Started,
+    began: Instant,
+    end: Sender<Asked>,
+}
+
+/// Somebody asks that the cache ends, and waits for how it went.
+pub(in crate::block) struct Asked {
+    /// Whether what is dirty is to be destaged.
+    pub(in crate::block) flush: bool,
+    /// The mode that it is to have at its next start, if it is another one than now.
+    pub(in crate::block) mode: Option<Mode>,
+    /// How it went.
+    pub(in crate::block) answer: SyncSender<Result<Destaged, String>>,
+    /// Ends when the answer is on its way.
+    pub(in crate::block) told: Receiver<()>,
+}
+
+type Tell<'a> = &'a mut (dyn FnMut(&Answer) -> io::Result<()> + 'a);
+
+impl Answers {
+    /// Whoever asks for the end is told through the channel.
+    pub(in crate::block) fn new(
+        opened: Opened,
+        end: Sender<Asked>,
+    ) -> (Self, Arc<Mutex<Option<Opened>>>) {
+        let (cache, uuid, started) = (opened.cache.clone(), opened.uuid, opened.started);
+        let stored = opened.stored().clone();
+        let opened = Arc::new(Mutex::new(Some(opened)));
+        let began = Instant::now();
+        let shared = Arc::clone(&opened);
+        (Self { cache, opened, uuid, stored, started, began, end }, shared)
+    }
+
+    /// Answers, in one line or several.
+    pub(super) fn answer(&self, question: Question, tell: Tell<'_>) -> io::Result<()> {
+        // What ends when this has been told.
+        let mut ending = None;
+        let answered = match question {
+            Question::Status {} => value(&self.status()),
+            Question::Stats { reset } => value(&Stats::of(&self.cache, reset)),
+            Question::Flush { core } => self.flush(core, tell),
+            Question::Mode { mode, flush } => self.set_mode(&mode, flush, tell),
+            Question::Cleaning { policy } => self.set_cleaning(&policy),
+            Question::CutOff { policy } => self.set_cut_off(&policy),
+            Question::Promotion { policy } => self.set_promotion(&policy),
+            Question::IoClass { csv } => self.io_classes(csv.as_deref()),
+            Question::Dirty { core } => self.dirty(core),
+            Question::Detach {} => self.detach(&mut ending, tell),
+            Question::Stop { flush } => self.end(&mut ending, flush, None),
+        };
+        tell(&answered.map_or_else(Answer::Error, Answer::Done))
+    }
+
+    fn opened(&self) -> MutexGuard<'_, Option<Opened>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn status(&self) -> Status {
+        let seconds = self.began.elapsed().as_secs();
+        let running = Running::of(&self.cache, seconds, &self.started);
+        let mode = self.cache.with(|cache| cache.options().mode);
+        let stored = StoredCache { mode, ..self.stored.clone() };
+        Status::of_running(self.uuid, &stored, running)
+    }
+
+    fn core(&self, number: u16) -> Result<CoreId, String> {
+        let known = CoreId::new(number).filter(|id| self.cache.cores().any(|core| core == *id));
+        known.ok_or_else(|| {
+            let numbers: Vec<String> =
+                self.cache.cores().map(|core| core.get().to_string()).collect();
+            format!("core {number}: there is none; there are {}", numbers.join(", "))
+        })
+    }
+
+    fn flush(&self, core: Option<u16>, tell: Tell<'_>) -> Result<Value, String> {
+        let core = core.map(|number| self.core(number)).transpose()?;
+        let (flushed, destaged) = watched(&self.cache, tell, || match core {
+            Some(core) => {
+                block_on(self.cache.clean_core(core)).map(drop).map_err(|failure| failure.error)
+            }
+            None => block_on(self.cache.clean()),
+        });
+        flushed.map_err(|error| format!("{error}; {}", still_dirty(&self.cache)))?;
+        value(&destaged)
+    }
+
+    fn set_mode(&self, mode: &str, flush: bool, tell: Tell<'_>) -> Result<Value, String> {
+        let mode: Mode = mode.parse().map_err(|error: larder_block::Error| error.to_string())?;
+        let mut opened = self.opened();
+        let opened = opened.as_mut().ok_or("the cache is ending")?;
+        let (set, destaged) = watched(&self.cache, tell, || block_on(opened.set_mode(mode, flush)));
+        set.map_err(|error| {
+            format!("{error}; the mode is {mode} now; {}", still_dirty(&self.cache))
+        })?;
+        value(&destaged)
+    }
+
+    fn set_cleaning(&self, policy: &str) -> Result<Value, String> {
+        let cleaning: CleaningArg = policy.parse()?;
+        let set = self.cache.with(|cache| cache.set_cleaning(cleaning.0));
+        set.map_err(|error| error.to_string())?;
+        Ok(json!({ "policy": cleaning.to_string() }))
+    }
+
+    fn set_cut_off(&self, policy: &str) -> Result<Value, String> {
+        let cut_off: CutOffArg = policy.parse()?;
+        let CutOffArg { policy, threshold_bytes } = cut_off;
+        self.cache.with(|cache| cache.set_cut_off(policy, threshold_bytes));
+        Ok(json!({ "policy": cut_off.to_string() }))
+    }
+
+    fn set_promotion(&self, policy: &str) -> Result<Value, String> {
+        let promotion: PromotionArg = policy.parse()?;
+        let set = self.cache.with(|cache| cache.set_promotion(promotion.0));
+        set.map_err(|error| error.to_string())?;
+        Ok(json!({ "policy": promotion.to_string() }))
+    }
+
+    fn io_classes(&self, csv: Option<&str>) -> Result<Value, String> {
+        if let Some(csv) = csv {
+            let classes = csv.parse().map_err(|error: larder_block::Error| error.to_string())?;
+            let set = self.cache.with(|cache| cache.set_classes(classes));
+            set.map_err(|error| error.to_string())?;
+        }
+        let csv = self.cache.with(|cache| cache.options().classes.to_string());
+        Ok(json!({ "csv": csv }))
+    }
+
+    fn dirty(&self, core: Option<u16>) -> Result<Value, String> {
+        let cores = match core {
+            Some(number) => vec![self.core(number)?],
+            None => self.cache.cores().collect(),
+        };
+        let sector = SECTOR_BYTES as u64;
+        let of = |core: CoreId| {
+            let mut ranges = self.cache.with(|cache| cache.dirty_ranges(core, RANGES_MAX + 1));
+            let has_more = ranges.len() > RANGES_MAX;
+            ranges.truncate(RANGES_MAX);
+            let ranges = ranges.iter().map(|range| DirtyRange {
+                offset: range.start * sector,
+                bytes: (range.end - range.start) * sector,
+            });
+            DirtyCore { core: core.get(), ranges: ranges.collect(), has_more }
+        };
+        value(&cores.into_iter().map(of).collect::<Vec<_>>())
+    }
+
+    /// Ends with nothing dirty, or goes on.
+    fn detach(&self, ending: &mut Option<Sender<()>>, tell: Tell<'_>) -> Result<Value, String> {
+        let mode = {
+            // The mode stays what is made of it here.
+            let opened = self.opened();
+            opened.as_ref().ok_or("the cache is ending")?;
+            let mode = self.cache.with(|cache| {
+                let mode = cache.options().mode;
+                if mode.may_be_dirty() {
+                    cache.set_mode(Mode::WriteThrough);
+                }
+                mode
+            });
+            let (cleaned, _) = watched(&self.cache, tell, || self.clean_all());
+            if let Err(error) = cleaned {
+                self.cache.with(|cache| cache.set_mode(mode));
+                return Err(format!("{error}; {}; the cache goes on", still_dirty(&self.cache)));
+            }
+            mode
+        };
+        self.end(ending, true, Some(mode))
+    }
+
+    /// Until nothing is dirty.
+    fn clean_all(&self) -> Result<(), String> {
+        for _ in 0..PASSES {
+            if Usage::of(&self.cache).dirty_bytes == 0 {
+                return Ok(());
+            }
+            block_on(self.cache.clean()).map_err(|error| error.to_string())?;
+        }
+        match Usage::of(&self.cache).dirty_bytes {
+            0 => Ok(()),
+            _ => Err("not all could be destaged".to_owned()),
+        }
+    }
+
+    /// Has the process end, and waits until the cache is stopped.
+    fn end(
+        &self,
+        ending: &mut Option<Sender<()>>,
+        flush: bool,
+        mode: Option<Mode>,
+    ) -> Result<Value, String> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        let (still, told) = mpsc::channel();
+        *ending = Some(still);
+        let is_ending = |_| "the cache is ending".to_owned();
+        self.end
+            .send(Asked { flush, mode, answer, told })
+            .map_err(|error| is_ending(error.to_string()))?;
+        let destaged = answered.recv().map_err(|error| is_ending(error.to_string()))??;
+        value(&destaged)
+    }
+}
+
+fn value(answer: &impl Serialize) -> Result<Value, String> {
+    serde_json::to_value(answer).map_err(|error| error.to_string())
+}
+
+/// Does it, and tells meanwhile how far destaging is. A client that is gone is told nothing any more.
+fn watched<T: Send>(
+    cache: &RunningCache,
+    tell: Tell<'_>,
+    work: impl FnOnce() -> T + Send,
+) -> (T, Destaged) {
+    let dirty_before_bytes = Usage::of(cache).dirty_bytes;
+    let (finished, wait) = mpsc::channel::<()>();
+    let done = std::thread::scope(|scope| {
+        let worker = scope.spawn(move || {
+            let _finished = finished;
+            work()
+        });
+        let mut is_heard = true;
+        while wait.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+            let dirty_bytes = Usage::of(cache).dirty_bytes;
+            let before_bytes = dirty_before_bytes.max(dirty_bytes);
+            let progress = Answer::Progress(Progress { dirty_bytes, before_bytes });
+            is_heard = is_heard && tell(&progress).is_ok();
+        }
+        worker.join()
+    });
+    let done = done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    (done, Destaged { dirty_before_bytes, dirty_bytes: Usage::of(cache).dirty_bytes })
+}
+
+/// What only the cache has, in few words.
+pub(in crate::block) fn still_dirty(cache: &RunningCache) -> String {
+    let sector = SECTOR_BYTES as u64;
+    let mut text = format!("{} bytes are dirty still", Usage::of(cache).dirty_bytes);
+    for core in cache.cores() {
+        let ranges = cache.with(|cache| cache.dirty_ranges(core, RANGES_NAMED + 1));
+        if ranges.is_empty() {
+            continue;
+        }
+        let named: Vec<String> = ranges
+            .iter()
+            .take(RANGES_NAMED)
+            .map(|range| format!("{}+{}", range.start * sector, (range.end - range.start) * sector))
+            .collect();
+        let more = if ranges.len() > RANGES_NAMED { ", …" } else { "" };
+        text += &format!(", of core {} at {}{more}", core.get(), named.join(", "));
+    }
+    text
+}

@@ -1,0 +1,107 @@
+//! The control socket of a cache that runs: one JSON object a line is asked, and answered by one a line.
+//!
+//! ```text
+//!   {"command":"flush","core":0}                             asked, at most 1 MiB
+//!   {"progress":{"dirty_bytes":4096,"before_bytes":8192}}    while it takes long, now and then
+//!   {"done":{"dirty_before_bytes":8192,"dirty_bytes":0}}     the last line of an answer; or {"error":"…"}
+//! ```
+//!
+//! The socket is its owner's alone (mode 0600), and whoever may open it may do everything. What is no question is
+//! answered with an error; a line that is too long ends the connection; a client that is slow, or gone, stops nobody.
+
+mod answers;
+mod client;
+mod line;
+mod server;
+
+use std::path::{Path, PathBuf};
+
+use larder_block::layout::CoreId;
+use serde::{Deserialize, Serialize};
+
+pub(super) use answers::{Answers, Asked, still_dirty};
+pub(super) use client::{Ask, ask};
+pub(super) use server::ControlServer;
+
+/// Longest line that is asked, with its end: IO classes are a part of one.
+const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// What can be asked. Policies and modes are text, as on the command line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Question {
+    Status {},
+    Stats {
+        #[serde(default)]
+        reset: bool,
+    },
+    Flush {
+        core: Option<u16>,
+    },
+    Mode {
+        mode: String,
+        #[serde(default = "yes")]
+        flush: bool,
+    },
+    Cleaning {
+        policy: String,
+    },
+    CutOff {
+        policy: String,
+    },
+    Promotion {
+        policy: String,
+    },
+    /// With a CSV: changes the classes. Answers with those that there are.
+    IoClass {
+        csv: Option<String>,
+    },
+    Dirty {
+        core: Option<u16>,
+    },
+    Detach {},
+    Stop {
+        #[serde(default)]
+        flush: bool,
+    },
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A line of an answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Answer {
+    Progress(Progress),
+    Done(serde_json::Value),
+    Error(String),
+}
+
+/// How far destaging is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Progress {
+    pub(super) dirty_bytes: u64,
+    pub(super) before_bytes: u64,
+}
+
+impl Progress {
+    /// 0 to 1.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn share(self) -> f64 {
+        1.0 - self.dirty_bytes as f64 / self.before_bytes.max(1) as f64
+    }
+}
+
+/// Where the control socket is, beside the socket by which a cache serves.
+pub(super) fn beside(unix: &Path) -> PathBuf {
+    let mut path = unix.as_os_str().to_owned();
+    path.push(".control");
+    path.into()
+}
+
+/// As it goes over the socket.
+pub(super) fn number(core: Option<CoreId>) -> Option<u16> {
+    core.map(CoreId::get)
+}

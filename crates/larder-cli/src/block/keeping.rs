@@ -1,0 +1,92 @@
+//! What a cache has to do by the clock while it runs: a thread that tells it the time.
+
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use larder_block::manage::Opened;
+use larder_block::running::RunningCache;
+use larder_device::block_on;
+
+/// The time is told this often at least: what has come due meanwhile is not known here.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+const WAIT_MIN: Duration = Duration::from_millis(1);
+/// A cache that nobody has asked for anything for so long has time for its label.
+const IDLE: Duration = Duration::from_secs(3);
+
+/// Tells the time until it is dropped.
+pub(super) struct Keeper {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    pub(super) fn start(
+        cache: RunningCache,
+        opened: Arc<Mutex<Option<Opened>>>,
+    ) -> std::io::Result<Self> {
+        let (stop, stopped) = mpsc::channel::<()>();
+        let keep = move || {
+            let began = Instant::now();
+            let mut idle = Idle::default();
+            loop {
+                let now = began.elapsed();
+                let next = cache.work(now);
+                if idle.has_come(&cache, now) {
+                    note_clean(&opened);
+                }
+                let wait = next.map_or(WAIT_MAX, |next| next.saturating_sub(now));
+                let wait = wait.clamp(WAIT_MIN, WAIT_MAX);
+                if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("larder-keeper".to_owned()).spawn(keep)?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Whether nobody asks for anything.
+#[derive(Default)]
+struct Idle {
+    /// Requests so far, and since when there are so many.
+    requests: u64,
+    since: Duration,
+    is_noted: bool,
+}
+
+impl Idle {
+    /// Once for each time that it comes, with nothing dirty.
+    fn has_come(&mut self, cache: &RunningCache, now: Duration) -> bool {
+        let (requests, under_way, dirty) = cache.with(|cache| {
+            let done = cache.statistics();
+            let requests = done.reads.total() + done.writes.total();
+            (requests, cache.under_way(), cache.usage().dirty_sectors)
+        });
+        if requests != self.requests || under_way > 0 || dirty > 0 {
+            *self = Self { requests, since: now, is_noted: false };
+        }
+        let has_come = !self.is_noted && now - self.since >= IDLE;
+        self.is_noted |= has_come;
+        has_come
+    }
+}
+
+/// Whoever changes the mode just now does it anyway.
+fn note_clean(opened: &Mutex<Option<Opened>>) {
+    let Ok(mut opened) = opened.try_lock() else { return };
+    if let Some(Err(error)) = opened.as_mut().map(|opened| block_on(opened.note_clean())) {
+        eprintln!("note: the label does not say that nothing is dirty: {error}");
+    }
+}

@@ -1,0 +1,163 @@
+//! What is told of a cache, for people.
+
+use indicatif::{BinaryBytes, HumanCount};
+
+use super::report::{Destaged, DirtyCore, Found, Requests, Running, Stats, Status, Usage};
+
+/// Which cache it is, how it is set, and what it has.
+pub(super) fn status(status: &Status) -> String {
+    let Status { uuid, layout, mode, .. } = status;
+    let mut text = format!("cache      {uuid}\n");
+    text += &format!(
+        "layout     {layout}, lines of {}, {} for data\n",
+        BinaryBytes(u64::from(status.line_bytes)),
+        BinaryBytes(status.capacity_bytes)
+    );
+    text += &format!("mode       {mode}\n");
+    for core in &status.cores {
+        let number = format!("core {}", core.core);
+        text += &format!("{number:10} {}, {}\n", core.path, BinaryBytes(core.bytes));
+    }
+    if status.is_distrusted {
+        text += "content    none that is believed: cores were written past it, after errors\n";
+    }
+    match (status.was_stopped, &status.running) {
+        (_, Some(it)) => text += &running(it),
+        (Some(true), _) => text += "state      stopped\n",
+        (Some(false), _) => {
+            text += "state      not stopped: it runs, or has crashed; the next start finds what it has\n";
+        }
+        (None, None) => {}
+    }
+    text
+}
+
+fn running(it: &Running) -> String {
+    let health = if it.healthy { "" } else { "; its device has FAILED and is not written to" };
+    let mut text = format!("state      runs for {} s{health}\n", it.seconds);
+    text += &format!("found      {}\n", found(&it.found));
+    text += &format!("usage      {}\n", usage(&it.usage));
+    text += &format!("cut-off    {}\npromotion  {}\n", it.cut_off, it.promotion);
+    text += &format!("cleaning   {}\nclasses    {}\n", it.cleaning, it.io_classes);
+    text += &format!("memory     {}\n", BinaryBytes(it.memory_bytes as u64));
+    text
+}
+
+/// What a start has found.
+pub(super) fn found(found: &Found) -> String {
+    let Found { valid_bytes, dirty_bytes, torn, failed_reads, compared, changed, .. } = *found;
+    let mut text =
+        format!("{} cached, of it {} dirty", BinaryBytes(valid_bytes), BinaryBytes(dirty_bytes));
+    if torn > 0 {
+        text += &format!("; {torn} torn writes left aside");
+    }
+    if failed_reads > 0 {
+        text += &format!("; {failed_reads} READS REFUSED by the device: dirty data may be lost");
+    }
+    if compared > 0 {
+        text += &format!("; {compared} pieces compared with the cores, {changed} differ");
+    }
+    if changed > 0 {
+        text += ": what was clean is dropped";
+    }
+    text
+}
+
+fn usage(usage: &Usage) -> String {
+    let Usage { capacity_bytes, occupied_bytes, dirty_bytes, .. } = *usage;
+    format!(
+        "{} of {} ({}), of it {} dirty",
+        BinaryBytes(occupied_bytes),
+        BinaryBytes(capacity_bytes),
+        percent(ratio(occupied_bytes, capacity_bytes)),
+        BinaryBytes(dirty_bytes)
+    )
+}
+
+type Cell = fn(&Requests) -> String;
+
+/// What a cache has done.
+pub(super) fn stats(stats: &Stats) -> String {
+    let mut text = format!("usage      {}\n\n", usage(&stats.usage));
+    text += &format!("{:22}{:>16}{:>16}\n", "REQUESTS", "READS", "WRITES");
+    let rows: [(&str, Cell); 7] = [
+        ("hits", |of| count(of.hits)),
+        ("partial misses", |of| count(of.partial_misses)),
+        ("full misses", |of| count(of.full_misses)),
+        ("pass-through", |of| count(of.pass_through)),
+        ("total", |of| count(of.total)),
+        ("bytes", |of| BinaryBytes(of.bytes).to_string()),
+        ("hit ratio", |of| percent(of.hit_ratio)),
+    ];
+    for (name, cell) in rows {
+        text += &format!("{name:22}{:>16}{:>16}\n", cell(&stats.reads), cell(&stats.writes));
+    }
+    text += &format!("\n{:22}{:>16}{:>16}{:>16}\n", "DEVICES", "READ", "WRITTEN", "FLUSHES");
+    let devices = [
+        ("cores", stats.core_read_bytes, stats.core_written_bytes, stats.core_flushes),
+        ("cache", stats.cache_read_bytes, stats.cache_written_bytes, stats.cache_flushes),
+    ];
+    for (name, read, written, flushes) in devices {
+        let (read, written) = (BinaryBytes(read).to_string(), BinaryBytes(written).to_string());
+        text += &format!("{name:22}{read:>16}{written:>16}{:>16}\n", count(flushes));
+    }
+    let metadata = BinaryBytes(stats.metadata_bytes).to_string();
+    text += &format!("{:22}{:>16}{metadata:>16}\n", "  of it metadata", "");
+    let factor = stats.write_amplification;
+    let factor = factor.map_or_else(|| "-".to_owned(), |factor| format!("{factor:.3}"));
+    text += &format!("{:38}{factor:>16}\n", "cache written for a byte of users");
+    text += &format!("\n{:22}{:>16}\n", "PASSED BY", "REQUESTS");
+    for bypass in &stats.bypasses {
+        text += &format!("{:22}{:>16}\n", bypass.reason, count(bypass.requests));
+    }
+    let errors = &stats.errors;
+    text += &format!("\n{:22}{:>16}{:>16}\n", "ERRORS", "READS", "WRITES");
+    let rows = [
+        ("cores", errors.core_reads, errors.core_writes),
+        ("cache", errors.cache_reads, errors.cache_writes),
+    ];
+    for (name, reads, writes) in rows {
+        text += &format!("{name:22}{:>16}{:>16}\n", count(reads), count(writes));
+    }
+    text
+}
+
+/// What was destaged, and what is dirty still.
+pub(super) fn destaged(destaged: &Destaged) -> String {
+    let Destaged { dirty_before_bytes: before, dirty_bytes } = *destaged;
+    format!(
+        "destaged   {}; {} dirty\n",
+        BinaryBytes(before.saturating_sub(dirty_bytes)),
+        BinaryBytes(dirty_bytes)
+    )
+}
+
+/// Ranges that only the cache has.
+pub(super) fn dirty(cores: &[DirtyCore]) -> String {
+    let mut text = format!("{:>6}{:>20}{:>16}\n", "CORE", "OFFSET", "BYTES");
+    if cores.iter().all(|core| core.ranges.is_empty()) {
+        return "nothing is dirty\n".to_owned();
+    }
+    for core in cores {
+        for range in &core.ranges {
+            text += &format!("{:>6}{:>20}{:>16}\n", core.core, range.offset, range.bytes);
+        }
+        if core.has_more {
+            text += &format!("{:>6}{:>20}\n", core.core, "and more");
+        }
+    }
+    text
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+fn percent(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{:.1} %", ratio * 100.0))
+}
+
+fn count(number: u64) -> String {
+    HumanCount(number).to_string()
+}

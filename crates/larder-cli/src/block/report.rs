@@ -1,0 +1,313 @@
+//! What is told of a cache: as JSON, over the control socket, and the ground of what people read.
+
+use larder_block::cache::{BypassReason, Health, RequestCounts, Statistics};
+use larder_block::layout::SECTOR_BYTES;
+use larder_block::layout::ocf::OcfVersion;
+use larder_block::manage::{Opened, Seen, Started, StoredCache, StoredLayout};
+use larder_block::running::RunningCache;
+use larder_device::label::Uuid;
+use serde::{Deserialize, Serialize};
+
+use crate::args::{CleaningArg, CutOffArg, PromotionArg};
+
+/// A cache: which, how it is set, what it has.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Status {
+    pub(super) uuid: String,
+    pub(super) layout: String,
+    pub(super) line_bytes: u32,
+    pub(super) segment_bytes: Option<u32>,
+    pub(super) segments: Option<u32>,
+    /// Of label and table, in front of the data.
+    pub(super) data_offset_bytes: u64,
+    pub(super) capacity_bytes: u64,
+    pub(super) mode: String,
+    pub(super) cores: Vec<CoreStatus>,
+    /// Whether it was stopped in order, as its label has it; `None` of one that runs.
+    pub(super) was_stopped: Option<bool>,
+    /// Whether nothing on it must be believed, for cores were written past it.
+    pub(super) is_distrusted: bool,
+    /// `None` if it does not run.
+    pub(super) running: Option<Running>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct CoreStatus {
+    pub(super) core: u16,
+    pub(super) path: String,
+    pub(super) bytes: u64,
+}
+
+/// Of a cache that runs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Running {
+    pub(super) seconds: u64,
+    pub(super) healthy: bool,
+    pub(super) usage: Usage,
+    pub(super) cut_off: String,
+    pub(super) promotion: String,
+    pub(super) cleaning: String,
+    pub(super) io_classes: usize,
+    pub(super) memory_bytes: usize,
+    /// Requests.
+    pub(super) under_way: usize,
+    pub(super) found: Found,
+}
+
+/// What the start has found.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Found {
+    pub(super) valid_bytes: u64,
+    pub(super) dirty_bytes: u64,
+    pub(super) read_bytes: u64,
+    pub(super) torn: u64,
+    pub(super) failed_reads: u64,
+    pub(super) compared: u32,
+    pub(super) changed: u32,
+}
+
+impl Found {
+    pub(super) fn of(started: &Started) -> Self {
+        let bytes = |sectors: u64| sectors * SECTOR_BYTES as u64;
+        Self {
+            valid_bytes: bytes(started.valid_sectors),
+            dirty_bytes: bytes(started.dirty_sectors),
+            read_bytes: started.read_bytes,
+            torn: started.torn,
+            failed_reads: started.failed_reads,
+            compared: started.compared,
+            changed: started.changed,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Usage {
+    pub(super) capacity_bytes: u64,
+    pub(super) occupied_bytes: u64,
+    pub(super) free_bytes: u64,
+    pub(super) clean_bytes: u64,
+    pub(super) dirty_bytes: u64,
+}
+
+impl Usage {
+    pub(super) fn of(cache: &RunningCache) -> Self {
+        let (usage, shape) = cache.with(|cache| (cache.usage(), cache.shape()));
+        let bytes = |sectors: u64| sectors * SECTOR_BYTES as u64;
+        let (occupied_bytes, dirty_bytes) =
+            (bytes(usage.valid_sectors), bytes(usage.dirty_sectors));
+        Self {
+            capacity_bytes: shape.capacity_bytes,
+            occupied_bytes,
+            free_bytes: shape.capacity_bytes.saturating_sub(occupied_bytes),
+            clean_bytes: occupied_bytes.saturating_sub(dirty_bytes),
+            dirty_bytes,
+        }
+    }
+}
+
+impl Status {
+    /// What the label says.
+    pub(super) fn of_label(seen: &Seen) -> Self {
+        let own = Self::of_stored(seen.uuid, &seen.stored);
+        Self { was_stopped: Some(seen.stored.was_stopped), ..own }
+    }
+
+    pub(super) fn of_running(uuid: Uuid, stored: &StoredCache, running: Running) -> Self {
+        Self { running: Some(running), ..Self::of_stored(uuid, stored) }
+    }
+
+    /// What is started, before it has done anything.
+    pub(super) fn of_opened(opened: &Opened) -> Self {
+        Self::of_stored(opened.uuid, opened.stored())
+    }
+
+    fn of_stored(uuid: Uuid, stored: &StoredCache) -> Self {
+        let (layout, line_bytes, capacity_bytes) = match &stored.layout {
+            StoredLayout::Log(log) => {
+                ("log", log.geometry.line_bytes, log.geometry.capacity_bytes())
+            }
+            StoredLayout::Ocf(ocf) => {
+                let name = match ocf.geometry.version {
+                    OcfVersion::V22 => "ocf22",
+                    OcfVersion::V26 => "ocf26",
+                };
+                (name, ocf.geometry.line_bytes, ocf.geometry.capacity_bytes())
+            }
+        };
+        let segments = match &stored.layout {
+            StoredLayout::Log(log) => Some((log.geometry.segment_bytes, log.geometry.segments)),
+            StoredLayout::Ocf(_) => None,
+        };
+        let data_offset_bytes = match &stored.layout {
+            StoredLayout::Log(log) => log.geometry.offset,
+            StoredLayout::Ocf(ocf) => ocf.geometry.offset + u64::from(ocf.geometry.pages()) * 4096,
+        };
+        let cores = stored.cores.iter().map(|core| CoreStatus {
+            core: core.id.get(),
+            path: core.name.clone(),
+            bytes: core.bytes,
+        });
+        Self {
+            uuid: uuid.to_string(),
+            layout: layout.to_owned(),
+            line_bytes,
+            segment_bytes: segments.map(|(bytes, _)| bytes),
+            segments: segments.map(|(_, count)| count),
+            data_offset_bytes,
+            capacity_bytes,
+            mode: stored.mode.to_string(),
+            cores: cores.collect(),
+            was_stopped: None,
+            is_distrusted: stored.is_distrusted,
+            running: None,
+        }
+    }
+}
+
+impl Running {
+    pub(super) fn of(cache: &RunningCache, seconds: u64, started: &Started) -> Self {
+        let usage = Usage::of(cache);
+        cache.with(|cache| {
+            let options = cache.options();
+            let cut_off =
+                CutOffArg { policy: options.cut_off, threshold_bytes: options.cut_off_bytes };
+            Self {
+                seconds,
+                healthy: cache.health() == Health::Whole,
+                usage,
+                cut_off: cut_off.to_string(),
+                promotion: PromotionArg(options.promotion).to_string(),
+                cleaning: CleaningArg(options.cleaning).to_string(),
+                io_classes: options.classes.iter().count(),
+                memory_bytes: cache.memory_bytes(),
+                under_way: cache.under_way(),
+                found: Found::of(started),
+            }
+        })
+    }
+}
+
+/// What a cache has done, in Open CAS's categories, and what it has cost.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Stats {
+    pub(super) usage: Usage,
+    pub(super) reads: Requests,
+    pub(super) writes: Requests,
+    pub(super) core_read_bytes: u64,
+    pub(super) core_written_bytes: u64,
+    pub(super) cache_read_bytes: u64,
+    pub(super) cache_written_bytes: u64,
+    /// Of these, those that only say where others are.
+    pub(super) metadata_bytes: u64,
+    /// Written to the cache device for each byte that users wrote; `None` if they wrote nothing.
+    pub(super) write_amplification: Option<f64>,
+    pub(super) core_flushes: u64,
+    pub(super) cache_flushes: u64,
+    pub(super) bypasses: Vec<Bypass>,
+    pub(super) errors: Errors,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Requests {
+    pub(super) hits: u64,
+    pub(super) partial_misses: u64,
+    pub(super) full_misses: u64,
+    pub(super) pass_through: u64,
+    pub(super) total: u64,
+    pub(super) bytes: u64,
+    /// Hits of all; `None` if there was none.
+    pub(super) hit_ratio: Option<f64>,
+}
+
+/// Requests that have passed the cache by, for one reason.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Bypass {
+    pub(super) reason: String,
+    pub(super) requests: u64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Errors {
+    pub(super) cache_reads: u64,
+    pub(super) cache_writes: u64,
+    pub(super) core_reads: u64,
+    pub(super) core_writes: u64,
+    pub(super) total: u64,
+    pub(super) tried_again: u64,
+}
+
+impl Requests {
+    fn of(counts: &RequestCounts) -> Self {
+        let RequestCounts { hits, partial_misses, full_misses, pass_through, bytes } = *counts;
+        let (total, hit_ratio) = (counts.total(), ratio(hits, counts.total()));
+        Self { hits, partial_misses, full_misses, pass_through, total, bytes, hit_ratio }
+    }
+}
+
+impl Stats {
+    /// What has been since the last reset; forgotten afterwards, if that is wanted.
+    pub(super) fn of(cache: &RunningCache, resets: bool) -> Self {
+        let usage = Usage::of(cache);
+        let done: Statistics = cache.with(|cache| {
+            let done = *cache.statistics();
+            if resets {
+                cache.reset_statistics();
+            }
+            done
+        });
+        let bypasses = BypassReason::ALL.into_iter().map(|reason| Bypass {
+            reason: reason.name().to_owned(),
+            requests: done.bypasses(reason),
+        });
+        Self {
+            usage,
+            reads: Requests::of(&done.reads),
+            writes: Requests::of(&done.writes),
+            core_read_bytes: done.core_read_bytes,
+            core_written_bytes: done.core_written_bytes,
+            cache_read_bytes: done.cache_read_bytes,
+            cache_written_bytes: done.cache_written_bytes,
+            metadata_bytes: done.metadata_bytes,
+            write_amplification: ratio(done.cache_written_bytes, done.writes.bytes),
+            core_flushes: done.core_flushes,
+            cache_flushes: done.cache_flushes,
+            bypasses: bypasses.collect(),
+            errors: Errors {
+                cache_reads: done.errors.cache_reads,
+                cache_writes: done.errors.cache_writes,
+                core_reads: done.errors.core_reads,
+                core_writes: done.errors.core_writes,
+                total: done.errors.total(),
+                tried_again: done.errors.tried_again,
+            },
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// What has become of dirty data.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Destaged {
+    pub(super) dirty_before_bytes: u64,
+    pub(super) dirty_bytes: u64,
+}
+
+/// Ranges of a core that only the cache has.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct DirtyCore {
+    pub(super) core: u16,
+    pub(super) ranges: Vec<DirtyRange>,
+    /// There are more than are listed.
+    pub(super) has_more: bool,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct DirtyRange {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+}

@@ -1,0 +1,56 @@
+//! What commands that serve have in common: where they listen, what they say, and how they are told to end.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use larder_block::export::nbd::NbdServer;
+use larder_device::sockets::{Endpoint, SocketBackend};
+use larder_lab::Error;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Who may open the Unix socket: its owner and the group.
+const SOCKET_MODE: u32 = 0o660;
+
+/// To be made before any thread is, so that none takes a signal that is meant for this one.
+pub(super) fn signals() -> Result<Signals, Error> {
+    Signals::new([SIGTERM, SIGINT])
+        .map_err(|error| Error::run(format!("signals cannot be waited for: {error}")))
+}
+
+/// Who is told to end once more ends at once.
+pub(super) fn end_at_second(mut signals: Signals) {
+    std::thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            eprintln!("told a second time: ending at once; what was not flushed may be lost");
+            std::process::exit(130);
+        }
+    });
+}
+
+pub(super) fn endpoints(unix: Option<&PathBuf>, tcp: Option<SocketAddr>) -> Vec<Endpoint> {
+    let unix = unix.map(|path| Endpoint::Unix { path: path.clone(), mode: SOCKET_MODE });
+    unix.into_iter().chain(tcp.map(Endpoint::Tcp)).collect()
+}
+
+/// Says how many threads serve, and how they wait.
+pub(super) fn tell_threads(threads: u16, wanted: SocketBackend, server: &NbdServer) {
+    let refused = if server.sockets() == wanted { "" } else { " (the kernel refuses io_uring)" };
+    say(&format!("threads    {threads}, sockets by {}{refused}", server.sockets()));
+}
+
+/// Says by which addresses clients know an export.
+pub(super) fn tell_places(name: &str, unix: Option<&Path>, server: &NbdServer) {
+    if let Some(path) = unix {
+        say(&format!("unix       nbd+unix:///{name}?socket={}", path.display()));
+    }
+    for address in server.addresses() {
+        say(&format!("tcp        nbd://{address}/{name}"));
+    }
+}
+
+/// Tells whoever reads. If nobody does any more, it goes on all the same.
+pub(super) fn say(line: &str) {
+    let _ = writeln!(io::stdout(), "{line}");
+}

@@ -1,0 +1,150 @@
+//! How a cache is to run: what the command line says, or else a file.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use larder_block::cache::CacheOptions;
+use larder_block::manage::{ChangedCore, OpenOptions};
+use larder_block::policy::classes::IoClasses;
+use larder_lab::Error;
+use larder_server::SocketBackend;
+
+use super::control;
+use super::entry::BlockEntry;
+use crate::args::{ChangedCoreArg, CoreArg, StartArgs, TargetArg};
+use crate::serve::Source;
+
+/// See the module.
+pub(super) struct Settings {
+    pub(super) cache: TargetArg,
+    pub(super) cores: Vec<CoreArg>,
+    pub(super) unix: Option<PathBuf>,
+    pub(super) tcp: Option<SocketAddr>,
+    /// `None` where there is no path to derive one from.
+    pub(super) control: Option<PathBuf>,
+    pub(super) open: OpenOptions,
+    pub(super) flush_on_stop: bool,
+    pub(super) threads: u16,
+    pub(super) sockets: SocketBackend,
+    pub(super) connections: u32,
+}
+
+impl Settings {
+    pub(super) fn of(arguments: &StartArgs) -> Result<Self, Error> {
+        let entry = entry(arguments)?;
+        let file = entry.as_ref();
+        let cache = file.map(|file| file.cache.0.clone()).or_else(|| arguments.cache.clone());
+        let cache = cache.ok_or_else(|| Error::usage("CACHE: which one?"))?;
+        let cores = match file {
+            Some(file) if arguments.cores.is_empty() => {
+                file.core.iter().map(|core| core.0.clone()).collect()
+            }
+            _ => arguments.cores.clone(),
+        };
+        let unix = arguments.unix.clone().or_else(|| file?.unix.clone());
+        let tcp = arguments.tcp.or_else(|| file?.tcp);
+        if unix.is_none() && tcp.is_none() {
+            let message = "no place to listen: --unix PATH or --tcp ADDR must name one";
+            return Err(Error::usage(message));
+        }
+        let control = arguments.control.clone().or_else(|| file?.control.clone());
+        let control = control.or_else(|| unix.as_deref().map(control::beside));
+        let threads = arguments.threads.or_else(|| file?.threads).unwrap_or(1);
+        let connections = arguments.connections.or_else(|| file?.connections).unwrap_or(64);
+        if !(1..=256).contains(&threads) || connections == 0 {
+            let message = format!(
+                "threads = {threads}, connections = {connections}: give 1 to 256 threads, and at least 1 connection"
+            );
+            return Err(Error::usage(message));
+        }
+        let flush_on_stop =
+            arguments.flush_on_stop || file.and_then(|file| file.flush_on_stop).unwrap_or_default();
+        let sockets = arguments.sockets.or_else(|| Some(file?.sockets?.0.0)).unwrap_or_default();
+        let open = open(arguments, file)?;
+        Ok(Self {
+            cache,
+            cores,
+            unix,
+            tcp,
+            control,
+            open,
+            flush_on_stop,
+            threads,
+            sockets,
+            connections,
+        })
+    }
+}
+
+/// The entry of the cache that is meant.
+fn entry(arguments: &StartArgs) -> Result<Option<BlockEntry>, Error> {
+    let Some(path) = &arguments.config else { return Ok(None) };
+    let (source, file) = Source::read(path)?;
+    let entries = file.block;
+    let known = || {
+        let names: Vec<String> =
+            entries.iter().map(|entry| entry.get_ref().cache.0.to_string()).collect();
+        names.join(", ")
+    };
+    let found = match (&arguments.cache, entries.as_slice()) {
+        (_, []) => {
+            let message = "it has no [[block]]: with cache = \"PATH\" and unix = \"PATH\"";
+            return Err(source.refuse(None, message));
+        }
+        (None, [only]) => only,
+        (None, _) => {
+            let message = format!("CACHE: which one of {}? Name it", known());
+            return Err(source.refuse(None, &message));
+        }
+        (Some(cache), _) => {
+            entries.iter().find(|entry| entry.get_ref().cache.0 == *cache).ok_or_else(|| {
+                let message =
+                    format!("no [[block]] has cache = \"{cache}\": there are {}", known());
+                source.refuse(None, &message)
+            })?
+        }
+    };
+    Ok(Some(found.get_ref().clone()))
+}
+
+fn open(arguments: &StartArgs, file: Option<&BlockEntry>) -> Result<OpenOptions, Error> {
+    let mut cache = CacheOptions::default();
+    if let Some(cut_off) = arguments.cut_off.or_else(|| Some(file?.cut_off?.0)) {
+        (cache.cut_off, cache.cut_off_bytes) = (cut_off.policy, cut_off.threshold_bytes);
+    }
+    if let Some(promotion) = arguments.promotion.or_else(|| Some(file?.promotion?.0)) {
+        cache.promotion = promotion.0;
+    }
+    if let Some(cleaning) = arguments.cleaning.or_else(|| Some(file?.cleaning?.0)) {
+        cache.cleaning = cleaning.0;
+    }
+    if let Some(errors) = arguments.cache_errors_max.or_else(|| file?.cache_errors_max) {
+        cache.cache_errors_max = errors;
+    }
+    if let Some(path) = arguments.io_classes.clone().or_else(|| file?.io_classes.clone()) {
+        cache.classes = classes(&path)?;
+    }
+    let changed = arguments.changed_core.or_else(|| Some(file?.changed_core?.0));
+    Ok(OpenOptions {
+        cache,
+        mode: arguments.mode.or_else(|| Some(file?.mode?.0)),
+        changed: changed.map(changed_core).unwrap_or_default(),
+        seed: std::process::id().into(),
+        ..OpenOptions::default()
+    })
+}
+
+/// What is done about a core that has changed.
+pub(super) fn changed_core(argument: ChangedCoreArg) -> ChangedCore {
+    match argument {
+        ChangedCoreArg::Refuse => ChangedCore::Refuse,
+        ChangedCoreArg::DestageAndDrop => ChangedCore::DestageAndDrop,
+    }
+}
+
+fn classes(path: &std::path::Path) -> Result<IoClasses, Error> {
+    let refused =
+        |error: &dyn std::fmt::Display| Error::usage(format!("{}: {error}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| refused(&error))?;
+    text.parse().map_err(|error: larder_block::Error| refused(&error))
+}

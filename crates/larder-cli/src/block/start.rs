@@ -1,0 +1,143 @@
+//! `larder block start`: opens a cache, serves its cores, and stops it in order.
+
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::BinaryBytes;
+use larder_block::export::nbd::{Export, NbdConfig, NbdServer};
+use larder_block::manage::{self, Opened};
+use larder_block::volume::CachedVolume;
+use larder_device::block_on;
+use larder_lab::Error;
+
+use super::control::{Answers, Asked, ControlServer, still_dirty};
+use super::cores::{self, failed};
+use super::keeping::Keeper;
+use super::report::{Destaged, Found, Status, Usage};
+use super::serving::{self, say};
+use super::settings::Settings;
+use super::{render, target};
+use crate::args::StartArgs;
+use crate::ending::Ending;
+
+/// Whoever has asked for the end is given so long to be told.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
+    let mut signals = serving::signals()?;
+    let settings = Settings::of(arguments)?;
+    let device = target::open(&settings.cache)?;
+    let seen = block_on(manage::look(&device)).map_err(|error| failed(&error))?;
+    let cores = cores::of_known(&settings.cache, &seen.stored, &settings.cores)?;
+    let opened = block_on(manage::open(&device, &cores, &settings.open));
+    let opened = opened.map_err(|error| failed(&error))?;
+    let status = Status::of_opened(&opened);
+    let found = Found::of(&opened.started);
+    let exports = cores.iter().map(|core| export(&opened, core)).collect::<Result<_, _>>()?;
+    let server = NbdServer::start(NbdConfig {
+        endpoints: serving::endpoints(settings.unix.as_ref(), settings.tcp),
+        exports,
+        workers: settings.threads.into(),
+        sockets: settings.sockets,
+        connections_max: usize::try_from(settings.connections).unwrap_or(usize::MAX),
+        ..NbdConfig::default()
+    })
+    .map_err(|error| Error::run(error.to_string()))?;
+    let (asks, asked) = mpsc::channel();
+    let cache = opened.cache.clone();
+    let (answers, opened) = Answers::new(opened, asks.clone());
+    let answers = Arc::new(answers);
+    let control = settings.control.as_deref();
+    let control = control.map(|path| ControlServer::start(path, answers)).transpose()?;
+    let keeper = Keeper::start(cache, Arc::clone(&opened));
+    let keeper = keeper.map_err(|error| Error::run(format!("a thread: {error}")))?;
+    tell(&settings, &status, &found, &server, control.as_ref());
+    let handle = signals.handle();
+    let flush_on_stop = settings.flush_on_stop;
+    std::thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            told_by_signal(&asks, flush_on_stop);
+            serving::end_at_second(signals);
+        }
+    });
+    let ended = end(&asked, server, control, keeper, &opened);
+    handle.close();
+    ended
+}
+
+fn export(opened: &Opened, core: &manage::Core) -> Result<Export, Error> {
+    let name = core.id.get().to_string();
+    opened.cache.with(|cache| cache.set_export(core.id, name.clone()));
+    let cached = opened.cache.core(core.id).expect("it was opened with it");
+    Export::new(name, Arc::new(CachedVolume::new(cached)))
+        .and_then(|export| export.described(format!("{} behind a cache", core.name)))
+        .map_err(|error| Error::usage(error.to_string()))
+}
+
+/// A signal asks for what `stop` asks for, and nobody waits.
+fn told_by_signal(asks: &Sender<Asked>, flush: bool) {
+    let (answer, _) = mpsc::sync_channel(1);
+    let (_, told) = mpsc::channel();
+    let _ = asks.send(Asked { flush, mode: None, answer, told });
+}
+
+fn tell(
+    settings: &Settings,
+    status: &Status,
+    found: &Found,
+    server: &NbdServer,
+    control: Option<&ControlServer>,
+) {
+    say(render::status(status).trim_end());
+    say(&format!("found      {}", render::found(found)));
+    serving::tell_threads(settings.threads, settings.sockets, server);
+    for core in &status.cores {
+        say(&format!("export     {}: {}", core.core, core.path));
+        serving::tell_places(&core.core.to_string(), settings.unix.as_deref(), server);
+    }
+    match control {
+        Some(control) => say(&format!("control    {}", control.path().display())),
+        None => say("control    none; --control PATH makes one"),
+    }
+    say("ready; SIGTERM or Ctrl-C ends it");
+}
+
+/// Waits until the cache is to end, and ends it.
+fn end(
+    asked: &Receiver<Asked>,
+    server: NbdServer,
+    control: Option<ControlServer>,
+    keeper: Keeper,
+    opened: &Mutex<Option<Opened>>,
+) -> Result<Ending, Error> {
+    let asked = asked.recv().map_err(|error| Error::run(error.to_string()))?;
+    say(&format!("ending: {} connections end what they have begun", server.connections()));
+    let served = server.end();
+    drop((control, keeper));
+    let opened = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let stopped = opened.map(|opened| stop(opened, &asked)).unwrap_or(Ok(Destaged::default()));
+    let _ = asked.answer.send(stopped.clone());
+    let _ = asked.told.recv_timeout(FAREWELL);
+    let Destaged { dirty_bytes, .. } = stopped.map_err(Error::run)?;
+    served.map_err(|error| Error::run(error.to_string()))?;
+    match dirty_bytes {
+        0 => say("stopped; nothing is dirty"),
+        bytes => say(&format!(
+            "stopped; {} stay dirty on the cache device: `larder block start` or `recover` takes them up",
+            BinaryBytes(bytes)
+        )),
+    }
+    Ok(Ending::Complete)
+}
+
+fn stop(opened: Opened, asked: &Asked) -> Result<Destaged, String> {
+    let cache = opened.cache.clone();
+    if let Some(mode) = asked.mode {
+        cache.with(|cache| cache.set_mode(mode));
+    }
+    let dirty_before_bytes = Usage::of(&cache).dirty_bytes;
+    block_on(opened.stop(asked.flush))
+        .map_err(|error| format!("{error}; {}", still_dirty(&cache)))?;
+    Ok(Destaged { dirty_before_bytes, dirty_bytes: Usage::of(&cache).dirty_bytes })
+}

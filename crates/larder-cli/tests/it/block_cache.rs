@@ -1,0 +1,248 @@
+//! `larder block`: a cache before a core, from its making through crashes to its end, and what is refused.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+
+use serde_json::Value;
+
+use crate::place::Place;
+use crate::served_block::{Serving, open, request};
+
+/// Bytes of the core, and of the cache.
+const MIB: usize = 1 << 20;
+
+/// A cache that is made, in write-back mode, before a core of 1 MiB.
+fn made(create: &str) -> Place {
+    let place = Place::new();
+    place.write("fast.img", vec![0; 4 * MIB]);
+    place.write("slow.img", vec![0; MIB]);
+    place.succeed(&format!("block create fast.img --core slow.img --mode wb {create}"));
+    place
+}
+
+fn write(place: &Place, socket: &str) {
+    let mut client = UnixStream::connect(place.path().join(socket)).unwrap();
+    open(&mut client, b"0", 1);
+    let mut bread = *b"bread";
+    assert_eq!(request(&mut client, 1, &mut bread), 0);
+}
+
+fn read(place: &Place, socket: &str) -> [u8; 5] {
+    let mut client = UnixStream::connect(place.path().join(socket)).unwrap();
+    open(&mut client, b"", 1);
+    let mut data = [0; 5];
+    assert_eq!(request(&mut client, 0, &mut data), 0);
+    data
+}
+
+/// What the core itself has there.
+fn of_core(place: &Place) -> [u8; 5] {
+    std::fs::read(place.path().join("slow.img")).unwrap()[4094..4099].try_into().unwrap()
+}
+
+#[test]
+fn what_was_written_outlives_a_kill_and_goes_to_the_core_when_the_mode_says_so() {
+    for layout in ["log", "ocf22", "ocf26"] {
+        let place = made(&format!("--layout {layout}"));
+        let label = place.json("block status fast.img");
+        assert_eq!((&label["layout"], &label["mode"]), (&layout.into(), &"write-back".into()));
+        assert_eq!((&label["was_stopped"], &label["running"]), (&true.into(), &Value::Null));
+        let name = std::fs::canonicalize(place.path().join("slow.img")).unwrap();
+        assert_eq!(label["cores"][0]["path"], name.to_str().unwrap());
+
+        let serving = Serving::start(&place, "start fast.img --unix s --cleaning nop");
+        assert_eq!(serving.line("control"), "s.control");
+        let control = place.path().join("s.control");
+        assert_eq!(control.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        place.run("block start fast.img --unix t").check_error(1, &["fast.img"]);
+        write(&place, "s");
+        assert_eq!((read(&place, "s"), of_core(&place)), (*b"bread", [0; 5]), "{layout}");
+        let stats = place.json("block stats --unix s");
+        assert_eq!(stats["writes"]["total"], 1, "{stats}");
+        assert!(stats["usage"]["dirty_bytes"].as_u64() > Some(0));
+        assert!(stats["write_amplification"].as_f64() >= Some(1.0));
+        let dirty = place.json("block dirty 0 --unix s");
+        let range = |key: &str| dirty[0]["ranges"][0][key].as_u64().unwrap();
+        let (first, end) = (range("offset"), range("offset") + range("bytes"));
+        assert!(first <= 4094 && end >= 4099, "{dirty}");
+        assert_eq!(serving.end("KILL").0, None);
+
+        let label = place.json("block status fast.img");
+        assert_eq!(label["was_stopped"], false, "a crash");
+        let serving = Serving::start(&place, "start fast.img --unix s --cleaning nop");
+        assert_eq!(read(&place, "s"), *b"bread", "{layout}");
+        assert_eq!(of_core(&place), [0; 5]);
+        let changed = place.json("block mode wt --unix s");
+        assert!(changed["dirty_before_bytes"].as_u64() > Some(0), "{changed}");
+        assert_eq!(changed["dirty_bytes"], 0);
+        assert_eq!(of_core(&place), *b"bread", "{layout}");
+        let (status, said) = serving.end("TERM");
+        assert_eq!(status, Some(0));
+        assert!(said.contains("stopped; nothing is dirty"), "{said}");
+        assert!(!control.exists(), "its socket goes with it");
+        let label = place.json("block status fast.img");
+        let state = (&label["was_stopped"], &label["mode"]);
+        assert_eq!(state, (&true.into(), &"write-through".into()), "{layout}");
+    }
+}
+
+#[test]
+fn a_running_cache_is_set_by_its_control_socket_and_detached() {
+    let place = made("");
+    let serving = Serving::start(&place, "start fast.img --unix s --mode wb --cleaning nop");
+    let set = |command: &str| place.json(&format!("block {command} --unix s"))["policy"].clone();
+    let cleaning = "acp,wake-up=10ms,buffers=128,limit=52428800,high=80,low=75";
+    assert_eq!(set("cleaning acp limit=50M"), cleaning);
+    assert_eq!(set("cut-off never"), "never,threshold=1048576");
+    assert_eq!(set("promotion nhit threshold=2"), "nhit,threshold=2,trigger=80");
+    assert_eq!(set("cleaning nop"), "nop,limit=0,high=80,low=75");
+    let header = "IO class id,IO class name,Eviction priority,Allocation";
+    place.write("classes.csv", format!("{header}\n1,request_size:ge:65536,,0.00\n"));
+    let loaded = place.succeed("block io-class --load classes.csv --unix s");
+    assert!(loaded.stdout.contains("1,request_size:ge:65536,,0.00"), "{loaded:?}");
+    let status = place.json("block status --control s.control");
+    assert_eq!(status["running"]["promotion"], "nhit,threshold=2,trigger=80");
+    assert_eq!(status["running"]["io_classes"], 2);
+    for (command, part) in [
+        ("cleaning acp staleness=5", "staleness: unknown; acp has"),
+        ("flush 7", "core 7: there is none; there are 0"),
+        ("promotion nhit threshold=1", "give 2 to 1000"),
+    ] {
+        place.run(&format!("block {command} --unix s")).check_error(1, &[part]);
+    }
+    write(&place, "s");
+    let flushed = place.json("block flush --unix s");
+    assert_eq!((of_core(&place), &flushed["dirty_bytes"]), (*b"bread", &0.into()));
+    place.json("block stats --reset --unix s");
+    assert_eq!(place.json("block stats --unix s")["writes"]["total"], 0);
+    write(&place, "s");
+    let detached = place.succeed("block detach --unix s");
+    assert!(detached.stdout.contains("nothing is dirty"), "{detached:?}");
+    assert_eq!(serving.end("0").0, Some(0), "it has ended by itself");
+    let label = place.json("block status fast.img");
+    assert_eq!((&label["was_stopped"], &label["mode"]), (&true.into(), &"write-back".into()));
+    place.refuse("block stats --unix s", 1, &["no cache runs there", "block start"]);
+}
+
+#[test]
+fn nonsense_on_the_control_socket_gets_an_error_and_stops_nobody() {
+    let place = made("");
+    let _serving = Serving::start(&place, "start fast.img --unix s");
+    let mut client = UnixStream::connect(place.path().join("s.control")).unwrap();
+    let mut answers = BufReader::new(client.try_clone().unwrap());
+    for nonsense in [
+        &b"\n"[..],
+        b"{}\n",
+        b"\xff\xfe\0\n",
+        b"{\"command\":\"stop\",\"flsh\":true}\n",
+        b"{\"command\":\"format\"}\n",
+        b"{\"command\":\"flush\",\"core\":-1}\n",
+        b"{\"command\":\"mode\",\"mode\":\"wx\"}\n",
+        b"{\"command\":\"io-class\",\"csv\":\"0,x\"}\n",
+        &[b"[".repeat(10_000), b"\n".to_vec()].concat(),
+    ] {
+        client.write_all(nonsense).unwrap();
+        let mut answer = String::new();
+        answers.read_line(&mut answer).unwrap();
+        assert!(answer.starts_with("{\"error\":"), "{answer}");
+    }
+    let long = vec![b'x'; MIB + 1];
+    let _ = client.write_all(&long);
+    let mut answer = String::new();
+    let _ = answers.read_line(&mut answer);
+    assert!(answer.is_empty() || answer.contains("1048576 bytes"), "{answer}");
+    assert_eq!(place.json("block status --unix s")["mode"], "write-back");
+}
+
+#[test]
+fn recover_gives_the_cores_what_only_the_cache_has() {
+    let place = made("");
+    let serving = Serving::start(&place, "start fast.img --unix s --cleaning nop");
+    write(&place, "s");
+    let (status, said) = serving.end("TERM");
+    assert_eq!(status, Some(0));
+    assert!(said.contains("stay dirty on the cache device"), "{said}");
+    assert_eq!(of_core(&place), [0; 5]);
+    std::fs::rename(place.path().join("slow.img"), place.path().join("moved.img")).unwrap();
+    place.refuse("block recover fast.img", 1, &["core 0", "say where: --core 0=PATH"]);
+    let recovered = place.json("block recover fast.img --core moved.img");
+    assert!(recovered["destaged"]["dirty_before_bytes"].as_u64() > Some(0), "{recovered}");
+    std::fs::rename(place.path().join("moved.img"), place.path().join("slow.img")).unwrap();
+    assert_eq!(of_core(&place), *b"bread");
+    let again = place.json("block recover fast.img");
+    assert_eq!(again["destaged"]["dirty_before_bytes"], 0);
+
+    let serving = Serving::start(&place, "start fast.img --unix s --cleaning nop --flush-on-stop");
+    write(&place, "s");
+    let (status, said) = serving.end("INT");
+    assert_eq!(status, Some(0));
+    assert!(said.contains("nothing is dirty"), "{said}");
+}
+
+#[test]
+fn a_file_says_how_a_cache_runs() {
+    let place = made("");
+    let entry = "[[block]]\ncache = \"fast.img\"\nunix = \"s\"\n";
+    place.write("larder.toml", format!("{entry}cleaning = \"nop,high=90\"\nmode = \"wa\"\n"));
+    let serving = Serving::start(&place, "start --config larder.toml --promotion nhit");
+    let status = place.json("block status --unix s");
+    assert_eq!(status["mode"], "write-around");
+    assert_eq!(status["running"]["cleaning"], "nop,limit=0,high=90,low=75");
+    assert_eq!(status["running"]["promotion"], "nhit,threshold=3,trigger=80");
+    assert_eq!(serving.end("TERM").0, Some(0));
+    for (more, parts) in [
+        ("flush_on_stp = true", ["larder.toml:4:1: unknown key \"flush_on_stp\"", "flush_on_stop"]),
+        ("cleaning = \"lru\"", ["larder.toml:4:12: cleaning \"lru\"", "nop, alru or acp"]),
+        ("core = [\"9999=x\"]", ["larder.toml:4:", "core number 9999"]),
+    ] {
+        place.write("larder.toml", format!("{entry}{more}\n"));
+        place.refuse("block start --config larder.toml", 2, &parts);
+    }
+    place.write("larder.toml", format!("{entry}{}", entry.replace("fast", "other")));
+    place.refuse("block start --config larder.toml", 2, &["which one of fast.img, other.img"]);
+    place.refuse("block start --config larder.toml x", 2, &["no [[block]] has cache = \"x\""]);
+}
+
+#[test]
+fn what_cannot_be_a_cache_is_refused_and_nothing_is_written() {
+    let place = Place::new();
+    place.write("fast.img", vec![0; 4 * MIB]);
+    place.write("slow.img", vec![0; MIB]);
+    place.write("tiny.img", vec![0; 64 << 10]);
+    place.write("used.img", vec![7; 4 * MIB]);
+    for (create, status, part) in [
+        ("fast.img --core fast.img", 2, "fast.img is the cache and core 0"),
+        ("fast.img --core slow.img --core 3=slow.img", 2, "core 0 and core 3"),
+        ("fast.img --core 3=slow.img --core 3=used.img", 2, "core 3 is given twice"),
+        ("fast.img --core model:1M", 2, "would end with this command"),
+        ("tiny.img --core slow.img", 2, "segments"),
+        ("tiny.img --core slow.img --layout ocf26", 2, "lines"),
+        ("fast.img --core slow.img --line 6K", 2, "line_bytes of 6144: give a power of two"),
+        ("fast.img --core slow.img --layout ocf22 --segment 1M", 2, "--segment: only the log"),
+        ("used.img --core slow.img", 2, "(--over-other)"),
+        ("none.img --core slow.img", 1, "none.img"),
+    ] {
+        place.refuse(&format!("block create {create}"), status, &[part]);
+    }
+    place.refuse("block start slow.img --unix s", 1, &["no block cache: it has nothing"]);
+
+    let made = place.json("block create fast.img --core slow.img");
+    let uuid = made["uuid"].as_str().unwrap();
+    let again = "block create fast.img --core slow.img --line 64K";
+    place.refuse(again, 2, &[uuid, "(--over UUID)"]);
+    place.refuse(&format!("{again} --over-other"), 2, &[uuid, "(--over UUID)"]);
+    let other = "00000000-0000-4000-8000-000000000000";
+    place.refuse(&format!("{again} --over {other}"), 2, &[uuid]);
+    place.refuse("block start fast.img --unix s --core 5=used.img", 2, &["core 5", "none of"]);
+    place.refuse("block start fast.img --unix s --core used.img", 2, &["core 0", "resized?"]);
+    place.refuse("block start fast.img", 2, &["no place to listen"]);
+    place.succeed(&format!("{again} --over {uuid}"));
+
+    let mut damaged = std::fs::read(place.path().join("fast.img")).unwrap();
+    damaged[100] ^= 1;
+    damaged[(16 << 10) + 100] ^= 1;
+    place.write("fast.img", damaged);
+    place.refuse("block start fast.img --unix s", 1, &["of which no copy is whole"]);
+    place.refuse(again, 2, &["of which no copy is whole"]);
+}
