@@ -36,6 +36,9 @@ pub(crate) enum BlockCommand {
     Start(Box<StartArgs>),
     Status(CacheStatusArgs),
     Stats(CacheStatsArgs),
+    /// Destage what is dirty, of one core or of all
+    ///
+    /// In sorted runs, while clients go on. What they write meanwhile may be dirty afterwards.
     Flush(CoreOfArgs),
     Mode(ModeArgs),
     /// Change when dirty data go to the core without being asked
@@ -64,6 +67,9 @@ pub(crate) enum BlockCommand {
   larder block promotion nhit threshold=2 trigger=90 --unix /run/larder.sock")]
     Promotion(PolicyArgs),
     IoClass(IoClassArgs),
+    /// List what only the cache has, of one core or of all
+    ///
+    /// Ranges in bytes of the core, at most 10,000 of each.
     Dirty(CoreOfArgs),
     /// End a running cache with nothing dirty
     ///

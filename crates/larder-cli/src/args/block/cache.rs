@@ -62,7 +62,7 @@ pub(crate) struct CacheCreateArgs {
     pub(crate) output: BlockOutputArgs,
 }
 
-/// Run a cache: serve its cores by NBD until SIGINT or SIGTERM.
+/// Run a cache: serve its cores by NBD until SIGINT or SIGTERM
 ///
 /// What the cache has is found again, also after a crash. Each core is an export by its number (and the first one for
 /// who names none); `larder block status`, `stats`, `flush`, `mode` and others ask the running process by its control

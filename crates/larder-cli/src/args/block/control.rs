@@ -58,7 +58,6 @@ pub(crate) struct CacheStatsArgs {
     pub(crate) ask: AskArgs,
 }
 
-/// Of one core or of all: destage what is dirty (flush), or list it (dirty).
 #[derive(Debug, Args)]
 pub(crate) struct CoreOfArgs {
     /// The core's number [default: all]

@@ -13,6 +13,8 @@ mod answers;
 mod client;
 mod line;
 mod server;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 
