@@ -3,6 +3,7 @@
 #![no_main]
 
 use larder_block::layout::log::fuzzing;
+use larder_block::manage::StoredCache;
 use larder_fuzz::seal;
 use libfuzzer_sys::fuzz_target;
 
@@ -10,6 +11,9 @@ fuzz_target!(|bytes: &[u8]| {
     let (first, last) = bytes.split_at(bytes.len().saturating_sub(1024));
     let (header, footer) = (seal::block_log_header(first), seal::block_log_footer(last));
     fuzzing::superblock(bytes);
+    if let Ok(stored) = StoredCache::parse(bytes, 16 << 20) {
+        assert_eq!(stored.encode().unwrap(), bytes, "what is believed is what would be written");
+    }
     fuzzing::header(first);
     fuzzing::header(&header);
     fuzzing::footer(last);

@@ -178,6 +178,9 @@ impl StoredCache {
             let name = std::str::from_utf8(name)
                 .map_err(|_| wrong("the name of a core is no UTF-8".to_owned()))?;
             let number = core.number.get();
+            if core.reserved.get() != 0 {
+                return Err(wrong(format!("core {number}: its reserved bytes are not 0")));
+            }
             let id = CoreId::new(number).filter(|id| cores.last().is_none_or(|last| last.id < *id));
             let id =
                 id.ok_or_else(|| wrong(format!("core number {number}: too high, or twice")))?;

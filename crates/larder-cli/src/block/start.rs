@@ -7,6 +7,7 @@ use std::time::Duration;
 use indicatif::BinaryBytes;
 use larder_block::export::nbd::{Export, NbdConfig, NbdServer};
 use larder_block::manage::{self, Opened};
+use larder_block::running::Handles;
 use larder_block::volume::CachedVolume;
 use larder_device::block_on;
 use larder_lab::Error;
@@ -26,8 +27,10 @@ const FAREWELL: Duration = Duration::from_secs(5);
 
 pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     let mut signals = serving::signals()?;
-    let settings = Settings::of(arguments)?;
+    let mut settings = Settings::of(arguments)?;
     let device = target::open(&settings.cache)?;
+    let (handles, plan) = Handles::plan(&device.info().placement, true);
+    settings.open.handles = handles;
     let seen = block_on(manage::look(&device)).map_err(|error| failed(&error))?;
     let cores = cores::of_known(&settings.cache, &seen.stored, &settings.cores)?;
     let opened = block_on(manage::open(&device, &cores, &settings.open));
@@ -53,6 +56,8 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     let keeper = Keeper::start(cache, Arc::clone(&opened));
     let keeper = keeper.map_err(|error| Error::run(format!("a thread: {error}")))?;
     tell(&settings, &status, &found, &server, control.as_ref());
+    say(&format!("placement\n{}", plan.to_string().trim_end()));
+    say("ready; SIGTERM or Ctrl-C ends it");
     let handle = signals.handle();
     let flush_on_stop = settings.flush_on_stop;
     std::thread::spawn(move || {
@@ -100,7 +105,6 @@ fn tell(
         Some(control) => say(&format!("control    {}", control.path().display())),
         None => say("control    none; --control PATH makes one"),
     }
-    say("ready; SIGTERM or Ctrl-C ends it");
 }
 
 /// Waits until the cache is to end, and ends it.
