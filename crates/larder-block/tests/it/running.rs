@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use larder_block::cache::{BypassReason, Cache, CacheOptions, CacheShape, Health, Mode};
 use larder_block::layout::log::{Geometry, LogLayout, LogOptions};
-use larder_block::policy::CutOffPolicy;
+use larder_block::policy::{CutOffPolicy, NHit, PromotionPolicy};
 use larder_block::running::{Handles, RunningCache};
 use larder_block::volume::{CachedVolume, Context, DeviceVolume, Volume};
 use larder_device::{
@@ -107,7 +108,7 @@ fn threads_find_what_they_wrote_in_every_mode_and_while_modes_change() {
                 if rng.bool() {
                     block_on(cache.clean()).unwrap();
                 }
-                std::thread::sleep(std::time::Duration::from_millis(2));
+                std::thread::sleep(Duration::from_millis(2));
             }
         });
         let ended: Vec<_> = askers.into_iter().map(|asker| asker.join()).collect();
@@ -269,4 +270,55 @@ fn a_volume_says_what_is_cached_and_what_is_dirty() {
     assert_eq!(status(Context::Dirty, 4097..20000), [(4095, 0), (4096, 1), (7712, 0)]);
     assert_eq!(status(Context::Allocation, 0..32768), [(32768, 0)]);
     assert_eq!(volume.status(Context::Cached, 0..32768, 2).len(), 2);
+}
+
+/// Bytes that are dirty, and how many requests have passed by for a reason.
+fn after_writes(
+    options: CacheOptions,
+    writes: &[(u64, usize)],
+    reason: BypassReason,
+) -> (u64, u64) {
+    let (cache, _) = in_memory(Mode::WriteBack);
+    let cached = cache.core(core(0)).unwrap();
+    cache.with(|cache| {
+        cache.set_cut_off(options.cut_off, options.cut_off_bytes);
+        cache.set_promotion(options.promotion).unwrap();
+        cache.set_classes(options.classes.clone()).unwrap();
+    });
+    writes.iter().for_each(|(offset, bytes)| write(&cached, *offset, 1, *bytes));
+    cache.with(|cache| (cache.usage().dirty_sectors * 512, cache.statistics().bypasses(reason)))
+}
+
+#[test]
+fn what_passes_by_is_counted_by_its_reason() {
+    let all = CacheOptions { cut_off: CutOffPolicy::Never, ..CacheOptions::default() };
+    let stream: Vec<(u64, usize)> = (0..8).map(|number| (number * 65536, 65536)).collect();
+    let cut_off =
+        CacheOptions { cut_off: CutOffPolicy::Always, cut_off_bytes: 262_144, ..all.clone() };
+    // The request that makes it long enough passes by already.
+    assert_eq!(after_writes(cut_off, &stream, BypassReason::SequentialCutOff), (3 * 65536, 5));
+    let n_hit = NHit { insertion_threshold: 2, trigger_percent: 0 };
+    let promotion = CacheOptions { promotion: PromotionPolicy::NHit(n_hit), ..all.clone() };
+    let twice = [(0, 4096), (8192, 4096), (0, 4096)];
+    assert_eq!(after_writes(promotion, &twice, BypassReason::Promotion), (4096, 2));
+    let classes = "IO class id,IO class name,Eviction priority,Allocation
+        0,unclassified,22,1.00
+        1,request_size:ge:65536,22,0.00";
+    let by_class = CacheOptions { classes: classes.parse().unwrap(), ..all };
+    let sizes = [(0, 4096), (65536, 65536)];
+    assert_eq!(after_writes(by_class, &sizes, BypassReason::IoClass), (4096, 1));
+}
+
+#[test]
+fn what_is_stale_goes_to_the_core_by_itself_when_nobody_asks() {
+    let (cache, cores) = in_memory(Mode::WriteBack);
+    cache.work(Duration::from_secs(1));
+    write(&cache.core(core(0)).unwrap(), 8192, 5, 4096);
+    let dirty_at = |second| {
+        cache.work(Duration::from_secs(second));
+        cache.with(|cache| cache.usage().dirty_sectors)
+    };
+    assert!((2..=120).step_by(7).all(|second| dirty_at(second) == 8), "it is not stale yet");
+    assert!((125..=200).step_by(7).any(|second| dirty_at(second) == 0));
+    assert!(read(&*cores[0], 8192, 4096) == [5; 4096]);
 }
