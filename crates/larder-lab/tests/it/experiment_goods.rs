@@ -664,6 +664,15 @@ pub(crate) const GOODS: &[(&str, Numbers)] = &[
         ],
     ),
     (
+        "block-placement",
+        &[
+            ("dlwa.log.fdp", 1.0),
+            ("dlwa.log.one", 1.0),
+            ("dlwa.ocf26.fdp", 4.2),
+            ("dlwa.ocf26.one", 4.7),
+        ],
+    ),
+    (
         "block-invalidate",
         &[
             ("around.second.ocf22.4.75", 0.0),
