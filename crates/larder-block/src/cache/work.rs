@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::state::Cache;
+use super::state::{Cache, RETRY};
 use crate::layout::SECTOR_BYTES;
 use crate::policy::cleaning::CleaningFacts;
 
@@ -22,7 +22,8 @@ impl Cache {
     pub fn work(&mut self, now: Duration) -> Option<Duration> {
         self.at(now);
         if self.retry_at.is_some_and(|at| at <= self.now) {
-            self.retry_at = None;
+            // Again and again: what a device has refused may not have come to its end yet.
+            self.retry_at = Some(self.now + RETRY);
             self.layout.retry();
         }
         let facts = CleaningFacts {

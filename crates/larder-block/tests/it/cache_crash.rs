@@ -144,6 +144,9 @@ where
             });
             self.hear(&mut run, &mut under_way);
         }
+        if self.rng.bool() {
+            self.end_all(&mut run, &mut under_way);
+        }
         let lost: Vec<Known> = under_way
             .into_iter()
             .filter_map(
@@ -154,6 +157,19 @@ where
         let chance = self.rng.choice([0, 50, 90, 100]).unwrap();
         let rng = &mut self.rng;
         run.lose_power(|| rng.u8(..100) < chance)
+    }
+
+    /// Whatever is asked for ends, if nobody asks for more.
+    fn end_all(&mut self, run: &mut Accounting<Cache>, under_way: &mut Vec<(RequestId, UnderWay)>) {
+        let mut idle = 0;
+        while !under_way.is_empty() {
+            run.retry();
+            let (goes_on, before) = (run.turn(), under_way.len());
+            run.carry_out_all(|count| (0..count).collect());
+            self.hear(run, under_way);
+            idle = if goes_on || under_way.len() < before { 0 } else { idle + 1 };
+            assert!(idle < 3, "{} requests do not end: {:?}", under_way.len(), run.layout());
+        }
     }
 
     fn hear(&mut self, run: &mut Accounting<Cache>, under_way: &mut Vec<(RequestId, UnderWay)>) {
