@@ -74,7 +74,7 @@ where
         let rng = &mut self.rng;
         // Half of the load goes to an eighth of the core.
         let room = if rng.bool() { CORE_SECTORS / 8 } else { CORE_SECTORS };
-        let longest = rng.choice([8, 8, 40]).unwrap();
+        let longest = rng.choice([8, 8, 40, 256]).unwrap();
         let sectors = rng.u64(1..=longest / block) * block;
         let first = rng.u64(0..(room - sectors) / block) * block;
         Span { core: core(self.rng.u16(..CORES)), first, sectors: u32::try_from(sectors).unwrap() }

@@ -178,7 +178,9 @@ impl Appender {
 
     /// The device write of a batch has ended.
     pub(super) fn write_ended(&mut self, io: IoId, is_well: bool) {
-        let found = self.in_flight.iter_mut().find(|(of, _)| *of == io);
+        // One that waits for those before it has ended: its name may be another's by now.
+        let is_it = |(of, batch): &&mut (IoId, Batch)| *of == io && batch.ended.is_none();
+        let found = self.in_flight.iter_mut().find(is_it);
         let (_, batch) = found.expect("a batch under way");
         batch.ended = Some(is_well);
         if is_well {
