@@ -40,6 +40,8 @@ pub(super) struct Segment {
     used_bytes: u32,
     /// Batches that end up to here are stated to be complete: what is dirty there may be overwritten in place.
     covered_bytes: u32,
+    /// A crash left it as it is: no later header states more of it, for statements count within an epoch.
+    is_adopted: bool,
     /// Device writes under way.
     writes: u32,
     /// Others who need what is there: readers, batches that may still fail and leave it in force.
@@ -70,6 +72,7 @@ impl Segments {
             barrier: 0,
             used_bytes: 0,
             covered_bytes: 0,
+            is_adopted: false,
             writes: 0,
             pins: 0,
             lines: Vec::new(),
@@ -144,6 +147,7 @@ impl Segments {
         let lines = std::mem::take(&mut one.lines);
         (one.state, one.class, one.generation) = (State::Open, class, generation);
         (one.barrier, one.used_bytes, one.covered_bytes) = (generation, 0, 0);
+        one.is_adopted = false;
         self.order.insert(generation, segment);
         Some(Opened { segment, lines, needs_note })
     }
@@ -232,6 +236,7 @@ impl Segments {
         (one.state, one.class, one.generation) = (State::Sealed, Class::Dirty, found.generation);
         (one.barrier, one.covered_bytes, one.lines) =
             (found.barrier, found.covered_bytes, found.lines);
+        self.at(segment).is_adopted = true;
         self.order.insert(found.generation, segment);
         self.next_generation = self.next_generation.max(found.generation + 1);
     }
@@ -298,6 +303,11 @@ impl Segment {
     /// Whether no write is under way there.
     pub(super) fn is_still(&self) -> bool {
         self.writes == 0
+    }
+
+    /// Whether more of it may come to be stated as complete.
+    pub(super) fn will_be_covered(&self) -> bool {
+        !self.is_adopted && self.takes_overwrites(0)
     }
 
     /// Whether what is dirty there may be overwritten, if it ends up to `position`.
