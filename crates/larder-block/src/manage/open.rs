@@ -18,6 +18,9 @@ use crate::layout::log::{LogOptions, LogSuperblock};
 use crate::running::{Handles, RunningCache};
 use crate::{Error, ErrorKind};
 
+/// Times that dirty data are looked for before some are said to be left.
+const PASSES: u32 = 8;
+
 /// What is done if a core was written while the cache was away, and the cache has data that the core has not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChangedCore {
@@ -161,14 +164,18 @@ fn running(
     RunningCache::new(cache, Arc::clone(device), numbered.collect::<BTreeMap<_, _>>(), handles)
 }
 
+/// In several passes: what had begun to be written in another mode may end behind the first.
 async fn destage_all(cache: &RunningCache) -> Result<(), Error> {
-    cache.clean().await.map_err(|error| Error::of_device("destaging", &error))?;
-    let left = cache.with(|cache| cache.usage().dirty_sectors);
-    if left > 0 {
-        let message = format!("destaging: {} bytes are dirty still", left * SECTOR_BYTES as u64);
-        return Err(Error::new(ErrorKind::Device, message));
+    let mut left = 0;
+    for _ in 0..PASSES {
+        cache.clean().await.map_err(|error| Error::of_device("destaging", &error))?;
+        left = cache.with(|cache| cache.usage().dirty_sectors);
+        if left == 0 {
+            return Ok(());
+        }
     }
-    Ok(())
+    let message = format!("destaging: {} bytes are dirty still", left * SECTOR_BYTES as u64);
+    Err(Error::new(ErrorKind::Device, message))
 }
 
 /// The same cache with nothing in it, under a new UUID: nothing that was written before is found again.
