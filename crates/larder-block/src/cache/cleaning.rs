@@ -5,13 +5,23 @@ use super::state::Cache;
 use crate::layout::{Request, RequestId, SECTOR_BYTES, Span};
 
 /// Sectors of a core that are destaged together: 4 MiB, so that runs are long and what is read fits into memory.
-pub(super) const CHUNK_SECTORS: u64 = (4 << 20) / SECTOR_BYTES as u64;
+const CHUNK_SECTORS: u64 = (4 << 20) / SECTOR_BYTES as u64;
 /// Chunks of a core that are under way together.
 const CHUNKS_MAX: usize = 4;
 
 impl Cache {
+    /// Begins with the first chunk, whether something of it is dirty or not: with that the layout makes durable on the
+    /// core what went there by itself.
+    pub(super) fn begin_cleaning(&mut self, key: usize) {
+        let What::Clean(clean) = &mut self.ops[key].what else { unreachable!("it cleans") };
+        let first = chunk_of(Span { core: clean.core, first: 0, sectors: 1 });
+        (clean.next, clean.outstanding) = (Some(first.end()), 1);
+        self.destage(first, Some(key));
+        self.go_on_cleaning(key);
+    }
+
     /// Begins the next chunks, or ends.
-    pub(super) fn go_on_cleaning(&mut self, key: usize) {
+    fn go_on_cleaning(&mut self, key: usize) {
         loop {
             let What::Clean(clean) = &mut self.ops[key].what else { unreachable!("it cleans") };
             let dirty = clean.next.filter(|_| clean.outstanding < CHUNKS_MAX);

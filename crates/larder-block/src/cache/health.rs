@@ -5,8 +5,8 @@
 //! read from the cache device if that can be. Writes are another matter, for what the cache device has is out of date
 //! as soon as a core is written without it, and it may come back:
 //!
-//! - as long as something is dirty, writes are refused. [`Request::Clean`](super::Request::Clean) may still save it;
-//! - with nothing dirty, whoever has the cache's label is asked to say there that nothing on the device must be
+//! - as long as something is dirty, or not durable on its core, writes are refused. [`Request::Clean`](super::Request::Clean) may still save it;
+//! - with all on the cores, whoever has the cache's label is asked to say there that nothing on the device must be
 //!   believed ([`Cache::wants_mark`]). When it does ([`Cache::marked`]), cores are written without the device.
 //!
 //! Writes that come before that is settled wait.
@@ -43,7 +43,7 @@ impl Cache {
         if self.ops.iter().any(|(key, op)| writes(op) && !self.parked.contains(&key)) {
             return false;
         }
-        if self.layout.usage().dirty_sectors == 0 {
+        if self.layout.is_on_cores() {
             self.mark = Mark::Wanted;
             return false;
         }
@@ -57,6 +57,11 @@ impl Cache {
         for key in std::mem::take(&mut self.parked) {
             self.begin(key);
         }
+    }
+
+    /// Whether the label is to say that nothing on the device must be believed, whatever else it says.
+    pub fn is_given_up(&self) -> bool {
+        self.mark != Mark::Unneeded
     }
 
     /// Lets a request wait for the mark, if it is not there yet.

@@ -184,9 +184,14 @@ impl Cache {
         self.layout.usage()
     }
 
-    /// The number of the last of what was written ([`Layout::last_sequence`]).
-    pub fn last_sequence(&self) -> Option<u64> {
-        self.layout.last_sequence()
+    /// Whether the cores have durably all that is cached.
+    pub fn is_on_cores(&self) -> bool {
+        self.layout.is_on_cores()
+    }
+
+    /// If they have: what a label may say of that ([`Layout::tell_clean`]).
+    pub fn tell_clean(&mut self) -> Option<u64> {
+        self.layout.tell_clean()
     }
 
     /// What has happened so far.

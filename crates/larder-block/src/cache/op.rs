@@ -49,7 +49,7 @@ pub(super) struct Clean {
 
 impl Clean {
     pub(super) fn new(core: CoreId) -> Self {
-        Self { core, next: Some(0), outstanding: 0, has_failed: false }
+        Self { core, next: None, outstanding: 0, has_failed: false }
     }
 }
 

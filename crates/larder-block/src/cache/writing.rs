@@ -30,7 +30,7 @@ impl Cache {
                 self.step(key, Step::Flush);
                 self.ask_layout(key, Request::Flush);
             }
-            What::Clean(_) => self.go_on_cleaning(key),
+            What::Clean(_) => self.begin_cleaning(key),
             What::Destage { .. } => unreachable!("it needs no lock"),
         }
     }

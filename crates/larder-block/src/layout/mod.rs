@@ -314,9 +314,15 @@ pub trait Layout: Send + fmt::Debug {
     /// write around.
     fn core_was_written(&mut self, core: CoreId);
 
-    /// The number of the last of what was written, where the layout has such numbers: what is dirty by a record up to
-    /// it may be told to be clean ([`log::LogSuperblock::clean_up_to`]).
-    fn last_sequence(&self) -> Option<u64> {
+    /// Whether the cores have durably all that is cached.
+    fn is_on_cores(&self) -> bool {
+        self.usage().dirty_sectors == 0
+    }
+
+    /// If the cores have durably all that is cached: the number of the last of what was written, where the layout has
+    /// such numbers. What is dirty by a record up to it may be told to be clean
+    /// ([`log::LogSuperblock::clean_up_to`]), for from now on nothing of that is overwritten in place.
+    fn tell_clean(&mut self) -> Option<u64> {
         None
     }
 

@@ -169,10 +169,12 @@ async fn destage_all(cache: &RunningCache) -> Result<(), Error> {
     let mut left = 0;
     for _ in 0..PASSES {
         cache.clean().await.map_err(|error| Error::of_device("destaging", &error))?;
-        left = cache.with(|cache| cache.usage().dirty_sectors);
-        if left == 0 {
+        let (is_done, dirty) =
+            cache.with(|cache| (cache.is_on_cores(), cache.usage().dirty_sectors));
+        if is_done {
             return Ok(());
         }
+        left = dirty;
     }
     let message = format!("destaging: {} bytes are dirty still", left * SECTOR_BYTES as u64);
     Err(Error::new(ErrorKind::Device, message))
@@ -262,32 +264,32 @@ impl Opened {
             destage_all(&self.cache).await?;
         }
         self.keeper.stored.mode = mode;
-        self.tell_clean();
+        self.look_at_cache();
         self.keeper.write().await?;
         self.prepare_mark()
     }
 
-    /// Says on the label that nothing is dirty, if that is so and is not there yet: after a crash what was dirty is not
-    /// taken for dirty then. For whoever has nothing else to do; it costs two writes of a block.
+    /// Says on the label that the cores have all, if that is so and is not there yet: after a crash what was dirty is
+    /// not taken for dirty then. For whoever has nothing else to do; it costs two writes of a block.
     ///
     /// # Errors
     /// [`ErrorKind::Device`].
     pub async fn note_clean(&mut self) -> Result<(), Error> {
-        let before = self.keeper.stored.layout;
-        self.tell_clean();
-        if self.keeper.stored.layout != before {
+        let before = self.keeper.stored.clone();
+        self.look_at_cache();
+        if self.keeper.stored != before {
             self.keeper.write().await?;
         }
         Ok(())
     }
 
-    /// Of a log with nothing dirty: the next start need not take for dirty what was.
-    fn tell_clean(&mut self) {
-        let (usage, last) = self.cache.with(|cache| (cache.usage(), cache.last_sequence()));
-        let is_clean = usage.dirty_sectors == 0;
-        if let (true, Some(last), StoredLayout::Log(log)) =
-            (is_clean, last, &mut self.keeper.stored.layout)
-        {
+    /// What a label has to say now. With all of a log on the cores the next start need not take for dirty what was.
+    fn look_at_cache(&mut self) {
+        let (told, is_given_up) =
+            self.cache.with(|cache| (cache.tell_clean(), cache.is_given_up()));
+        let stored = &mut self.keeper.stored;
+        stored.is_distrusted |= is_given_up;
+        if let (Some(last), StoredLayout::Log(log)) = (told, &mut stored.layout) {
             log.clean_up_to = last;
         }
     }
@@ -309,7 +311,7 @@ impl Opened {
         }
         self.keeper.stored.was_stopped = true;
         self.keeper.stored.mode = self.cache.with(|cache| cache.options().mode);
-        self.tell_clean();
+        self.look_at_cache();
         self.keeper.write().await
     }
 }

@@ -316,6 +316,89 @@ fn what_was_written_without_the_cache_device_does_not_come_back_old() {
     assert_eq!(opened.cache.with(|cache| cache.health()), Health::Whole);
 }
 
+/// The same, and it is stopped in order before the device is well again.
+#[test]
+fn a_stop_does_not_make_believe_in_what_was_given_up() {
+    let mut rig = Rig::new();
+    let failing = Arc::new(FaultDevice::new(memory(8 * MIB), &FaultPlan::new(1)));
+    rig.device = Arc::clone(&failing) as Shared;
+    rig.create(&log());
+    let opened = rig.open();
+    write_to(&opened, 0, 0, 1, 65536);
+    block_on(opened.cache.clean()).unwrap();
+    let rule = FaultRule::new(Fault::Error).within((32 << 10)..(8 * MIB as u64)).on_writes();
+    failing.set_plan(&FaultPlan::new(1).with(rule));
+    (0..16).for_each(|number| write_to(&opened, 0, number * 4096, 9, 4096));
+    failing.set_plan(&FaultPlan::new(1));
+    block_on(opened.stop(false)).unwrap();
+    let unsampled = OpenOptions { samples: 0, ..options() };
+    let opened = block_on(open(&rig.device, &rig.cores, &unsampled)).unwrap();
+    assert!(read_from(&opened, 0, 0, 65536) == [9; 65536]);
+}
+
+/// What the label calls clean is not dirtied where it lies: a crash would leave it clean, and the core without it.
+#[test]
+fn what_is_written_over_data_that_the_label_calls_clean_is_dirty_after_a_crash() {
+    let mut rig = Rig::new();
+    let whole = FaultPlan::new(1).atomic_write_bytes(4096);
+    rig.device = Arc::new(FaultDevice::new(memory(8 * MIB), &whole));
+    rig.create(&log());
+    let mut opened = rig.open();
+    let bytes = |opened: &Opened| opened.cache.with(|cache| cache.statistics().metadata_bytes);
+    write_to(&opened, 0, 0, 1, 65536);
+    // A header states that they are complete.
+    write_to(&opened, 0, 0, 1, 65536);
+    let before = bytes(&opened);
+    write_to(&opened, 0, 0, 2, 65536);
+    assert_eq!(bytes(&opened), before, "in place");
+    block_on(opened.cache.clean()).unwrap();
+    block_on(opened.note_clean()).unwrap();
+    write_to(&opened, 0, 0, 3, 65536);
+    drop(opened);
+    let opened = rig.open();
+    assert_eq!(opened.started.dirty_sectors, 128);
+    assert!(read_from(&opened, 0, 0, 65536) == [3; 65536]);
+    block_on(opened.cache.clean()).unwrap();
+    assert!(read(&*rig.cores[0].device, 0, 65536) == [3; 65536]);
+}
+
+/// Streams go to the core from memory without a flush: the label does not call that clean before there was one.
+#[test]
+fn what_a_core_may_lose_is_not_called_clean() {
+    for flushes in [false, true] {
+        let mut rig = Rig::new();
+        let plan = FaultPlan::new(1).volatile_cache(true).volatile_writes(100_000);
+        let core = Arc::new(FaultDevice::new(memory(16 * MIB), &plan));
+        rig.cores[0].device = Arc::clone(&core) as Shared;
+        rig.create(&log());
+        let log = LogOptions { write_buffer_bytes: 1 << 20, ..LogOptions::default() };
+        let streaming = OpenOptions { log, ..options() };
+        let mut opened = block_on(open(&rig.device, &rig.cores, &streaming)).unwrap();
+        let part = |numbers: std::ops::Range<u64>| {
+            numbers.for_each(|number| write_to(&opened, 0, number << 16, 7, 65536));
+        };
+        part(0..2);
+        block_on(opened.cache.clean()).unwrap();
+        // A stream by now: half of the buffer goes to the core from memory.
+        part(2..10);
+        let state = || opened.cache.with(|it| (it.usage().dirty_sectors, it.is_on_cores()));
+        assert_eq!(state(), (0, false));
+        if flushes {
+            block_on(opened.cache.clean()).unwrap();
+            assert_eq!(state(), (0, true));
+        }
+        block_on(opened.note_clean()).unwrap();
+        drop(opened);
+        core.crash().unwrap();
+        core.restart().unwrap();
+        let opened = rig.open();
+        assert_eq!(opened.started.dirty_sectors == 0, flushes);
+        assert!(read_from(&opened, 0, 0, 10 << 16) == [7; 10 << 16], "flushed {flushes}");
+        block_on(opened.cache.clean()).unwrap();
+        assert!(read(&*core, 0, 10 << 16) == [7; 10 << 16]);
+    }
+}
+
 /// The n-th I/O of the cache device fails, for each n until none is hit.
 fn at_each_io(failing: &FaultDevice<Shared>, ask: impl Fn(), check: impl Fn(u64)) {
     for number in 0.. {

@@ -61,8 +61,8 @@ use index::Index;
 use leaving::Leaving;
 pub use recovery::{LogRecovery, Recovered, RecoveryRead};
 use segments::Segments;
+use state::{CoreState, Policy, Purpose};
 pub use state::{LogIdentity, LogLayout};
-use state::{Policy, Purpose};
 pub use superblock::LogSuperblock;
 use write_buffer::WriteBuffer;
 
@@ -205,8 +205,17 @@ impl Layout for LogLayout {
         self.core(core).bypasses += 1;
     }
 
-    fn last_sequence(&self) -> Option<u64> {
-        Some(self.appender.last_sequence())
+    /// What streams have written goes to the cores without a flush.
+    fn is_on_cores(&self) -> bool {
+        let is_durable = |core: &CoreState| core.destages == core.destages_flushed;
+        self.index.dirty_sectors() == 0 && self.cores.iter().all(is_durable)
+    }
+
+    fn tell_clean(&mut self) -> Option<u64> {
+        self.is_on_cores().then(|| {
+            self.segments.are_told_clean();
+            self.appender.last_sequence()
+        })
     }
 
     fn retry(&mut self) {

@@ -40,6 +40,8 @@ pub(super) struct Segment {
     used_bytes: u32,
     /// Batches that end up to here are stated to be complete: what is dirty there may be overwritten in place.
     covered_bytes: u32,
+    /// Batches that end up to here are told to be clean: what is overwritten there would be taken for clean too.
+    told_bytes: u32,
     /// A crash left it as it is: no later header states more of it, for statements count within an epoch.
     is_adopted: bool,
     /// Device writes under way.
@@ -72,6 +74,7 @@ impl Segments {
             barrier: 0,
             used_bytes: 0,
             covered_bytes: 0,
+            told_bytes: 0,
             is_adopted: false,
             writes: 0,
             pins: 0,
@@ -147,7 +150,7 @@ impl Segments {
         let lines = std::mem::take(&mut one.lines);
         (one.state, one.class, one.generation) = (State::Open, class, generation);
         (one.barrier, one.used_bytes, one.covered_bytes) = (generation, 0, 0);
-        one.is_adopted = false;
+        (one.told_bytes, one.is_adopted) = (0, false);
         self.order.insert(generation, segment);
         Some(Opened { segment, lines, needs_note })
     }
@@ -209,6 +212,14 @@ impl Segments {
         let one = self.at(segment);
         if one.generation == generation {
             one.covered_bytes = one.covered_bytes.max(position);
+        }
+    }
+
+    /// A label will say that the cores have all that was written so far.
+    pub(super) fn are_told_clean(&mut self) {
+        for one in &mut self.all {
+            let is_open = one.state == State::Open;
+            one.told_bytes = if is_open { one.used_bytes } else { u32::MAX };
         }
     }
 
@@ -305,13 +316,15 @@ impl Segment {
         self.writes == 0
     }
 
-    /// Whether more of it may come to be stated as complete.
-    pub(super) fn will_be_covered(&self) -> bool {
-        !self.is_adopted && self.takes_overwrites(0)
+    /// Whether what is dirty there may be overwritten as soon as a header states more, if it ends up to `position`.
+    pub(super) fn will_take_overwrites(&self, position: u32) -> bool {
+        let is_there = matches!(self.state, State::Open | State::Sealed);
+        is_there && position > self.told_bytes && !self.is_adopted
     }
 
     /// Whether what is dirty there may be overwritten, if it ends up to `position`.
     pub(super) fn takes_overwrites(&self, position: u32) -> bool {
-        matches!(self.state, State::Open | State::Sealed) && position <= self.covered_bytes
+        let is_there = matches!(self.state, State::Open | State::Sealed);
+        is_there && position > self.told_bytes && position <= self.covered_bytes
     }
 }

@@ -118,7 +118,7 @@ impl LogLayout {
             let one = self.segments.get(segment);
             if !one.takes_overwrites(end) {
                 is_covered = false;
-                if !one.will_be_covered() {
+                if !one.will_take_overwrites(end) {
                     return Way::Append;
                 }
             }

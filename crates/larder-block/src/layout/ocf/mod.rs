@@ -210,12 +210,12 @@ impl Layout for OcfLayout {
         ios.append(&mut self.issued);
     }
 
-    /// Writes the pages of the table once more that could not be written. Cleaning is tried again by whoever needs
-    /// room.
     fn core_was_written(&mut self, core: CoreId) {
         self.cores.insert(core);
     }
 
+    /// Writes the pages of the table once more that could not be written. Cleaning is tried again by whoever needs
+    /// room.
     fn retry(&mut self) {
         for page in self.pages.doubtful().clone() {
             self.pages.want(page, None, true);
