@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use super::footer::Listing;
 use super::grace::Phase;
 use super::index::Found;
-use crate::layout::{Class, Data, IoId, RequestId, Span};
+use crate::layout::{Class, Data, RequestId, Span};
 
 /// What wants to be appended: sectors of one line.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ pub(super) const CLEAN_LANE: usize = 1;
 pub(super) struct Appender {
     pub(super) lanes: [Lane; 2],
     /// By sequence.
-    in_flight: VecDeque<(IoId, Batch)>,
+    in_flight: VecDeque<Batch>,
     next_sequence: u64,
     /// All batches up to here are complete.
     completed: u64,
@@ -155,13 +155,13 @@ impl Appender {
         self.next_sequence - 1
     }
 
-    pub(super) fn sets_out(&mut self, io: IoId, batch: Batch) {
+    pub(super) fn sets_out(&mut self, batch: Batch) {
         debug_assert_eq!(batch.sequence, self.next_sequence);
         self.next_sequence += 1;
         let lane = &mut self.lanes[batch.lane];
         lane.in_flight += 1;
         lane.company = None;
-        self.in_flight.push_back((io, batch));
+        self.in_flight.push_back(batch);
     }
 
     /// Whether what is pending has waited for company as long as a write takes: a header for each of a few records that
@@ -177,19 +177,17 @@ impl Appender {
     }
 
     /// The device write of a batch has ended.
-    pub(super) fn write_ended(&mut self, io: IoId, is_well: bool) {
-        // One that waits for those before it has ended: its name may be another's by now.
-        let is_it = |(of, batch): &&mut (IoId, Batch)| *of == io && batch.ended.is_none();
-        let found = self.in_flight.iter_mut().find(is_it);
-        let (_, batch) = found.expect("a batch under way");
+    pub(super) fn write_ended(&mut self, sequence: u64, is_well: bool) {
+        let found = self.in_flight.iter_mut().find(|batch| batch.sequence == sequence);
+        let batch = found.expect("a batch under way");
         batch.ended = Some(is_well);
         if is_well {
             return;
         }
         self.is_frozen = true;
         // What lies behind a hole in its segment is not found again.
-        let (sequence, segment) = (batch.sequence, batch.segment);
-        for (_, later) in &mut self.in_flight {
+        let segment = batch.segment;
+        for later in &mut self.in_flight {
             if later.segment == segment && later.sequence > sequence && later.ended == Some(true) {
                 later.ended = Some(false);
             }
@@ -198,8 +196,8 @@ impl Appender {
 
     /// Takes out the first batch if it has ended, and counts it.
     pub(super) fn take_ended(&mut self) -> Option<Batch> {
-        self.in_flight.front().filter(|(_, batch)| batch.ended.is_some())?;
-        let (_, batch) = self.in_flight.pop_front()?;
+        self.in_flight.front().filter(|batch| batch.ended.is_some())?;
+        let batch = self.in_flight.pop_front()?;
         let lane = &mut self.lanes[batch.lane];
         lane.in_flight -= 1;
         lane.awaits_note &= !batch.records.is_empty();

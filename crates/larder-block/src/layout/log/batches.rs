@@ -8,7 +8,7 @@ use super::room::Place;
 use super::state::{LogLayout, Purpose};
 use super::write_buffer::Held;
 use crate::layout::line::{pack_line, unpack_line};
-use crate::layout::{Data, DeviceIo, IoId, Target};
+use crate::layout::{Data, DeviceIo, Target};
 
 /// A batch of that many bytes does not wait for others to complete.
 const FULL_BATCH_BYTES: usize = 128 << 10;
@@ -152,8 +152,8 @@ impl LogLayout {
         let (target, class) = (Target::Cache, self.segments.get(segment).class());
         let offset = self.geometry.offset_of(segment, header.position);
         let io = DeviceIo::Write { target, offset, parts, class, metadata_bytes, durable: true };
-        let io = self.issue(io, Purpose::Append);
-        self.appender.sets_out(io, batch);
+        self.issue(io, Purpose::Append { sequence: header.sequence });
+        self.appender.sets_out(batch);
     }
 
     /// Header, place and perhaps footer of a batch of `records`. Its place in the open segment is taken then.
@@ -228,8 +228,8 @@ impl LogLayout {
     }
 
     /// The device write of a batch has ended. Those that are complete now, in order, are acknowledged.
-    pub(super) fn append_ended(&mut self, io: IoId, is_well: bool) {
-        self.appender.write_ended(io, is_well);
+    pub(super) fn append_ended(&mut self, sequence: u64, is_well: bool) {
+        self.appender.write_ended(sequence, is_well);
         while let Some(batch) = self.appender.take_ended() {
             self.grace.end(batch.phase);
             self.segments.end_write(batch.segment);

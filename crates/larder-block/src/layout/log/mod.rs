@@ -150,7 +150,7 @@ impl Layout for LogLayout {
             Purpose::Overwrite { request, segment, phase } => {
                 self.overwrite_ended(request, (segment, phase), is_well)
             }
-            Purpose::Append => self.append_ended(io, is_well),
+            Purpose::Append { sequence } => self.append_ended(sequence, is_well),
             Purpose::DrainRead { found, attempt } => {
                 let data = if let Outcome::Read(data) = &outcome { Some(data) } else { None };
                 self.drain_read_ended(found, attempt, data);

@@ -101,8 +101,8 @@ pub(super) enum Purpose {
     Read { request: RequestId, segment: Option<u32> },
     /// An overwrite in place.
     Overwrite { request: RequestId, segment: u32, phase: Phase },
-    /// The write of a batch.
-    Append,
+    /// The write of a batch. I/Os are named again when they have ended, which a batch outlives.
+    Append { sequence: u64 },
     /// A read of a draining segment, of these.
     DrainRead { found: Vec<Found>, attempt: u64 },
     /// A read of what somebody wants clean.
@@ -120,11 +120,10 @@ pub(super) enum Purpose {
 }
 
 impl LogLayout {
-    pub(super) fn issue(&mut self, io: DeviceIo, purpose: Purpose) -> IoId {
+    pub(super) fn issue(&mut self, io: DeviceIo, purpose: Purpose) {
         let id = IoId(self.ios.insert(purpose));
         self.issued.push((id, io));
         self.has_changed = true;
-        id
     }
 
     pub(super) fn core(&mut self, core: CoreId) -> &mut CoreState {
