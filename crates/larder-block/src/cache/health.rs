@@ -14,14 +14,9 @@
 use super::op::{IoUnderWay, Op, Step};
 use super::state::{Cache, Health, Mark, RETRY};
 use super::statistics::BypassReason;
-use crate::layout::{CoreId, Target};
+use crate::layout::{CoreId, Layout, Span, Target};
 
 impl Cache {
-    /// The cache device is given up.
-    fn fail(&mut self) {
-        self.health = Health::Failed;
-    }
-
     /// Whether the label is to say that nothing on the device must be believed. Tells it once; answer with
     /// [`marked`](Self::marked).
     pub fn wants_mark(&mut self) -> bool {
@@ -55,22 +50,13 @@ impl Cache {
     pub fn marked(&mut self) {
         self.mark = Mark::Done;
         for key in std::mem::take(&mut self.parked) {
-            self.begin(key);
+            self.go_past_layout(key);
         }
     }
 
     /// Whether the label is to say that nothing on the device must be believed, whatever else it says.
     pub fn is_given_up(&self) -> bool {
         self.mark != Mark::Unneeded
-    }
-
-    /// Lets a request wait for the mark, if it is not there yet.
-    pub(super) fn waits_for_mark(&mut self, key: usize) -> bool {
-        let waits = self.mark != Mark::Done;
-        if waits {
-            self.parked.push(key);
-        }
-        waits
     }
 
     /// An I/O has failed.
@@ -86,7 +72,7 @@ impl Cache {
         if target == Target::Cache {
             self.cache_errors += 1;
             if self.cache_errors >= u64::from(self.options.cache_errors_max) {
-                self.fail();
+                self.health = Health::Failed;
             }
         }
     }
@@ -99,9 +85,7 @@ impl Cache {
     /// Ranges of a core that only the cache device has, joined where they touch; at most `ranges_max`.
     pub fn dirty_ranges(&self, core: CoreId, ranges_max: usize) -> Vec<std::ops::Range<u64>> {
         let mut ranges: Vec<std::ops::Range<u64>> = Vec::new();
-        let mut from = 0;
-        while let Some(dirty) = self.layout.dirty_after(core, from) {
-            from = dirty.end();
+        for dirty in dirty_runs(&*self.layout, core) {
             let goes_on = ranges.last().is_some_and(|last| last.end == dirty.first);
             if goes_on && let Some(last) = ranges.last_mut() {
                 last.end = dirty.end();
@@ -118,4 +102,10 @@ impl Cache {
     pub(super) fn passes(&mut self, reason: BypassReason) {
         self.statistics.bypassed(reason);
     }
+}
+
+/// The runs of dirty sectors of a core, in their order.
+pub(super) fn dirty_runs(layout: &dyn Layout, core: CoreId) -> impl Iterator<Item = Span> + '_ {
+    let first = layout.dirty_after(core, 0);
+    std::iter::successors(first, move |before| layout.dirty_after(core, before.end()))
 }

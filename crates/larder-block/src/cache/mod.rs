@@ -268,10 +268,8 @@ impl Cache {
 
     /// Looks for what a start has found dirty of a core, for the cleaning policy.
     pub fn look_for_dirty(&mut self, core: CoreId) {
-        let mut from = 0;
-        while let Some(dirty) = self.layout.dirty_after(core, from) {
+        for dirty in health::dirty_runs(&*self.layout, core) {
             self.cleaning.found_dirty(dirty);
-            from = dirty.end();
         }
     }
 

@@ -33,17 +33,24 @@ impl Cache {
 
     pub(super) fn begin_read(&mut self, key: usize, span: Span) {
         let coverage = self.coverage(span);
-        let reason = self.read_bypass(span);
-        self.statistics.read(span, coverage, reason.is_some());
-        let Some(reason) = reason else {
-            let keeps = coverage.absent.filter(|absent| {
-                let mode = self.mode_of(span, Direction::Read, false);
-                mode.is_some_and(Mode::keeps_reads) && self.keeps_missed(*absent, coverage)
-            });
-            self.step(key, Step::Read { keep: keeps });
-            return self.ask_layout(key, Request::Read { span });
-        };
-        self.passes(reason);
+        let mode = self.mode_of_read(span);
+        self.statistics.read(span, coverage, mode.is_err());
+        match mode {
+            Ok(mode) => {
+                let keep = coverage
+                    .absent
+                    .filter(|absent| mode.keeps_reads() && self.keeps_missed(*absent, coverage));
+                self.step(key, Step::Read { keep });
+                self.ask_layout(key, Request::Read { span });
+            }
+            Err(reason) => {
+                self.passes(reason);
+                self.pass_through(key, span);
+            }
+        }
+    }
+
+    fn pass_through(&mut self, key: usize, span: Span) {
         self.step(key, Step::PassThroughRead);
         self.ask_layout(key, Request::PassThroughRead { span });
     }
@@ -58,18 +65,18 @@ impl Cache {
         (class.allocation_percent() > 0).then_some(mode)
     }
 
-    /// Why a read passes the cache by, if it does.
-    fn read_bypass(&mut self, span: Span) -> Option<BypassReason> {
+    /// The mode of a read, or why it passes the cache by.
+    fn mode_of_read(&mut self, span: Span) -> Result<Mode, BypassReason> {
         let is_sequential = self.cuts_off(span, Direction::Read);
         if self.health == Health::Failed {
-            return Some(BypassReason::CacheFailed);
+            return Err(BypassReason::CacheFailed);
         }
         match self.mode_of(span, Direction::Read, false) {
-            None => return Some(BypassReason::IoClass),
-            Some(Mode::PassThrough) => return Some(BypassReason::Mode),
-            Some(_) => {}
+            None => Err(BypassReason::IoClass),
+            Some(Mode::PassThrough) => Err(BypassReason::Mode),
+            Some(_) if is_sequential => Err(BypassReason::SequentialCutOff),
+            Some(mode) => Ok(mode),
         }
-        is_sequential.then_some(BypassReason::SequentialCutOff)
     }
 
     /// Whether what is absent may be kept. Where a part is cached the rest may be, too.
@@ -101,8 +108,7 @@ impl Cache {
             // What is clean is on the core too.
             let span = self.ops[key].span();
             self.statistics.errors.tried_again += 1;
-            self.step(key, Step::PassThroughRead);
-            return self.ask_layout(key, Request::PassThroughRead { span });
+            return self.pass_through(key, span);
         }
         let Some(span) = keep.filter(|_| is_well) else { return self.end(key, is_well) };
         // The user has its data; the lock stays, for what is kept has to be what the core has.

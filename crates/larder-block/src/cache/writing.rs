@@ -4,7 +4,7 @@ use super::coverage::Coverage;
 use super::mode::Mode;
 use super::op::{IoUnderWay, Op, Step, What};
 use super::request::Ended;
-use super::state::{Cache, Health};
+use super::state::{Cache, Health, Mark};
 use super::statistics::BypassReason;
 use crate::layout::{Class, Data, DeviceIo, Ending, IoId, Request, Span, Target};
 use crate::policy::Direction;
@@ -45,7 +45,7 @@ impl Cache {
                 self.passes(reason);
                 match self.health {
                     Health::Whole => self.bypass(key, data, durable, false),
-                    Health::Failed => self.write_core(key, span, data, durable),
+                    Health::Failed => self.go_past_layout(key),
                 }
             }
         }
@@ -92,12 +92,17 @@ impl Cache {
         }
     }
 
-    /// Past the layout: the cache device has failed. What is dirty there stays in force, so it is not written over.
-    fn write_core(&mut self, key: usize, span: Span, data: Data, durable: bool) {
-        if self.waits_for_mark(key) {
-            return;
+    /// To the core alone, for the cache device has failed; as soon as its label says so.
+    pub(super) fn go_past_layout(&mut self, key: usize) {
+        if self.mark != Mark::Done {
+            return self.parked.push(key);
         }
-        let target = Target::Core(span.core);
+        let op = &self.ops[key];
+        let span = op.span();
+        let (What::Write { durable, .. }, Some(data)) = (&op.what, op.data.clone()) else {
+            return self.trim_core(key, span);
+        };
+        let (target, durable) = (Target::Core(span.core), *durable);
         self.own_io(
             key,
             Step::Core,
@@ -126,10 +131,7 @@ impl Cache {
             self.step(key, Step::Discard);
             return self.ask_layout(key, Request::Discard { span });
         }
-        if self.waits_for_mark(key) {
-            return;
-        }
-        self.trim_core(key, span);
+        self.go_past_layout(key);
     }
 
     fn trim_core(&mut self, key: usize, span: Span) {
@@ -185,17 +187,21 @@ impl Cache {
 
     /// Once more: with another place on the cache device, or without it.
     fn try_again(&mut self, key: usize) {
-        let span = self.ops[key].span();
         let Op { what, step, data, .. } = &self.ops[key];
-        let durable = matches!(what, What::Write { durable: true, .. });
-        match (*step, data.clone()) {
-            (Step::Discard, _) | (_, None) => self.begin_trim(key, span),
-            (_, Some(data)) if self.health == Health::Failed => {
+        match (what, *step, data.clone()) {
+            (What::Write { .. }, ..) if self.health == Health::Failed => {
                 self.passes(BypassReason::CacheFailed);
-                self.write_core(key, span, data, durable);
+                self.go_past_layout(key);
             }
-            (Step::Bypass { keeps }, Some(data)) => self.bypass(key, data, durable, keeps),
-            (_, Some(data)) => self.write_back(key, span, data),
+            (What::Write { durable, .. }, Step::Bypass { keeps }, Some(data)) => {
+                let durable = *durable;
+                self.bypass(key, data, durable, keeps);
+            }
+            (What::Write { span, .. }, _, Some(data)) => {
+                let span = *span;
+                self.write_back(key, span, data);
+            }
+            _ => self.begin_trim(key, self.ops[key].span()),
         }
     }
 }

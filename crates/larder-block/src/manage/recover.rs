@@ -8,8 +8,8 @@ use larder_device::{BufferPool, Device, Io, IoFuture};
 use super::stored::StoredLayout;
 use crate::cache::CacheShape;
 use crate::layout::Layout;
-use crate::layout::log::{LogOptions, LogRecovery};
-use crate::layout::ocf::OcfRecovery;
+use crate::layout::log::{self, LogOptions, LogRecovery};
+use crate::layout::ocf::{self, OcfRecovery};
 
 /// Reads that go side by side.
 const READS: usize = 32;
@@ -53,34 +53,22 @@ pub(super) async fn recover(
         StoredLayout::Log(superblock) => {
             let geometry = superblock.geometry;
             let mut recovery = LogRecovery::new(geometry, uuid).clean_up_to(superblock.clean_up_to);
-            let mut reads = Reads::new(device);
-            loop {
-                while let Some(read) = reads.room().then(|| recovery.next_read()).flatten() {
-                    reads.begin(read, read.offset, read.bytes);
-                }
-                let Some((read, bytes)) = reads.next().await else { break };
-                recovery.completed(read, bytes.as_ref().map(|bytes| bytes.as_slice()));
-            }
+            let (next, completed) = (LogRecovery::next_read, LogRecovery::completed);
+            let place = |read: &log::RecoveryRead| (read.offset, read.bytes);
+            started.read_bytes = read_all(device, &mut recovery, next, place, completed).await;
             let (layout, found) = recovery.finish(epoch, device.info(), options);
             (started.failed_reads, started.torn) = (found.failed_reads, found.torn_batches);
-            started.read_bytes = reads.bytes;
             let (capacity_bytes, line_bytes) = (geometry.capacity_bytes(), geometry.line_bytes);
             (Box::new(layout), CacheShape { capacity_bytes, line_bytes })
         }
         StoredLayout::Ocf(superblock) => {
             let geometry = superblock.geometry;
             let mut recovery = OcfRecovery::new(geometry, uuid);
-            let mut reads = Reads::new(device);
-            loop {
-                while let Some(read) = reads.room().then(|| recovery.next_read()).flatten() {
-                    reads.begin(read, read.offset, read.bytes);
-                }
-                let Some((read, bytes)) = reads.next().await else { break };
-                recovery.completed(read, bytes.as_ref().map(|bytes| bytes.as_slice()));
-            }
+            let (next, completed) = (OcfRecovery::next_read, OcfRecovery::completed);
+            let place = |read: &ocf::RecoveryRead| (read.offset, read.bytes);
+            started.read_bytes = read_all(device, &mut recovery, next, place, completed).await;
             let (layout, found) = recovery.finish();
             (started.failed_reads, started.torn) = (found.failed_reads, found.damaged_sectors);
-            started.read_bytes = reads.bytes;
             let (capacity_bytes, line_bytes) = (geometry.capacity_bytes(), geometry.line_bytes);
             (Box::new(layout), CacheShape { capacity_bytes, line_bytes })
         }
@@ -90,31 +78,29 @@ pub(super) async fn recover(
     Recovered { layout, shape, started }
 }
 
-/// Reads side by side, whose ends are taken in the order in which they began.
-struct Reads<'a, R> {
-    device: &'a Arc<dyn Device>,
-    pool: BufferPool,
-    under_way: VecDeque<(R, IoFuture)>,
-    bytes: u64,
-}
-
-impl<'a, R> Reads<'a, R> {
-    fn new(device: &'a Arc<dyn Device>) -> Self {
-        Self { device, pool: BufferPool::new(), under_way: VecDeque::new(), bytes: 0 }
-    }
-
-    fn room(&self) -> bool {
-        self.under_way.len() < READS
-    }
-
-    fn begin(&mut self, read: R, offset: u64, bytes: usize) {
-        self.bytes += bytes as u64;
-        let buffer = self.pool.take(bytes);
-        self.under_way.push_back((read, self.device.submit(Io::Read { offset, buffer })));
-    }
-
-    async fn next(&mut self) -> Option<(R, Option<larder_device::IoBuffer>)> {
-        let (read, future) = self.under_way.pop_front()?;
-        Some((read, future.await.ok()))
+/// Carries out what a recovery wants to be read, [`READS`] side by side; their ends are told in the order in which they
+/// began. Gives the number of bytes.
+async fn read_all<R, Read>(
+    device: &Arc<dyn Device>,
+    recovery: &mut R,
+    next: impl Fn(&mut R) -> Option<Read>,
+    place: impl Fn(&Read) -> (u64, usize),
+    completed: impl Fn(&mut R, Read, Option<&[u8]>),
+) -> u64 {
+    let pool = BufferPool::new();
+    let mut under_way: VecDeque<(Read, IoFuture)> = VecDeque::new();
+    let mut read_bytes = 0;
+    loop {
+        while under_way.len() < READS
+            && let Some(read) = next(recovery)
+        {
+            let (offset, bytes) = place(&read);
+            read_bytes += bytes as u64;
+            let buffer = pool.take(bytes);
+            under_way.push_back((read, device.submit(Io::Read { offset, buffer })));
+        }
+        let Some((read, future)) = under_way.pop_front() else { return read_bytes };
+        let buffer = future.await.ok();
+        completed(recovery, read, buffer.as_ref().map(|buffer| buffer.as_slice()));
     }
 }

@@ -94,11 +94,7 @@ impl Shared {
             if *is_whole {
                 user.buffer = Some(buffer);
             } else if let (true, Some(into)) = (is_well, &mut user.buffer) {
-                let mut at = *at;
-                for run in buffer.runs() {
-                    into.copy_in(at, run);
-                    at += run.len();
-                }
+                into.copy_buffer_in(*at, &buffer);
             }
             return if is_well { Outcome::Done } else { Outcome::Failed };
         }

@@ -140,10 +140,6 @@ fn joined(buffer: IoBuffer) -> IoBuffer {
         return buffer;
     }
     let mut one = IoBuffer::zeroed(buffer.len());
-    let mut at = 0;
-    for run in buffer.runs() {
-        one.copy_in(at, run);
-        at += run.len();
-    }
+    one.copy_buffer_in(0, &buffer);
     one
 }

@@ -221,15 +221,10 @@ impl OnDevice {
             let block = self.device.submit(Io::Read { offset, buffer }).await?;
             whole.copy_in(length(&(blocks.start..offset)), block.as_slice());
         }
-        let mut at = self.before(range.start);
+        let at = self.before(range.start);
         match &content {
             None => whole.as_mut_slice()[at..at + length(&range)].fill(0),
-            Some(content) => {
-                for run in content.runs() {
-                    whole.copy_in(at, run);
-                    at += run.len();
-                }
-            }
+            Some(content) => whole.copy_buffer_in(at, content),
         }
         self.write(blocks.start, whole, durability).await
     }

@@ -118,6 +118,17 @@ impl IoBuffer {
         assert!(from.is_empty(), "{} bytes behind the end of a buffer", from.len());
     }
 
+    /// Copies all of `from` into it from `at` on, wherever both lie.
+    ///
+    /// # Panics
+    /// If it has no room for all of `from`.
+    pub fn copy_buffer_in(&mut self, mut at: usize, from: &Self) {
+        for run in from.runs() {
+            self.copy_in(at, run);
+            at += run.len();
+        }
+    }
+
     /// Number of bytes.
     pub fn len(&self) -> usize {
         self.len
