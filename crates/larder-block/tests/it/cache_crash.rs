@@ -10,13 +10,10 @@ use larder_block::cache::{Cache, CacheOptions, CacheShape, Mode, Request};
 use larder_block::layout::{CoreId, Ending, RequestId, Span};
 use larder_block::policy::{CutOffPolicy, NHit, PromotionPolicy};
 
-use super::rig::core;
+use super::rig::{CORE_SECTORS, CORES, LONGEST_SECTORS, core, span_by_chance};
 use super::seeds::each_seed;
 use super::shadow::{Kind, Known, Newest, Shadow};
 use super::subject::{Log, Ocf, Subject};
-
-const CORE_SECTORS: u64 = 4096;
-const CORES: u16 = 2;
 
 struct World<S> {
     rng: Rng,
@@ -69,20 +66,9 @@ where
         Accounting::new(self.cache(layout), cache).with_cores(cores)
     }
 
-    fn span(&mut self) -> Span {
-        let block = u64::from(self.subject.block_bytes() / 512);
-        let rng = &mut self.rng;
-        // Half of the load goes to an eighth of the core.
-        let room = if rng.bool() { CORE_SECTORS / 8 } else { CORE_SECTORS };
-        let longest = rng.choice([8, 8, 40, 256]).unwrap();
-        let sectors = rng.u64(1..=longest / block) * block;
-        let first = rng.u64(0..(room - sectors) / block) * block;
-        Span { core: core(self.rng.u16(..CORES)), first, sectors: u32::try_from(sectors).unwrap() }
-    }
-
     /// Asks for something.
     fn ask(&mut self, run: &mut Accounting<Cache>) -> (RequestId, UnderWay) {
-        let mut span = self.span();
+        let mut span = span_by_chance(&mut self.rng, self.subject.block_bytes());
         let choice = self.rng.u8(..16);
         if choice == 0 {
             return (run.submit(Request::Flush), UnderWay::Flush(self.shadow.newest()));
@@ -93,7 +79,7 @@ where
         if choice < 5 {
             // A stream.
             let end = self.shadow.last().map_or(0, Span::end);
-            span.first = end % (CORE_SECTORS - 64) / 8 * 8;
+            span.first = end % (CORE_SECTORS - LONGEST_SECTORS) / 8 * 8;
         }
         let durable = self.rng.u8(..4) == 0;
         let mode = run.layout().options().mode;

@@ -7,14 +7,10 @@ use fastrand::Rng;
 use larder_block::accounting::{Accounting, Image, stamps};
 use larder_block::layout::{CoreId, Data, Ending, Request, RequestId, Span};
 
-use super::rig::core;
+use super::rig::{CORE_SECTORS, CORES, LONGEST_SECTORS, core, span_by_chance};
 use super::seeds::each_seed;
 use super::shadow::{Kind, Known, Shadow};
 use super::subject::{Log, Ocf, Subject};
-
-/// Sectors of a core that are used.
-const CORE_SECTORS: u64 = 4096;
-const CORES: u16 = 2;
 
 struct World<S> {
     rng: Rng,
@@ -36,17 +32,6 @@ impl<S: Subject> World<S> {
         Accounting::new(layout, cache).with_cores(cores)
     }
 
-    fn span(&mut self) -> Span {
-        let block = u64::from(self.subject.block_bytes() / 512);
-        let rng = &mut self.rng;
-        // Half of the load goes to an eighth of the core.
-        let room = if rng.bool() { CORE_SECTORS / 8 } else { CORE_SECTORS };
-        let longest = rng.choice([8, 8, 40]).unwrap();
-        let sectors = rng.u64(1..=longest / block) * block;
-        let first = rng.u64(0..(room - sectors) / block) * block;
-        Span { core: core(self.rng.u16(..CORES)), first, sectors: u32::try_from(sectors).unwrap() }
-    }
-
     /// A load, until power is lost.
     fn live(&mut self, mut run: Accounting<S::Layout>) -> (Image, HashMap<CoreId, Image>) {
         let mut under_way: Vec<(RequestId, Known)> = Vec::new();
@@ -55,10 +40,13 @@ impl<S: Subject> World<S> {
         let depth = self.rng.choice([1, 4, 16]).unwrap();
         for _ in 0..self.rng.usize(10..400) {
             while under_way.len() < depth && self.rng.u8(..8) > 0 {
-                let (mut span, kind) = (self.span(), self.rng.choice(KINDS).unwrap());
+                let (mut span, kind) = (
+                    span_by_chance(&mut self.rng, self.subject.block_bytes()),
+                    self.rng.choice(KINDS).unwrap(),
+                );
                 if self.rng.u8(..4) == 0 {
                     (span.first, span.core) = (stream, core(0));
-                    stream = (span.end()) % (CORE_SECTORS - 64);
+                    stream = (span.end()) % (CORE_SECTORS - LONGEST_SECTORS);
                 }
                 let overlap = |other: &Known| {
                     other.span.overlaps(span)

@@ -1,8 +1,9 @@
 //! Caches in memory that are counted, and patterns of requests.
 
+use fastrand::Rng;
 use larder_block::accounting::{Accounting, Counts, Image, stamped};
-use larder_block::layout::CoreId;
 use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions, LogRecovery};
+use larder_block::layout::{CoreId, Span};
 use larder_device::DeviceInfo;
 use larder_workload::generate::ZipfMandelbrot;
 
@@ -86,4 +87,20 @@ pub(crate) fn zipf(count: u64, seed: u64) -> impl Iterator<Item = u64> {
     std::iter::from_fn(move || {
         places.get(usize::try_from(law.draw(&mut rng) - 1).unwrap()).copied()
     })
+}
+
+/// Sectors of a core that random loads use, and how many cores.
+pub(crate) const CORE_SECTORS: u64 = 4096;
+pub(crate) const CORES: u16 = 2;
+/// Of a request.
+pub(crate) const LONGEST_SECTORS: u64 = 256;
+
+/// Some blocks of a core. Half of the load goes to an eighth of the core.
+pub(crate) fn span_by_chance(rng: &mut Rng, block_bytes: u32) -> Span {
+    let block = u64::from(block_bytes / 512);
+    let room = if rng.bool() { CORE_SECTORS / 8 } else { CORE_SECTORS };
+    let longest = rng.choice([8, 8, 40, LONGEST_SECTORS]).unwrap();
+    let sectors = rng.u64(1..=longest / block) * block;
+    let first = rng.u64(0..(room - sectors) / block) * block;
+    Span { core: core(rng.u16(..CORES)), first, sectors: u32::try_from(sectors).unwrap() }
 }

@@ -11,11 +11,21 @@ use crate::Error;
 use crate::experiment::{Metrics, Parameter, Settings};
 use crate::replay::Monitor;
 
+/// Where published numbers are from.
+pub(super) const COUNTED_26: &str = "Open CAS 26.3, counted in its user-space environment";
+pub(super) const COUNTED_22: &str = "Open CAS 22.6, counted in its user-space environment";
+
 /// Lines of the cache.
 pub(super) const LINES: Parameter = Parameter {
     name: "lines",
     default: "8192",
     help: "lines that the cache has room for, 512 to 4194304",
+};
+/// Lengths of the file.
+pub(super) const FILES: Parameter = Parameter {
+    name: "files",
+    default: "50,75,100,125,150",
+    help: "lengths of the file in percent of the cache, each 1 to 1000",
 };
 pub(super) const LINE_KIB: [u32; 3] = [4, 16, 64];
 
@@ -41,6 +51,15 @@ pub(super) enum Kind {
 /// Within its range.
 pub(super) fn lines(settings: &Settings) -> Result<u32, Error> {
     settings.within(LINES.name, 512..=1 << 22)
+}
+
+/// Each within its range.
+pub(super) fn files(settings: &Settings) -> Result<Vec<u64>, Error> {
+    let files: Vec<u64> = settings.list(FILES.name)?;
+    match files.iter().find(|percent| !(1..=1000).contains(*percent)) {
+        Some(wrong) => Err(settings.refuse(FILES.name, &wrong.to_string(), "must be 1 to 1000")),
+        None => Ok(files),
+    }
 }
 
 /// A cache, and what it has cost.

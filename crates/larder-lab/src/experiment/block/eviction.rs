@@ -2,7 +2,7 @@
 
 use larder_workload::generate::ZipfMandelbrot;
 
-use super::counted::{Counted, KINDS, Kind, LINE_KIB, LINES, lines, note};
+use super::counted::{COUNTED_22, COUNTED_26, Counted, KINDS, Kind, LINE_KIB, LINES, lines, note};
 use crate::Error;
 use crate::experiment::judge::{Checks, highest};
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
@@ -27,9 +27,6 @@ const STREAM_PERCENT: u64 = 150;
 const SKEWED_PERCENT: [u64; 2] = [150, 300];
 const ZIPF: f64 = 0.99;
 const BLOCK_BYTES: u64 = 4096;
-
-const COUNTED_26: &str = "Open CAS 26.3, counted in its user-space environment";
-const COUNTED_22: &str = "Open CAS 22.6, counted in its user-space environment";
 
 pub(in crate::experiment) static BLOCK_EVICTION: Experiment = Experiment {
     name: "block-eviction",

@@ -1,16 +1,12 @@
 //! Writes of several lines: what finds too few clean lines goes around the cache.
 
-use super::counted::{Counted, KINDS, LINES, lines, note};
+use super::counted::{COUNTED_22, COUNTED_26, Counted, FILES, KINDS, LINES, files, lines, note};
 use crate::Error;
 use crate::experiment::judge::{Checks, highest};
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
 use crate::replay::Monitor;
 
-const FILES: Parameter = Parameter {
-    name: "files",
-    default: "50,75,100,125,150,200",
-    help: "lengths of the file in percent of the cache, each 1 to 1000",
-};
+const LONG_FILES: Parameter = Parameter { default: "50,75,100,125,150,200", ..FILES };
 /// Enough for a hundred writes of 128.
 const LONG_LINES: Parameter = Parameter { default: "16384", ..LINES };
 
@@ -21,9 +17,6 @@ const OFF_RULE: f64 = 0.03;
 /// How far it may be off what was counted: that moves by as much with the capacity.
 const OFF_COUNTED: f64 = 0.04;
 
-const COUNTED_26: &str = "Open CAS 26.3, counted in its user-space environment";
-const COUNTED_22: &str = "Open CAS 22.6, counted in its user-space environment";
-
 pub(in crate::experiment) static BLOCK_INVALIDATE: Experiment = Experiment {
     name: "block-invalidate",
     title: "writes of 4 and of 128 lines that go around a full block cache",
@@ -31,7 +24,7 @@ pub(in crate::experiment) static BLOCK_INVALIDATE: Experiment = Experiment {
     criterion: "nothing goes around below the capacity; with 128 lines 0.8 (1 - CC/FS) of first writes and 0.8 to 1 \
                 times (1 - CC/FS) of second ones, within 3 points; within 4 points of what was counted, which moves by \
                 as much with the capacity",
-    parameters: &[LONG_LINES, FILES],
+    parameters: &[LONG_LINES, LONG_FILES],
     metrics: &[
         (
             "around.*",
@@ -65,10 +58,7 @@ pub(in crate::experiment) static BLOCK_INVALIDATE: Experiment = Experiment {
 #[allow(clippy::cast_precision_loss)]
 fn measure(settings: &Settings, _seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
     let cache_lines = lines(settings)?;
-    let files: Vec<u64> = settings.list(FILES.name)?;
-    if let Some(wrong) = files.iter().find(|percent| !(1..=1000).contains(*percent)) {
-        return Err(settings.refuse(FILES.name, &wrong.to_string(), "must be 1 to 1000"));
-    }
+    let files = files(settings)?;
     let mut metrics = Metrics::new();
     for (layout, kind) in KINDS {
         for lines in WRITE_LINES {

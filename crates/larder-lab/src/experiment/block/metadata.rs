@@ -1,20 +1,14 @@
 //! What it costs to say where data are: a file that is written twice in succession, by its length.
 
-use super::counted::{Counted, KINDS, LINE_KIB, LINES, lines, note};
+use super::counted::{
+    COUNTED_22, COUNTED_26, Counted, FILES, KINDS, LINE_KIB, LINES, files, lines, note,
+};
 use crate::Error;
 use crate::experiment::judge::{Checks, highest, lowest};
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Settings, Summary};
 use crate::replay::Monitor;
 
-const FILES: Parameter = Parameter {
-    name: "files",
-    default: "50,75,100,125,150",
-    help: "lengths of the file in percent of the cache, each 1 to 1000",
-};
-
 const STUDY: &str = "HotStorage'23: a page of 4 KiB beside each line that was not dirty";
-const COUNTED_26: &str = "Open CAS 26.3, counted in its user-space environment";
-const COUNTED_22: &str = "Open CAS 22.6, counted in its user-space environment";
 
 pub(in crate::experiment) static BLOCK_METADATA: Experiment = Experiment {
     name: "block-metadata",
@@ -54,10 +48,7 @@ pub(in crate::experiment) static BLOCK_METADATA: Experiment = Experiment {
 
 fn measure(settings: &Settings, _seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
     let lines = lines(settings)?;
-    let files: Vec<u64> = settings.list(FILES.name)?;
-    if let Some(wrong) = files.iter().find(|percent| !(1..=1000).contains(*percent)) {
-        return Err(settings.refuse(FILES.name, &wrong.to_string(), "must be 1 to 1000"));
-    }
+    let files = files(settings)?;
     let mut metrics = Metrics::new();
     for (layout, kind) in KINDS {
         for kib in LINE_KIB {
