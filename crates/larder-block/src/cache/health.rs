@@ -5,7 +5,8 @@
 //! read from the cache device if that can be. Writes are another matter, for what the cache device has is out of date
 //! as soon as a core is written without it, and it may come back:
 //!
-//! - as long as something is dirty, or not durable on its core, writes are refused. [`Request::Clean`](super::Request::Clean) may still save it;
+//! - as long as something is dirty, or not durable on its core, writes are refused.
+//!   [`Request::Clean`](super::Request::Clean) may still save it;
 //! - with all on the cores, whoever has the cache's label is asked to say there that nothing on the device must be
 //!   believed ([`Cache::wants_mark`]). When it does ([`Cache::marked`]), cores are written without the device.
 //!

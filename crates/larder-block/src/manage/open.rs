@@ -13,13 +13,9 @@ use super::recover::{Recovered, Started, recover};
 use super::sample;
 use super::stored::{StoredCache, StoredLayout};
 use crate::cache::{Cache, CacheOptions, Mode};
-use crate::layout::SECTOR_BYTES;
 use crate::layout::log::{LogOptions, LogSuperblock};
 use crate::running::{Handles, RunningCache};
 use crate::{Error, ErrorKind};
-
-/// Times that dirty data are looked for before some are said to be left.
-const PASSES: u32 = 8;
 
 /// What is done if a core was written while the cache was away, and the cache has data that the core has not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -149,7 +145,7 @@ async fn find(
     }
     let passes_by = CacheOptions { mode: Mode::PassThrough, ..options.cache.clone() };
     let cache = Cache::new(found.layout, found.shape, passes_by)?;
-    destage_all(&running(cache, device, cores, options.handles)).await?;
+    running(cache, device, cores, options.handles).destage_all().await?;
     let fresh = anew(device, keeper, &options.log).await?;
     Ok(Recovered { started, ..fresh })
 }
@@ -162,22 +158,6 @@ fn running(
 ) -> RunningCache {
     let numbered = cores.iter().map(|core| (core.id, Arc::clone(&core.device)));
     RunningCache::new(cache, Arc::clone(device), numbered.collect::<BTreeMap<_, _>>(), handles)
-}
-
-/// In several passes: what had begun to be written in another mode may end behind the first.
-async fn destage_all(cache: &RunningCache) -> Result<(), Error> {
-    let mut left = 0;
-    for _ in 0..PASSES {
-        cache.clean().await.map_err(|error| Error::of_device("destaging", &error))?;
-        let (is_done, dirty) =
-            cache.with(|cache| (cache.is_on_cores(), cache.usage().dirty_sectors));
-        if is_done {
-            return Ok(());
-        }
-        left = dirty;
-    }
-    let message = format!("destaging: {} bytes are dirty still", left * SECTOR_BYTES as u64);
-    Err(Error::new(ErrorKind::Device, message))
 }
 
 /// The same cache with nothing in it, under a new UUID: nothing that was written before is found again.
@@ -261,7 +241,7 @@ impl Opened {
     pub async fn set_mode(&mut self, mode: Mode, destages: bool) -> Result<(), Error> {
         self.cache.with(|cache| cache.set_mode(mode));
         if destages && !mode.may_be_dirty() {
-            destage_all(&self.cache).await?;
+            self.cache.destage_all().await?;
         }
         self.keeper.stored.mode = mode;
         self.look_at_cache();
@@ -307,7 +287,7 @@ impl Opened {
     /// [`ErrorKind::Device`] if something is dirty still though it was to be destaged: the label says what it said.
     pub async fn stop(mut self, destages: bool) -> Result<(), Error> {
         if destages {
-            destage_all(&self.cache).await?;
+            self.cache.destage_all().await?;
         }
         self.keeper.stored.was_stopped = true;
         self.keeper.stored.mode = self.cache.with(|cache| cache.options().mode);

@@ -21,8 +21,14 @@ use larder_device::{
 use slab::Slab;
 
 use crate::cache::{Cache, Ended, Request};
-use crate::layout::{Class, CoreId, Data, DeviceIo, Ending, IoId, Outcome, RequestId};
+use crate::layout::{
+    Class, CoreId, Data, DeviceIo, Ending, IoId, Outcome, RequestId, SECTOR_BYTES,
+};
+use crate::{Error, ErrorKind};
 pub use core::CachedCore;
+
+/// Times that dirty data are looked for before some are said to be left.
+const PASSES: u32 = 8;
 
 /// Placement handles of what is written to the cache device, by class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,7 +139,23 @@ impl RunningCache {
         }
     }
 
-    /// The same of one core.
+    /// The same until the cores have all durably, in several passes: what had begun to be written in another mode may
+    /// end behind the first.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Device`] if something is dirty still.
+    pub async fn destage_all(&self) -> Result<(), Error> {
+        for _ in 0..PASSES {
+            self.clean().await.map_err(|error| Error::of_device("destaging", &error))?;
+            if self.with(|cache| cache.is_on_cores()) {
+                return Ok(());
+            }
+        }
+        let left = self.with(|cache| cache.usage().dirty_sectors) * SECTOR_BYTES as u64;
+        Err(Error::new(ErrorKind::Device, format!("destaging: {left} bytes are dirty still")))
+    }
+
+    /// The same of one core, in one pass.
     pub fn clean_core(&self, core: CoreId) -> IoFuture {
         self.ask(Request::Clean { core }, User::of("destaging", Some(core)))
     }

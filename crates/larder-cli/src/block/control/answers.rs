@@ -24,8 +24,6 @@ const TICK: Duration = Duration::from_millis(200);
 const RANGES_MAX: usize = 10_000;
 /// Ranges that an error names of a core.
 const RANGES_NAMED: usize = 4;
-/// What is written while a cache leaves a mode with dirty data may be dirty still: then it is destaged once more.
-const PASSES: usize = 4;
 
 /// A cache that runs, for whoever asks.
 pub(in crate::block) struct Answers {
@@ -194,7 +192,7 @@ impl Answers {
                 }
                 mode
             });
-            let (cleaned, _) = watched(&self.cache, tell, || self.clean_all());
+            let (cleaned, _) = watched(&self.cache, tell, || block_on(self.cache.destage_all()));
             if let Err(error) = cleaned {
                 self.cache.with(|cache| cache.set_mode(mode));
                 return Err(format!("{error}; {}; the cache goes on", still_dirty(&self.cache)));
@@ -202,20 +200,6 @@ impl Answers {
             mode
         };
         self.end(ending, true, Some(mode))
-    }
-
-    /// Until nothing is dirty.
-    fn clean_all(&self) -> Result<(), String> {
-        for _ in 0..PASSES {
-            if Usage::of(&self.cache).dirty_bytes == 0 {
-                return Ok(());
-            }
-            block_on(self.cache.clean()).map_err(|error| error.to_string())?;
-        }
-        match Usage::of(&self.cache).dirty_bytes {
-            0 => Ok(()),
-            _ => Err("not all could be destaged".to_owned()),
-        }
     }
 
     /// Has the process end, and waits until the cache is stopped.
