@@ -14,7 +14,6 @@ mod error;
 pub mod export;
 pub mod layout;
 pub mod manage;
-mod number_hasher;
 pub mod policy;
 pub mod running;
 mod streams;

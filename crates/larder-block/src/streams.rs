@@ -1,9 +1,8 @@
 //! Which requests belong to a stream: those that begin where another of their direction ended.
 
-use std::collections::HashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::layout::{CoreId, Span};
-use crate::number_hasher::BuildNumberHasher;
 
 /// Which way data go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,7 +18,7 @@ pub enum Direction {
 #[derive(Debug)]
 pub(crate) struct Streams {
     /// Bytes so far, and when it was last continued.
-    runs: HashMap<(CoreId, Direction, u64), (u64, u64), BuildNumberHasher>,
+    runs: FxHashMap<(CoreId, Direction, u64), (u64, u64)>,
     /// Runs that are remembered whatever comes.
     runs_min: usize,
     turn: u64,
@@ -29,7 +28,7 @@ impl Streams {
     /// One that remembers the `runs` that were continued last, and up to twice as many.
     pub(crate) fn remembering(runs: usize) -> Self {
         assert!(runs > 0, "a run is remembered until its next request");
-        let held = HashMap::with_capacity_and_hasher(2 * runs, BuildNumberHasher::default());
+        let held = FxHashMap::with_capacity_and_hasher(2 * runs, FxBuildHasher);
         Self { runs: held, runs_min: runs, turn: 0 }
     }
 

@@ -1,14 +1,13 @@
 //! Requests under way: each ends when all of its parts have.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::layout::{Ending, RequestId};
-use crate::number_hasher::BuildNumberHasher;
 
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     /// Whoever runs the cache draws the names.
-    under_way: HashMap<RequestId, Progress, BuildNumberHasher>,
+    under_way: FxHashMap<RequestId, Progress>,
     ended: Vec<(RequestId, Ending)>,
 }
 
