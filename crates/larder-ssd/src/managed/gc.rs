@@ -25,7 +25,8 @@ impl ManagedSsd {
             return Ok(());
         }
         // Each erase may fail and take a unit of the reserve, which the next move needs: it is
-        // filled before anything else is moved or opened.
+        // filled before anything else is moved or opened. Or it takes the last spare unit, and then
+        // nothing is: what is still erased need not suffice.
         while self.collect_ahead(group, index)? {
             self.fill_reserve(group, index)?;
         }
@@ -51,12 +52,11 @@ impl ManagedSsd {
         let pages_per_unit = self.config.geometry.pages_per_unit;
         // Collections in a row that freed nothing: some policies take entirely live units.
         let mut fruitless = 0;
+        self.check_not_worn_out()?;
         while self.units.erased(group) < self.reserve {
             let victim = self.choose_victim(group, index, fruitless)?;
             let live = self.reclaim(victim, group)?;
-            if self.read_only {
-                return Err(self.worn_out());
-            }
+            self.check_not_worn_out()?;
             if self.host_frontiers[index].room() > 0 && self.units.erased(group) > 0 {
                 break;
             }

@@ -164,10 +164,7 @@ impl ManagedSsd {
         if !self.medium.has_power() {
             return Err(self.power_failed());
         }
-        if self.read_only {
-            return Err(self.worn_out());
-        }
-        Ok(())
+        self.check_not_worn_out()
     }
 
     /// The frontier for a write with a placement that has none of its own.

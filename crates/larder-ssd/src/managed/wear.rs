@@ -115,6 +115,12 @@ impl ManagedSsd {
         Ok(())
     }
 
+    /// Fails once the erases that failed have used up the spare units.
+    #[inline]
+    pub(super) fn check_not_worn_out(&self) -> Result<(), Error> {
+        if self.read_only { Err(self.worn_out()) } else { Ok(()) }
+    }
+
     #[cold]
     pub(super) fn worn_out(&self) -> Error {
         Error::new(
