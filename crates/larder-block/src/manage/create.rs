@@ -110,7 +110,7 @@ fn plan(
     for Core { id, name, device: core } in cores {
         let bytes = core.info().capacity_bytes;
         let number = id.get();
-        if bytes / u64::from(options.layout.line_bytes().max(1)) > CORE_LINES_MAX {
+        if bytes.div_ceil(u64::from(options.layout.line_bytes().max(1))) > CORE_LINES_MAX {
             let message = format!(
                 "core {number} ({name}) has {bytes} bytes, more than 2^46 lines of {}: make line_bytes larger",
                 options.layout.line_bytes()

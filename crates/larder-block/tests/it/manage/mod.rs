@@ -1,4 +1,7 @@
-//! The life of a cache on its devices: what a start finds, and what is refused before anything is written.
+//! The life of a cache on its devices: what a start finds.
+
+mod errors;
+mod refusals;
 
 use std::sync::Arc;
 
@@ -7,10 +10,9 @@ use larder_block::cache::{CacheOptions, Health, Mode};
 use larder_block::layout::log::LogOptions;
 use larder_block::layout::ocf::{OcfOptions, OcfVersion};
 use larder_block::manage::{
-    ChangedCore, Core, CreateOptions, LayoutOptions, OpenOptions, Opened, Over, create, look, open,
+    ChangedCore, Core, CreateOptions, LayoutOptions, OpenOptions, Opened, create, open,
 };
-use larder_block::policy::cleaning::CleaningOptions;
-use larder_block::policy::{CutOffPolicy, NHit, PromotionPolicy};
+use larder_block::policy::CutOffPolicy;
 use larder_device::label::Uuid;
 use larder_device::{
     Device, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, MemoryDevice, PlacementHandle,
@@ -151,90 +153,6 @@ fn a_mode_outlives_a_crash_and_leaving_write_back_destages() {
     let opened = rig.open();
     assert_eq!(opened.stored().mode, Mode::WriteThrough);
     assert!(read(&*rig.cores[0].device, 0, 65536) == [1; 65536]);
-}
-
-#[test]
-fn nothing_but_zeros_is_written_over_unasked() {
-    let rig = Rig::new();
-    write(&*rig.device, 0, 7, 4096);
-    let create =
-        |over: Over| block_on(create(&rig.device, &rig.cores, &CreateOptions { over, ..log() }));
-    let refused = create(Over::Blank).unwrap_err();
-    assert!(refused.to_string().contains("not Larder's"), "{refused}");
-    let uuid = create(Over::Other).unwrap();
-    for over in [Over::Blank, Over::Other, Over::Cache(Uuid::draw())] {
-        let before = rig.written();
-        let refused = create(over).unwrap_err().to_string();
-        assert!(
-            refused.contains(&uuid.to_string()) && refused.contains("by its UUID"),
-            "{refused}"
-        );
-        assert_eq!(rig.written(), before);
-    }
-    assert_ne!(create(Over::Cache(uuid)).unwrap(), uuid);
-}
-
-#[test]
-fn what_cannot_be_is_refused_before_anything_is_written() {
-    let rig = Rig::new();
-    let complaint = |device: &Shared, cores: &[Core], create_options: &CreateOptions| {
-        block_on(create(device, cores, create_options)).unwrap_err().to_string()
-    };
-    let own = Core { device: Arc::clone(&rig.device), ..rig.cores[0].clone() };
-    assert!(complaint(&rig.device, &[own], &log()).contains("the cache or one core, once"));
-    assert!(complaint(&rig.device, &[], &log()).contains("at least one"));
-    let twice = Core { id: core(0), ..rig.cores[1].clone() };
-    assert!(complaint(&rig.device, &[rig.cores[0].clone(), twice], &log()).contains("given twice"));
-    let small = memory(MIB);
-    assert!(complaint(&small, &rig.cores, &log()).contains("make segment_bytes smaller"));
-    let odd = LayoutOptions::Log(LogOptions { line_bytes: 5000, ..LogOptions::default() });
-    assert!(
-        complaint(&rig.device, &rig.cores, &CreateOptions { layout: odd, ..log() })
-            .contains("line_bytes of 5000")
-    );
-    assert_eq!(rig.written(), [0, 0, 0]);
-}
-
-#[test]
-fn a_start_with_other_cores_is_refused() {
-    let rig = Rig::new();
-    assert_eq!(rig.refusal(&options()).0, ErrorKind::Format);
-    rig.create(&log());
-    let with =
-        |cores: Vec<Core>| Rig { device: Arc::clone(&rig.device), cores }.refusal(&options());
-    let (kind, missing) = with(vec![rig.cores[0].clone()]);
-    assert!(
-        kind == ErrorKind::Setup && missing.contains("core 5 (core-5) is missing"),
-        "{missing}"
-    );
-    let resized = Core { device: memory(17 * MIB), ..rig.cores[1].clone() };
-    let (_, resized) = with(vec![rig.cores[0].clone(), resized]);
-    assert!(resized.contains("had 16777216"), "{resized}");
-    let more = Core { id: core(6), device: memory(MIB), name: "six".to_owned() };
-    let (_, more) = with(vec![rig.cores[0].clone(), rig.cores[1].clone(), more]);
-    assert!(more.contains("core 6 (six) is none of the cache's 2"), "{more}");
-}
-
-#[test]
-fn no_flipped_byte_of_a_label_starts_a_cache() {
-    let rig = Rig::new();
-    rig.create(&log());
-    let label = read(&*rig.device, 0, 4096);
-    let used = label.iter().rposition(|byte| *byte != 0).unwrap();
-    for at in (0..=used).step_by(3) {
-        let mut before = Vec::new();
-        for copy in [0, 16 << 10] {
-            let mut block = read(&*rig.device, copy, 4096);
-            before.push(block.clone());
-            block[at] ^= 0x10;
-            put(&rig.device, copy, &block);
-        }
-        let (kind, message) = rig.refusal(&options());
-        assert_eq!(kind, ErrorKind::Format, "byte {at}: {message}");
-        put(&rig.device, 0, &before[0]);
-        assert!(block_on(look(&rig.device)).is_ok(), "one whole copy is enough");
-        put(&rig.device, 16 << 10, &before[1]);
-    }
 }
 
 fn put(device: &Shared, offset: u64, bytes: &[u8]) {
@@ -396,87 +314,5 @@ fn what_a_core_may_lose_is_not_called_clean() {
         assert!(read_from(&opened, 0, 0, 10 << 16) == [7; 10 << 16], "flushed {flushes}");
         block_on(opened.cache.clean()).unwrap();
         assert!(read(&*core, 0, 10 << 16) == [7; 10 << 16]);
-    }
-}
-
-/// The n-th I/O of the cache device fails, for each n until none is hit.
-fn at_each_io(failing: &FaultDevice<Shared>, ask: impl Fn(), check: impl Fn(u64)) {
-    for number in 0.. {
-        assert!(number < 500, "it never ends");
-        let rule = FaultRule::new(Fault::Error).at_io(failing.submissions() + number);
-        failing.set_plan(&FaultPlan::new(1).with(rule));
-        let before = failing.counts().errors;
-        ask();
-        let was_hit = failing.counts().errors > before;
-        failing.set_plan(&FaultPlan::new(1));
-        check(number);
-        if !was_hit {
-            return;
-        }
-    }
-}
-
-#[test]
-fn starts_and_stops_that_an_error_cuts_leave_what_was() {
-    for create_options in layouts() {
-        let mut rig = Rig::new();
-        let failing: Arc<FaultDevice<Shared>> =
-            Arc::new(FaultDevice::new(memory(8 * MIB), &FaultPlan::new(1)));
-        rig.device = Arc::clone(&failing) as Shared;
-        let uuid = rig.create(&create_options);
-        let opened = rig.open();
-        write_to(&opened, 0, 0, 1, 65536);
-        block_on(opened.stop(false)).unwrap();
-        let is_whole = |number: u64| {
-            let opened = rig.open();
-            assert_eq!(opened.uuid, uuid, "{number}");
-            assert!(read_from(&opened, 0, 0, 65536) == [1; 65536], "I/O {number}");
-        };
-        let open = || block_on(open(&rig.device, &rig.cores, &options()));
-        at_each_io(&failing, || drop(open()), is_whole);
-        let stop = || drop(open().map(|opened| block_on(opened.stop(true))));
-        at_each_io(&failing, stop, is_whole);
-        let mode = || {
-            drop(open().map(|mut opened| block_on(opened.set_mode(Mode::WriteThrough, true))));
-        };
-        at_each_io(&failing, mode, is_whole);
-    }
-}
-
-#[test]
-fn a_format_that_an_error_cuts_leaves_nothing_or_a_cache() {
-    for create_options in layouts() {
-        let mut rig = Rig::new();
-        let failing: Arc<FaultDevice<Shared>> =
-            Arc::new(FaultDevice::new(memory(8 * MIB), &FaultPlan::new(1)));
-        rig.device = Arc::clone(&failing) as Shared;
-        let over = CreateOptions { over: Over::Other, ..create_options.clone() };
-        let format = || drop(block_on(create(&rig.device, &rig.cores, &over)));
-        at_each_io(&failing, format, |number| {
-            if let Ok(seen) = block_on(look(&rig.device)) {
-                assert_eq!(rig.open().uuid, seen.uuid, "I/O {number}");
-                // For the next one.
-                put(&rig.device, 0, &[0; 32768]);
-            }
-        });
-    }
-}
-
-#[test]
-fn options_that_cannot_be_are_refused_before_anything_is_written() {
-    let rig = Rig::new();
-    block_on(create(&rig.device, &rig.cores, &log())).unwrap();
-    let promotion = PromotionPolicy::NHit(NHit { insertion_threshold: 1, trigger_percent: 0 });
-    let dirty_high_percent = 0;
-    let cleaning = CleaningOptions { dirty_high_percent, ..CleaningOptions::default() };
-    for cache in [
-        CacheOptions { promotion, ..CacheOptions::default() },
-        CacheOptions { cleaning, ..CacheOptions::default() },
-        CacheOptions { cache_errors_max: 0, ..CacheOptions::default() },
-    ] {
-        let options = OpenOptions { cache, ..OpenOptions::default() };
-        let refused = block_on(open(&rig.device, &rig.cores, &options)).err().unwrap();
-        assert_eq!(refused.kind(), ErrorKind::Setup);
-        assert!(block_on(look(&rig.device)).unwrap().stored.was_stopped, "its label is as before");
     }
 }

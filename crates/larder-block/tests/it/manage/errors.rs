@@ -1,0 +1,72 @@
+//! An error of the cache device at each I/O of a command.
+
+use std::sync::Arc;
+
+use larder_block::cache::Mode;
+use larder_block::manage::{CreateOptions, Over, create, look, open};
+use larder_device::{Fault, FaultDevice, FaultPlan, FaultRule, block_on};
+
+use super::{MIB, Rig, Shared, layouts, memory, options, put, read_from, write_to};
+
+/// The n-th I/O of the cache device fails, for each n until none is hit.
+fn at_each_io(failing: &FaultDevice<Shared>, ask: impl Fn(), check: impl Fn(u64)) {
+    for number in 0.. {
+        assert!(number < 500, "it never ends");
+        let rule = FaultRule::new(Fault::Error).at_io(failing.submissions() + number);
+        failing.set_plan(&FaultPlan::new(1).with(rule));
+        let before = failing.counts().errors;
+        ask();
+        let was_hit = failing.counts().errors > before;
+        failing.set_plan(&FaultPlan::new(1));
+        check(number);
+        if !was_hit {
+            return;
+        }
+    }
+}
+
+#[test]
+fn starts_and_stops_that_an_error_cuts_leave_what_was() {
+    for create_options in layouts() {
+        let mut rig = Rig::new();
+        let failing: Arc<FaultDevice<Shared>> =
+            Arc::new(FaultDevice::new(memory(8 * MIB), &FaultPlan::new(1)));
+        rig.device = Arc::clone(&failing) as Shared;
+        let uuid = rig.create(&create_options);
+        let opened = rig.open();
+        write_to(&opened, 0, 0, 1, 65536);
+        block_on(opened.stop(false)).unwrap();
+        let is_whole = |number: u64| {
+            let opened = rig.open();
+            assert_eq!(opened.uuid, uuid, "{number}");
+            assert!(read_from(&opened, 0, 0, 65536) == [1; 65536], "I/O {number}");
+        };
+        let open = || block_on(open(&rig.device, &rig.cores, &options()));
+        at_each_io(&failing, || drop(open()), is_whole);
+        let stop = || drop(open().map(|opened| block_on(opened.stop(true))));
+        at_each_io(&failing, stop, is_whole);
+        let mode = || {
+            drop(open().map(|mut opened| block_on(opened.set_mode(Mode::WriteThrough, true))));
+        };
+        at_each_io(&failing, mode, is_whole);
+    }
+}
+
+#[test]
+fn a_format_that_an_error_cuts_leaves_nothing_or_a_cache() {
+    for create_options in layouts() {
+        let mut rig = Rig::new();
+        let failing: Arc<FaultDevice<Shared>> =
+            Arc::new(FaultDevice::new(memory(8 * MIB), &FaultPlan::new(1)));
+        rig.device = Arc::clone(&failing) as Shared;
+        let over = CreateOptions { over: Over::Other, ..create_options.clone() };
+        let format = || drop(block_on(create(&rig.device, &rig.cores, &over)));
+        at_each_io(&failing, format, |number| {
+            if let Ok(seen) = block_on(look(&rig.device)) {
+                assert_eq!(rig.open().uuid, seen.uuid, "I/O {number}");
+                // For the next one.
+                put(&rig.device, 0, &[0; 32768]);
+            }
+        });
+    }
+}

@@ -1,0 +1,177 @@
+//! What is refused, before anything is written.
+
+use std::sync::Arc;
+
+use larder_block::ErrorKind;
+use larder_block::cache::CacheOptions;
+use larder_block::layout::log::LogOptions;
+use larder_block::manage::{
+    Core, CreateOptions, LayoutOptions, OpenOptions, Over, create, look, open,
+};
+use larder_block::policy::cleaning::CleaningOptions;
+use larder_block::policy::{NHit, PromotionPolicy};
+use larder_device::label::{FORMAT_VERSION, Uuid};
+use larder_device::{CheckedIo, Device, DeviceInfo, DeviceStats, IoFuture, block_on};
+
+use super::super::rig::core;
+use super::{MIB, Rig, Shared, layouts, log, memory, options, put, read, write};
+
+#[test]
+fn nothing_but_zeros_is_written_over_unasked() {
+    let rig = Rig::new();
+    write(&*rig.device, 0, 7, 4096);
+    let create =
+        |over: Over| block_on(create(&rig.device, &rig.cores, &CreateOptions { over, ..log() }));
+    let refused = create(Over::Blank).unwrap_err();
+    assert!(refused.to_string().contains("not Larder's"), "{refused}");
+    let uuid = create(Over::Other).unwrap();
+    for over in [Over::Blank, Over::Other, Over::Cache(Uuid::draw())] {
+        let before = rig.written();
+        let refused = create(over).unwrap_err().to_string();
+        assert!(
+            refused.contains(&uuid.to_string()) && refused.contains("by its UUID"),
+            "{refused}"
+        );
+        assert_eq!(rig.written(), before);
+    }
+    assert_ne!(create(Over::Cache(uuid)).unwrap(), uuid);
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_written() {
+    let rig = Rig::new();
+    let complaint = |device: &Shared, cores: &[Core], create_options: &CreateOptions| {
+        block_on(create(device, cores, create_options)).unwrap_err().to_string()
+    };
+    let own = Core { device: Arc::clone(&rig.device), ..rig.cores[0].clone() };
+    assert!(complaint(&rig.device, &[own], &log()).contains("the cache or one core, once"));
+    assert!(complaint(&rig.device, &[], &log()).contains("at least one"));
+    let twice = Core { id: core(0), ..rig.cores[1].clone() };
+    assert!(complaint(&rig.device, &[rig.cores[0].clone(), twice], &log()).contains("given twice"));
+    let small = memory(MIB);
+    assert!(complaint(&small, &rig.cores, &log()).contains("make segment_bytes smaller"));
+    let odd = LayoutOptions::Log(LogOptions { line_bytes: 5000, ..LogOptions::default() });
+    assert!(
+        complaint(&rig.device, &rig.cores, &CreateOptions { layout: odd, ..log() })
+            .contains("line_bytes of 5000")
+    );
+    assert_eq!(rig.written(), [0, 0, 0]);
+}
+
+/// Says that it is so long, and has nothing.
+struct Huge(DeviceInfo);
+
+impl Device for Huge {
+    fn info(&self) -> &DeviceInfo {
+        &self.0
+    }
+
+    fn stats(&self) -> DeviceStats {
+        DeviceStats::default()
+    }
+
+    fn start(&self, _: CheckedIo) -> IoFuture {
+        panic!("a core that is refused")
+    }
+}
+
+#[test]
+fn a_core_of_more_lines_than_can_be_named_is_refused() {
+    for create_options in layouts() {
+        let rig = Rig::new();
+        // Of 4 KiB each.
+        let bytes = (1 << 46) * 4096;
+        let refused = |bytes| {
+            let device = Arc::new(Huge(DeviceInfo::new("huge", bytes, 512, 1 << 20)));
+            let core = Core { id: core(0), name: "huge".to_owned(), device };
+            block_on(create(&rig.device, &[core], &create_options)).err()
+        };
+        let error = refused(bytes + 512).expect("one line too many");
+        assert_eq!(error.kind(), ErrorKind::Setup);
+        assert!(error.to_string().contains("core 0 (huge) has"), "{error}");
+        assert_eq!(rig.written(), [0, 0, 0]);
+        assert!(refused(bytes).is_none());
+    }
+}
+
+#[test]
+fn a_cache_of_a_later_version_is_left_as_it_is() {
+    let rig = Rig::new();
+    rig.create(&log());
+    for copy in [0, 16 << 10] {
+        let mut block = read(&*rig.device, copy, 4096);
+        block[8..10].copy_from_slice(&(FORMAT_VERSION + 1).to_le_bytes());
+        put(&rig.device, copy, &block);
+    }
+    let later = format!("version {}", FORMAT_VERSION + 1);
+    let (kind, message) = rig.refusal(&options());
+    assert!(kind == ErrorKind::Format && message.contains(&later), "{message}");
+    for over in [Over::Blank, Over::Cache(Uuid::draw())] {
+        let before = rig.written();
+        let create_options = CreateOptions { over, ..log() };
+        let refused = block_on(create(&rig.device, &rig.cores, &create_options)).unwrap_err();
+        assert!(refused.to_string().contains(&later), "{refused}");
+        assert_eq!(rig.written(), before);
+    }
+}
+
+#[test]
+fn a_start_with_other_cores_is_refused() {
+    let rig = Rig::new();
+    assert_eq!(rig.refusal(&options()).0, ErrorKind::Format);
+    rig.create(&log());
+    let with =
+        |cores: Vec<Core>| Rig { device: Arc::clone(&rig.device), cores }.refusal(&options());
+    let (kind, missing) = with(vec![rig.cores[0].clone()]);
+    assert!(
+        kind == ErrorKind::Setup && missing.contains("core 5 (core-5) is missing"),
+        "{missing}"
+    );
+    let resized = Core { device: memory(17 * MIB), ..rig.cores[1].clone() };
+    let (_, resized) = with(vec![rig.cores[0].clone(), resized]);
+    assert!(resized.contains("had 16777216"), "{resized}");
+    let more = Core { id: core(6), device: memory(MIB), name: "six".to_owned() };
+    let (_, more) = with(vec![rig.cores[0].clone(), rig.cores[1].clone(), more]);
+    assert!(more.contains("core 6 (six) is none of the cache's 2"), "{more}");
+}
+
+#[test]
+fn no_flipped_byte_of_a_label_starts_a_cache() {
+    let rig = Rig::new();
+    rig.create(&log());
+    let label = read(&*rig.device, 0, 4096);
+    let used = label.iter().rposition(|byte| *byte != 0).unwrap();
+    for at in (0..=used).step_by(3) {
+        let mut before = Vec::new();
+        for copy in [0, 16 << 10] {
+            let mut block = read(&*rig.device, copy, 4096);
+            before.push(block.clone());
+            block[at] ^= 0x10;
+            put(&rig.device, copy, &block);
+        }
+        let (kind, message) = rig.refusal(&options());
+        assert_eq!(kind, ErrorKind::Format, "byte {at}: {message}");
+        put(&rig.device, 0, &before[0]);
+        assert!(block_on(look(&rig.device)).is_ok(), "one whole copy is enough");
+        put(&rig.device, 16 << 10, &before[1]);
+    }
+}
+
+#[test]
+fn options_that_cannot_be_are_refused_before_anything_is_written() {
+    let rig = Rig::new();
+    block_on(create(&rig.device, &rig.cores, &log())).unwrap();
+    let promotion = PromotionPolicy::NHit(NHit { insertion_threshold: 1, trigger_percent: 0 });
+    let dirty_high_percent = 0;
+    let cleaning = CleaningOptions { dirty_high_percent, ..CleaningOptions::default() };
+    for cache in [
+        CacheOptions { promotion, ..CacheOptions::default() },
+        CacheOptions { cleaning, ..CacheOptions::default() },
+        CacheOptions { cache_errors_max: 0, ..CacheOptions::default() },
+    ] {
+        let options = OpenOptions { cache, ..OpenOptions::default() };
+        let refused = block_on(open(&rig.device, &rig.cores, &options)).err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::Setup);
+        assert!(block_on(look(&rig.device)).unwrap().stored.was_stopped, "its label is as before");
+    }
+}
