@@ -10,7 +10,10 @@ use crate::workspace;
 /// The `larder` program that is tested: this one, or one that is built now. The error is how the build ended.
 pub(crate) fn program(given: Option<&Path>) -> Result<PathBuf, Verdict> {
     if let Some(larder) = given {
-        return Ok(larder.to_owned());
+        // Suites have working directories of their own.
+        return larder
+            .canonicalize()
+            .map_err(|cause| Verdict::Failed(format!("{}: {cause}", larder.display())));
     }
     match step::run(&mut step::cargo(&["build", "--release", "--locked", "-p", "larder-cli"])) {
         Verdict::Passed(_) => Ok(workspace::target().join("release/larder")),

@@ -38,11 +38,37 @@ pub(super) fn info(rig: &mut Rig) -> Result<String, Problem> {
     if !map.contains(&BYTES.to_string()) {
         return Err(format!("nbdinfo --map does not cover the export: {map}").into());
     }
+    if rig.is_cached() {
+        return cached(rig);
+    }
     rig.end(false)?;
     rig.serve(&["--read-only"])?;
     let mut info = program("nbdinfo", "libnbd-bin")?;
     let said = rig.run(info.args(["--is", "read-only"]).arg(rig.uri()))?;
     Ok(format!("what is offered, its list, its map; read-only{said}"))
+}
+
+/// Contexts of block status that an export has.
+fn contexts(rig: &Rig) -> &'static [&'static str] {
+    const ALL: [&str; 3] = ["base:allocation", "x-larder:cached", "x-larder:dirty"];
+    if rig.is_cached() { &ALL } else { &ALL[..1] }
+}
+
+/// What a cache says of blocks: which of them it has, and which of these the core lacks.
+fn cached(rig: &Rig) -> Result<String, Problem> {
+    let written = rig.file("written");
+    fs::write(&written, vec![1; 1 << 20]).map_err(|cause| cause.to_string())?;
+    let mut copy = program("nbdcopy", "libnbd-bin")?;
+    rig.run(copy.arg("--flush").arg(&written).arg(rig.uri()))?;
+    for context in &contexts(rig)[1..] {
+        let mut map = program("nbdinfo", "libnbd-bin")?;
+        let map = rig.run(map.arg(format!("--map={context}")).arg("--totals").arg(rig.uri()))?;
+        // Of 64 MiB one is there.
+        if !map.lines().any(|line| line.trim_start().starts_with("1048576 ")) {
+            return Err(format!("{context}: of 1048576 bytes nbdinfo says {map}").into());
+        }
+    }
+    Ok("what is offered, its list, its maps".to_owned())
 }
 
 /// `nbdcopy`: in by several connections, out again, and the same.
@@ -89,6 +115,6 @@ pub(super) fn script(rig: &mut Rig) -> Result<String, Problem> {
     {
         return Err(Problem::Missing(missing.to_owned()));
     }
-    let said = rig.run(python.arg(script).arg(rig.uri()))?;
+    let said = rig.run(python.arg(script).args([&*rig.uri(), rig.export()]).args(contexts(rig)))?;
     Ok(said.trim().to_owned())
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask nbd`: `larder block export` under the tools that others wrote for NBD, with sockets by io_uring and by
-//! `epoll`. Each suite has a file and a server of its own.
+//! `cargo xtask nbd`: `larder block export`, and `larder block start` with each layout, under the tools that others wrote
+//! for NBD, with sockets by io_uring and by `epoll`. Each suite has a file and a server of its own.
 
 mod fio;
 mod libnbd;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use self::rig::Rig;
+use self::rig::{Front, Rig};
 use crate::problem::Problem;
 use crate::step::Verdict;
 use crate::{served, workspace};
@@ -22,6 +22,9 @@ pub(crate) struct Options {
     /// Only the suite of this name, or these
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
+    /// Only what is served so: file, log, ocf22, ocf26, or these
+    #[arg(long, value_name = "FRONT")]
+    front: Vec<String>,
     /// The command to test [default: built by cargo]
     #[arg(long, value_name = "FILE")]
     larder: Option<PathBuf>,
@@ -29,6 +32,8 @@ pub(crate) struct Options {
 
 /// Name of a suite, and how it is run.
 type Suite = (&'static str, fn(&mut Rig) -> Result<String, Problem>);
+
+const SOCKETS: [&str; 2] = ["io_uring", "epoll"];
 
 const SUITES: [Suite; 7] = [
     ("nbdinfo", libnbd::info),
@@ -52,6 +57,11 @@ pub(crate) fn run(options: &Options) -> Verdict {
         let names = SUITES.map(|suite| suite.0).join(", ");
         return Verdict::Failed(format!("there is no suite {name}; there are {names}"));
     }
+    let unknown = |name: &&String| Front::ALL.iter().all(|front| front.0 != **name);
+    if let Some(name) = options.front.iter().find(unknown) {
+        let names = Front::ALL.map(|front| front.0).join(", ");
+        return Verdict::Failed(format!("nothing is served as {name}; there are {names}"));
+    }
     if !cfg!(target_os = "linux") {
         return Verdict::Skipped("block devices are exported on Linux alone".to_owned());
     }
@@ -59,17 +69,21 @@ pub(crate) fn run(options: &Options) -> Verdict {
         Ok(larder) => larder,
         Err(verdict) => return verdict,
     };
+    let is_wanted =
+        |wanted: &[String], name| wanted.is_empty() || wanted.iter().any(|one| one == name);
     let mut outcomes = Vec::new();
-    for sockets in ["io_uring", "epoll"] {
-        for suite in SUITES {
-            if options.only.is_empty() || options.only.iter().any(|name| name == suite.0) {
-                let outcome = outcome(suite, sockets, &larder);
+    for front in Front::ALL.into_iter().filter(|front| is_wanted(&options.front, front.0)) {
+        // What is behind the sockets does not know how they are waited for: one cache has both.
+        let kinds = if matches!(front.0, "file" | "log") { &SOCKETS[..] } else { &SOCKETS[..1] };
+        for sockets in kinds {
+            for suite in SUITES.into_iter().filter(|suite| is_wanted(&options.only, suite.0)) {
+                let outcome = outcome(suite, front, sockets, &larder);
                 let said = match &outcome {
                     Ok(said) => format!("passed: {said}"),
                     Err(Problem::Missing(why)) => format!("skipped: {why}"),
                     Err(Problem::Failed(why)) => format!("FAILED: {why}"),
                 };
-                println!("{:10} sockets by {sockets:9} {said}", suite.0);
+                println!("{:10} {:5} sockets by {sockets:9} {said}", suite.0, front.0);
                 outcomes.push((suite.0, outcome));
             }
         }
@@ -77,11 +91,15 @@ pub(crate) fn run(options: &Options) -> Verdict {
     verdict(&outcomes)
 }
 
-fn outcome(suite: Suite, sockets: &'static str, larder: &Path) -> Result<String, Problem> {
-    let (name, run) = suite;
-    eprintln!("\n{name}, sockets by {sockets}");
-    let dir = workspace::target().join("xtask/nbd").join(name).join(sockets);
-    let mut rig = Rig::new(larder, sockets, dir)?;
+fn outcome(
+    (name, run): Suite,
+    (before, front): (&str, Front),
+    sockets: &'static str,
+    larder: &Path,
+) -> Result<String, Problem> {
+    eprintln!("\n{name}, {before}, sockets by {sockets}");
+    let dir = workspace::target().join("xtask/nbd").join(name).join(before).join(sockets);
+    let mut rig = Rig::new(larder, front, sockets, dir)?;
     let said = run(&mut rig)?;
     rig.end(false)?;
     Ok(said)

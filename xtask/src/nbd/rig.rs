@@ -1,4 +1,4 @@
-//! What a suite has: a file of 64 MiB that `larder block export` serves at a Unix socket.
+//! What a suite has: a file of 64 MiB, served at a Unix socket as it is, or behind a block cache of half its length.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -11,11 +11,38 @@ use crate::step;
 
 /// Length of what is exported, in bytes.
 pub(super) const BYTES: u64 = 64 << 20;
-/// Its name.
-pub(super) const NAME: &str = "pantry";
+const CACHE_BYTES: u64 = 32 << 20;
+
+/// How a file is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Front {
+    /// By `larder block export`.
+    Bare,
+    /// By `larder block start`: it is the core of a write-back cache of this layout.
+    Cache(&'static str),
+}
+
+impl Front {
+    /// Every one, with its name.
+    pub(super) const ALL: [(&'static str, Self); 4] = [
+        ("file", Self::Bare),
+        ("log", Self::Cache("log")),
+        ("ocf22", Self::Cache("ocf22")),
+        ("ocf26", Self::Cache("ocf26")),
+    ];
+
+    /// Name of the export: a cache has its cores by their numbers.
+    fn export(self) -> &'static str {
+        match self {
+            Self::Bare => "pantry",
+            Self::Cache(_) => "0",
+        }
+    }
+}
 
 pub(super) struct Rig {
     larder: PathBuf,
+    front: Front,
     sockets: &'static str,
     dir: PathBuf,
     log: Log,
@@ -24,17 +51,45 @@ pub(super) struct Rig {
 
 impl Rig {
     /// A fresh file in `dir`, served.
-    pub(super) fn new(larder: &Path, sockets: &'static str, dir: PathBuf) -> Result<Self, String> {
+    pub(super) fn new(
+        larder: &Path,
+        front: Front,
+        sockets: &'static str,
+        dir: PathBuf,
+    ) -> Result<Self, Problem> {
         let told = |cause: std::io::Error| format!("{}: {cause}", dir.display());
         if dir.exists() {
             fs::remove_dir_all(&dir).map_err(told)?;
         }
         fs::create_dir_all(&dir).map_err(told)?;
         let log = Log::new(dir.join("log"))?;
-        let mut rig = Self { larder: larder.to_owned(), sockets, dir, log, serving: None };
-        File::create(rig.disk()).and_then(|file| file.set_len(BYTES)).map_err(|c| c.to_string())?;
+        let mut rig = Self { larder: larder.to_owned(), front, sockets, dir, log, serving: None };
+        let file = |path: PathBuf, bytes| {
+            File::create(path).and_then(|file| file.set_len(bytes)).map_err(|c| c.to_string())
+        };
+        file(rig.disk(), BYTES)?;
+        if let Front::Cache(layout) = front {
+            file(rig.cache(), CACHE_BYTES)?;
+            let mut create = Command::new(larder);
+            create.args(["block", "create", "--mode", "wb", "--layout", layout, "--core"]);
+            rig.run(create.arg(rig.disk()).arg(rig.cache()))?;
+        }
         rig.serve(&[])?;
         Ok(rig)
+    }
+
+    /// Whether a cache is before the file.
+    pub(super) fn is_cached(&self) -> bool {
+        self.front != Front::Bare
+    }
+
+    /// Name of the export.
+    pub(super) fn export(&self) -> &'static str {
+        self.front.export()
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.dir.join("cache")
     }
 
     /// The file.
@@ -54,23 +109,33 @@ impl Rig {
 
     /// The same, as they name it.
     pub(super) fn uri(&self) -> String {
-        format!("nbd+unix:///{NAME}?socket={}", self.socket().display())
+        format!("nbd+unix:///{}?socket={}", self.export(), self.socket().display())
     }
 
     /// Serves it, with further options, from now on.
     pub(super) fn serve(&mut self, words: &[&str]) -> Result<(), String> {
         let mut command = Command::new(&self.larder);
-        command.args(["block", "export"]).arg(self.disk()).args(["--name", NAME, "--unix"]);
-        command.arg(self.socket()).args(["--sockets", self.sockets, "--threads", "2"]);
-        command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(self.log.end()?);
-        let mut child = command.spawn().map_err(|cause| format!("larder block export: {cause}"))?;
+        command.arg("block");
+        match self.front {
+            Front::Bare => command.arg("export").arg(self.disk()).args(["--name", self.export()]),
+            // All goes through the cache, and is on its core when the server has ended in order.
+            Front::Cache(_) => command.arg("start").arg(self.cache()).args([
+                "--cut-off",
+                "never",
+                "--flush-on-stop",
+            ]),
+        };
+        command.arg("--unix").arg(self.socket()).args(["--sockets", self.sockets]);
+        command.args(["--threads", "2"]).args(words);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(self.log.end()?);
+        let mut child = command.spawn().map_err(|cause| format!("larder block: {cause}"))?;
         let said = child.stdout.take().map(BufReader::new);
         let mut lines = said.into_iter().flat_map(|said| said.lines().map_while(Result::ok));
         let is_ready = lines.any(|line| line.starts_with("ready"));
         // What it says later is read by nobody, but has somewhere to go.
         std::thread::spawn(move || lines.for_each(drop));
         self.serving = Some(child);
-        if is_ready { Ok(()) } else { Err("larder block export: it does not start".to_owned()) }
+        if is_ready { Ok(()) } else { Err("larder block: it does not start".to_owned()) }
     }
 
     /// Ends the server in order, or by SIGKILL.
@@ -79,7 +144,7 @@ impl Rig {
         let pid = child.id().to_string();
         let signal = if by_kill { "-KILL" } else { "-TERM" };
         if !step::succeeds(Command::new("kill").args([signal, &pid])) {
-            return Err("larder block export has ended before it was told to".to_owned());
+            return Err("larder block has ended before it was told to".to_owned());
         }
         let status = child.wait().map_err(|cause| cause.to_string())?;
         if by_kill || status.success() { Ok(()) } else { Err(format!("its end: {status}")) }

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::rig::{NAME, Rig};
+use super::rig::Rig;
 use crate::problem::Problem;
 use crate::step;
 
@@ -38,6 +38,6 @@ fn trace_beside(program: &Path) -> Result<PathBuf, Problem> {
 
 fn test(rig: &Rig, program: &Path, words: &[&str]) -> Result<(), Problem> {
     let mut command = Command::new(program);
-    command.args(["-N", NAME, "-u"]).arg(rig.socket()).args(words);
+    command.args(["-N", rig.export(), "-u"]).arg(rig.socket()).args(words);
     rig.run(&command).map(|_| ())
 }

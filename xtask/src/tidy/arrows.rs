@@ -15,23 +15,27 @@ enum May {
 }
 
 /// The house, from the bottom up.
-const HOUSE: [(&str, May); 13] = [
+const HOUSE: [(&str, May); 14] = [
     ("larder-workload", May::Use(&[], &[])),
     ("larder-bench", May::Use(&["larder-workload"], &[])),
     ("larder-ssd", May::Use(&[], &[])),
     ("larder-device", May::Use(&["larder-ssd"], &[])),
+    ("larder-tls", May::Use(&["larder-device"], &[])),
     ("larder-fs", May::Use(&["larder-device"], &[])),
     ("larder-log", May::Use(&["larder-device"], &["larder-ssd"])),
     ("larder", May::Use(&["larder-device", "larder-log"], &["larder-ssd"])),
     ("larder-sim", May::Use(&["larder", "larder-device", "larder-ssd", "larder-workload"], &[])),
     (
         "larder-server",
-        May::Use(&["larder", "larder-device"], &["larder-ssd", "larder-workload", "larder-sim"]),
+        May::Use(
+            &["larder", "larder-device", "larder-tls"],
+            &["larder-ssd", "larder-workload", "larder-sim"],
+        ),
     ),
     (
         "larder-block",
         May::Use(
-            &["larder", "larder-log", "larder-device"],
+            &["larder", "larder-log", "larder-device", "larder-tls"],
             &["larder-ssd", "larder-sim", "larder-workload"],
         ),
     ),
