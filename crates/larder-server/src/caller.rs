@@ -15,8 +15,8 @@ use crate::rates::{Admission, DELAY_MAX};
 use crate::slow_log::Whose;
 use crate::tenant::{Calls, Tenant};
 use crate::users::CertifiedUser;
-use crate::worker::{BUFFER_BYTES, Worker};
-use larder_device::sockets::Peer;
+use crate::worker::Worker;
+use larder_device::sockets::{BUFFER_BYTES, Peer};
 
 /// What a protocol knows of its connection.
 pub(crate) struct Caller {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use larder::VALUE_BYTES_MAX;
 use larder_device::sockets::{Endpoint, SocketBackend};
+use larder_tls::TlsFiles;
 
 use crate::debug_clock::DebugClock;
 use crate::error::{Error, ErrorKind};
@@ -13,7 +14,6 @@ use crate::otlp::Otlp;
 use crate::policy::TenantPolicy;
 use crate::protocol::memcached::NodeList;
 use crate::protocol::resp::slots::SlotMap;
-use crate::tls::TlsFiles;
 use crate::users::{PasswordHash, User};
 
 /// What is spoken at an endpoint.

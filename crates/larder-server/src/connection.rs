@@ -12,8 +12,8 @@ use crate::answers::Answers;
 use crate::caller::Caller;
 use crate::protocol::{Protocol, Step};
 use crate::within::within;
-use crate::worker::{BUFFER_BYTES, UnderWay, Worker};
-use larder_device::sockets::Socket;
+use crate::worker::{UnderWay, Worker};
+use larder_device::sockets::{BUFFER_BYTES, Socket};
 
 /// Who does not take that the connection ends within so long is not told.
 const FAREWELL: Duration = Duration::from_millis(200);

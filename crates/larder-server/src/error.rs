@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use larder_tls::TlsFault;
+
 /// What kind of failure it is, to match on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -41,6 +43,12 @@ impl Error {
     /// What kind of failure it is.
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+}
+
+impl From<TlsFault> for Error {
+    fn from(fault: TlsFault) -> Self {
+        Self::new(ErrorKind::Config, format!("TLS: {fault}"))
     }
 }
 

@@ -16,11 +16,11 @@ use larder_device::{Clock, ring};
 use crate::caller::Caller;
 use crate::config::ProtocolKind;
 use crate::connection::{Connection, serve};
+use crate::handshake;
 use crate::protocol::Protocol;
 use crate::protocol::memcached::Memcached;
 use crate::protocol::resp::Resp;
 use crate::shared::Shared;
-use crate::tls;
 use crate::worker::{Arrived, Letter, Mailbox, RingWatch, Worker};
 
 /// Runs until it is told to end and its connections have.
@@ -110,7 +110,7 @@ fn welcome<B: Backend>(worker: &Rc<Worker>, arrived: Arrived, backend: &Rc<B>) {
     let Some(tls) = worker.shared.tls() else { return };
     // What serves it is another task, which owns nothing of what a handshake needs.
     worker.tasks.spawn(async move {
-        if let Some(socket) = tls::accept(socket, &tls, &mut caller).await {
+        if let Some(socket) = handshake::accept(socket, &tls, &mut caller).await {
             speak(socket, protocol, caller, leaves);
         }
     });

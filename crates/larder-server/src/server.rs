@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use larder::{Larder, Shards, Tenants, block_on};
 use larder_device::sockets::{SocketBackend, Stop};
+use larder_tls::Tls;
 
 use crate::acceptor;
 use crate::admin::Admin;
@@ -16,7 +17,6 @@ use crate::event_loop;
 use crate::listener::Listener;
 use crate::shared::{Shared, check_policies};
 use crate::tenant::Caches;
-use crate::tls::Tls;
 use crate::users::Users;
 use crate::worker::{Letter, Mailbox};
 

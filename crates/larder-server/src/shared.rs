@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use larder_device::sockets::{SocketBackend, SocketRing};
+use larder_tls::Tls;
 
 use crate::config::ServerConfig;
 use crate::counters::{Counted, Counters, RingCounters};
@@ -15,7 +16,6 @@ use crate::prefixes::Prefixes;
 use crate::protocol::resp::board::Board;
 use crate::slow_log::SlowLog;
 use crate::tenant::{Caches, Tenant};
-use crate::tls::Tls;
 use crate::users::Users;
 use crate::worker::Mailbox;
 

@@ -1,11 +1,12 @@
-//! `cargo xtask nbd`: `larder block export`, and `larder block start` with each layout, under the tools that others wrote
-//! for NBD, with sockets by io_uring and by `epoll`. Each suite has a file and a server of its own.
+//! `cargo xtask nbd`: `larder block export`, and `larder block start` with each layout, under the tools that others
+//! wrote for NBD, with sockets by io_uring and by `epoll`. Each suite has a file and a server of its own.
 
 mod fio;
 mod libnbd;
 mod qemu;
 mod rig;
 mod tester;
+mod tls;
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +36,7 @@ type Suite = (&'static str, fn(&mut Rig) -> Result<String, Problem>);
 
 const SOCKETS: [&str; 2] = ["io_uring", "epoll"];
 
-const SUITES: [Suite; 7] = [
+const SUITES: [Suite; 8] = [
     ("nbdinfo", libnbd::info),
     ("nbdcopy", libnbd::copy),
     ("nbdsh", libnbd::script),
@@ -43,6 +44,7 @@ const SUITES: [Suite; 7] = [
     ("qemu-img", qemu::img),
     ("fio", fio::run),
     ("nbd-tester", tester::run),
+    ("nbds", tls::run),
 ];
 
 /// Every suite.

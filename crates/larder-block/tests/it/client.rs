@@ -1,9 +1,11 @@
 //! A client of NBD that does what it is told, right or wrong.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
+
+use rustls::ClientConnection;
 
 pub(crate) const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
 pub(crate) const ACK: u32 = 1;
@@ -53,10 +55,15 @@ pub(crate) fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
+trait Wire: Read + Write {}
+impl<W: Read + Write> Wire for W {}
+
 /// A connection.
 pub(crate) struct Client {
     pub(crate) stream: UnixStream,
     pub(crate) is_structured: bool,
+    /// What is said goes through it.
+    tls: Option<Box<ClientConnection>>,
     cookie: u64,
 }
 
@@ -75,7 +82,7 @@ impl Client {
     pub(crate) fn connect(socket: &Path) -> Self {
         let stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let mut client = Self { stream, is_structured: false, cookie: 0 };
+        let mut client = Self { stream, is_structured: false, tls: None, cookie: 0 };
         let greeting = client.take(18);
         assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
         assert_eq!(greeting[16..], [0, 3]);
@@ -101,12 +108,28 @@ impl Client {
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).unwrap();
+        self.wire().write_all(bytes).unwrap();
+    }
+
+    /// Says and hears all that follows through `tls`, whose handshake it makes.
+    pub(crate) fn encrypt(&mut self, mut tls: ClientConnection) -> io::Result<()> {
+        while tls.is_handshaking() {
+            tls.complete_io(&mut self.stream)?;
+        }
+        (self.tls, self.is_structured) = (Some(Box::new(tls)), false);
+        Ok(())
+    }
+
+    fn wire(&mut self) -> Box<dyn Wire + '_> {
+        match &mut self.tls {
+            Some(tls) => Box::new(rustls::Stream::new(&mut **tls, &mut self.stream)),
+            None => Box::new(&mut self.stream),
+        }
     }
 
     pub(crate) fn take(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = vec![0; count];
-        self.stream.read_exact(&mut bytes).unwrap();
+        self.wire().read_exact(&mut bytes).unwrap();
         bytes
     }
 
@@ -114,7 +137,7 @@ impl Client {
     #[track_caller]
     pub(crate) fn expect_end(&mut self) {
         let mut rest = Vec::new();
-        match self.stream.read_to_end(&mut rest) {
+        match self.wire().read_to_end(&mut rest) {
             Ok(_) => assert!(rest.is_empty(), "{} bytes before the end", rest.len()),
             Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset),
         }

@@ -4,6 +4,7 @@ mod cache;
 mod control;
 mod policies;
 mod target;
+mod tls;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ pub(crate) use control::{
 };
 pub(crate) use policies::{CleaningArg, CutOffArg, PromotionArg};
 pub(crate) use target::TargetArg;
+pub(crate) use tls::BlockTlsArgs;
 
 /// Block devices: a cache before a slow device, or any drive, file or model, exported to the system.
 #[derive(Debug, Subcommand)]
@@ -90,14 +92,18 @@ pub(crate) enum BlockCommand {
 /// TARGET is a file or a device: PATH, file:PATH, block:PATH or nvme:PATH, as elsewhere; what is on it is kept. Or it
 /// is memory that ends with the command: memory:SIZE, or model:SIZE for a simulated SSD.
 ///
-/// There is no encryption and no password: whoever reaches the socket reads and writes the device. Who may open a
-/// Unix socket, its directory says; a TCP address that other machines reach needs a network that can be trusted.
+/// Without TLS whoever reaches the socket reads and writes the device. Who may open a Unix socket, its directory says;
+/// a TCP address that other machines reach needs a network that can be trusted, or --tls-certificate, --tls-key and
+/// --tls-client-ca: then only whoever has a certificate of that issuer comes in, and nobody in between reads or
+/// changes a byte.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("place").required(true).multiple(true).args(["unix", "tcp"])))]
 #[command(after_help = "EXAMPLES:
   larder block export disk.img --unix /run/larder.sock
   larder block export block:/dev/nvme0n1 --tcp 127.0.0.1:10809 --name pantry --read-only
   larder block export model:1G --unix /tmp/m.sock          a simulated SSD
+  larder block export disk.img --tcp 0.0.0.0:10809 --tls-certificate server-cert.pem --tls-key server-key.pem \
+    --tls-client-ca ca-cert.pem                            nbdinfo 'nbds://HOST/?tls-certificates=DIR'
 
   nbdinfo 'nbd+unix:///?socket=/run/larder.sock'           what it is
   nbdcopy disk.raw 'nbd+unix:///?socket=/run/larder.sock'  fills it
@@ -135,4 +141,7 @@ pub(crate) struct ExportArgs {
     /// Connections at a time; each may take about 64 MiB of memory
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) connections: u32,
+
+    #[command(flatten)]
+    pub(crate) tls: BlockTlsArgs,
 }

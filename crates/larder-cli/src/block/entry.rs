@@ -35,6 +35,9 @@ pub(crate) struct BlockEntry {
     pub(super) threads: Option<u16>,
     pub(super) sockets: Option<Text<SocketsText>>,
     pub(super) connections: Option<u32>,
+    pub(super) tls_certificate: Option<PathBuf>,
+    pub(super) tls_key: Option<PathBuf>,
+    pub(super) tls_client_ca: Option<PathBuf>,
 }
 
 /// A text that is read as on the command line.

@@ -23,16 +23,19 @@ pub(super) fn run(arguments: &ExportArgs) -> Result<Ending, Error> {
     if arguments.read_only {
         export = export.read_only();
     }
+    let tls = serving::tls(&arguments.tls)?;
+    let is_tls = tls.is_some();
     let server = NbdServer::start(NbdConfig {
         endpoints: serving::endpoints(arguments.unix.as_ref(), arguments.tcp),
         exports: vec![export],
+        tls,
         workers: arguments.threads.into(),
         sockets: arguments.sockets,
         connections_max: usize::try_from(arguments.connections).unwrap_or(usize::MAX),
         ..NbdConfig::default()
     })
     .map_err(run)?;
-    tell(arguments, &described, &server);
+    tell(arguments, &described, is_tls, &server);
     signals.forever().next();
     say(&format!("ending: {} connections end what they have begun", server.connections()));
     let handle = signals.handle();
@@ -45,10 +48,10 @@ pub(super) fn run(arguments: &ExportArgs) -> Result<Ending, Error> {
 }
 
 /// Says what is served, where, and by which names clients know it.
-fn tell(arguments: &ExportArgs, described: &str, server: &NbdServer) {
+fn tell(arguments: &ExportArgs, described: &str, is_tls: bool, server: &NbdServer) {
     let access = if arguments.read_only { "read-only" } else { "read and written" };
     say(&format!("export     {described}, {access}"));
     serving::tell_threads(arguments.threads, arguments.sockets, server);
-    serving::tell_places(&arguments.name, arguments.unix.as_deref(), server);
+    serving::tell_places(&arguments.name, arguments.unix.as_deref(), is_tls, server);
     say("ready; SIGTERM or Ctrl-C ends it");
 }

@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use larder_block::export::nbd::NbdServer;
 use larder_device::sockets::{Endpoint, SocketBackend};
 use larder_lab::Error;
+use larder_tls::{Tls, TlsFile, TlsFiles};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+
+use crate::args::BlockTlsArgs;
 
 /// Who may open the Unix socket: its owner and the group.
 const SOCKET_MODE: u32 = 0o660;
@@ -34,6 +37,30 @@ pub(super) fn endpoints(unix: Option<&PathBuf>, tcp: Option<SocketAddr>) -> Vec<
     unix.into_iter().chain(tcp.map(Endpoint::Tcp)).collect()
 }
 
+/// What is shown to clients, if they have to speak TLS.
+pub(super) fn tls(told: &BlockTlsArgs) -> Result<Option<Tls>, Error> {
+    let files = match (&told.tls_certificate, &told.tls_key, &told.tls_client_ca) {
+        (None, None, None) => return Ok(None),
+        (Some(certificate), Some(key), client_ca) => TlsFiles {
+            certificate: certificate.clone(),
+            key: key.clone(),
+            client_ca: client_ca.clone(),
+        },
+        _ => {
+            let message = "TLS needs both a certificate and its key: --tls-certificate, --tls-key";
+            return Err(Error::usage(message));
+        }
+    };
+    Tls::load(&files).map(Some).map_err(|fault| {
+        let option = match fault.file {
+            TlsFile::Certificate => "--tls-certificate",
+            TlsFile::Key => "--tls-key",
+            TlsFile::ClientCa => "--tls-client-ca",
+        };
+        Error::usage(format!("{option} {fault}"))
+    })
+}
+
 /// Says how many threads serve, and how they wait.
 pub(super) fn tell_threads(threads: u16, wanted: SocketBackend, server: &NbdServer) {
     let refused = if server.sockets() == wanted { "" } else { " (the kernel refuses io_uring)" };
@@ -41,12 +68,13 @@ pub(super) fn tell_threads(threads: u16, wanted: SocketBackend, server: &NbdServ
 }
 
 /// Says by which addresses clients know an export.
-pub(super) fn tell_places(name: &str, unix: Option<&Path>, server: &NbdServer) {
+pub(super) fn tell_places(name: &str, unix: Option<&Path>, is_tls: bool, server: &NbdServer) {
+    let scheme = if is_tls { "nbds" } else { "nbd" };
     if let Some(path) = unix {
-        say(&format!("unix       nbd+unix:///{name}?socket={}", path.display()));
+        say(&format!("unix       {scheme}+unix:///{name}?socket={}", path.display()));
     }
     for address in server.addresses() {
-        say(&format!("tcp        nbd://{address}/{name}"));
+        say(&format!("tcp        {scheme}://{address}/{name}"));
     }
 }
 

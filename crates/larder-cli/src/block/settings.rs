@@ -8,10 +8,12 @@ use larder_block::manage::{ChangedCore, OpenOptions};
 use larder_block::policy::classes::IoClasses;
 use larder_lab::Error;
 use larder_server::SocketBackend;
+use larder_tls::Tls;
 
 use super::control;
 use super::entry::BlockEntry;
-use crate::args::{ChangedCoreArg, CoreArg, StartArgs, TargetArg};
+use super::serving;
+use crate::args::{BlockTlsArgs, ChangedCoreArg, CoreArg, StartArgs, TargetArg};
 use crate::serve::Source;
 
 /// See the module.
@@ -27,6 +29,7 @@ pub(super) struct Settings {
     pub(super) threads: u16,
     pub(super) sockets: SocketBackend,
     pub(super) connections: u32,
+    pub(super) tls: Option<Tls>,
 }
 
 impl Settings {
@@ -61,6 +64,7 @@ impl Settings {
             arguments.flush_on_stop || file.and_then(|file| file.flush_on_stop).unwrap_or_default();
         let sockets = arguments.sockets.or_else(|| Some(file?.sockets?.0.0)).unwrap_or_default();
         let open = open(arguments, file)?;
+        let tls = serving::tls(&tls_files(arguments, file))?;
         Ok(Self {
             cache,
             cores,
@@ -72,7 +76,18 @@ impl Settings {
             threads,
             sockets,
             connections,
+            tls,
         })
+    }
+}
+
+/// Those of the command line, or else of the file.
+fn tls_files(arguments: &StartArgs, file: Option<&BlockEntry>) -> BlockTlsArgs {
+    let BlockTlsArgs { tls_certificate, tls_key, tls_client_ca } = arguments.tls.clone();
+    BlockTlsArgs {
+        tls_certificate: tls_certificate.or_else(|| file?.tls_certificate.clone()),
+        tls_key: tls_key.or_else(|| file?.tls_key.clone()),
+        tls_client_ca: tls_client_ca.or_else(|| file?.tls_client_ca.clone()),
     }
 }
 

@@ -41,6 +41,7 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     let server = NbdServer::start(NbdConfig {
         endpoints: serving::endpoints(settings.unix.as_ref(), settings.tcp),
         exports,
+        tls: settings.tls.clone(),
         workers: settings.threads.into(),
         sockets: settings.sockets,
         connections_max: usize::try_from(settings.connections).unwrap_or(usize::MAX),
@@ -99,7 +100,12 @@ fn tell(
     serving::tell_threads(settings.threads, settings.sockets, server);
     for core in &status.cores {
         say(&format!("export     {}: {}", core.core, core.path));
-        serving::tell_places(&core.core.to_string(), settings.unix.as_deref(), server);
+        serving::tell_places(
+            &core.core.to_string(),
+            settings.unix.as_deref(),
+            settings.tls.is_some(),
+            server,
+        );
     }
     match control {
         Some(control) => say(&format!("control    {}", control.path().display())),

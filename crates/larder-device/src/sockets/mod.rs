@@ -39,6 +39,7 @@
 //! # }
 //! ```
 
+mod buffers;
 mod epoll;
 mod inbox;
 mod kernel;
@@ -50,6 +51,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use buffers::{BUFFER_BYTES, Buffers};
 pub use epoll::{Epoll, EpollSocket};
 pub use inbox::Inbox;
 pub use listening::{Endpoint, ListeningSocket, Peer, Stop, wait_for, why_not};

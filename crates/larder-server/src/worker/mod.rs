@@ -1,6 +1,5 @@
 //! A worker: what the tasks of one thread have in common. Its loop is in `event_loop.rs`.
 
-mod buffers;
 mod idle;
 mod mailbox;
 mod ring;
@@ -16,9 +15,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use larder::{Error, Value};
+use larder_device::sockets::Buffers;
 use larder_device::{Clock, LoopClock};
 
-pub(crate) use buffers::{BUFFER_BYTES, Buffers};
 pub(crate) use idle::Idle;
 pub(crate) use mailbox::{Arrived, Letter, Mailbox};
 pub(crate) use ring::RingWatch;
@@ -36,7 +35,7 @@ pub(crate) struct Worker {
     /// Its number, from 0.
     pub(crate) number: usize,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) buffers: Buffers,
+    pub(crate) buffers: Rc<Buffers>,
     /// Written by this worker alone, read by whoever asks.
     pub(crate) counters: Arc<Counters>,
     pub(crate) clock: Arc<LoopClock>,
@@ -65,7 +64,7 @@ impl Worker {
         Self {
             number,
             shared,
-            buffers: Buffers::default(),
+            buffers: Rc::default(),
             counters,
             clock,
             under_way_bytes: Rc::default(),

@@ -5,16 +5,18 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 use std::time::Duration;
 
 use event_listener::EventListener;
 use futures_util::future::{Either, select};
 use larder_device::Clock;
 use larder_device::sockets::{Output, Socket};
+use larder_tls::TlsSocket;
 
-use super::negotiation::{Agreement, Negotiation, OPTION_BYTES_MAX, Step};
+use super::encryption::encrypt;
+use super::negotiation::{Agreement, Encryption, Negotiation, OPTION_BYTES_MAX, Step};
 use super::transmission::Transmission;
+use super::turns::yield_now;
 use super::worker::Worker;
 
 /// Who has not chosen an export by then has the connection closed.
@@ -26,21 +28,66 @@ const INPUT_BYTES: usize = OPTION_BYTES_MAX + 1024;
 /// When so many bytes are to be said, they are, before more is understood.
 const SAID_AT: usize = 64 << 10;
 
+/// Where requests follow: on the socket that there was, or in TLS.
+enum Begun<S> {
+    Plain(Opening<S>),
+    Encrypted(Opening<TlsSocket<S>>),
+}
+
+/// What was agreed, what has come behind it, and what is still to be said.
+struct Opening<S> {
+    socket: S,
+    agreement: Agreement,
+    input: Vec<u8>,
+    output: Output,
+}
+
 /// Serves a connection until one side ends it. `look` is its descriptor again, to look at.
-pub(super) async fn serve<S: Socket>(mut socket: S, look: OwnedFd, worker: Rc<Worker>) {
+pub(super) async fn serve<S: Socket>(socket: S, look: OwnedFd, worker: Rc<Worker>) {
     let drained = worker.drained.listen();
     if worker.is_draining() {
         return;
     }
     let deadline = worker.clock.sleep_until(worker.clock.monotonic() + HANDSHAKE_TIME);
-    let shaken = {
-        let shaking = pin!(shake(&mut socket, &worker));
-        match select(shaking, select(drained, deadline)).await {
-            Either::Left((shaken, _)) => shaken,
+    let begun = {
+        let beginning = pin!(begin(socket, &worker));
+        match select(beginning, select(drained, deadline)).await {
+            Either::Left((begun, _)) => begun,
             Either::Right(_) => return,
         }
     };
-    let Ok(Some((agreement, input, output))) = shaken else { return };
+    match begun {
+        Ok(Some(Begun::Plain(opening))) => answer(opening, look, worker).await,
+        Ok(Some(Begun::Encrypted(opening))) => answer(opening, look, worker).await,
+        Ok(None) | Err(_) => {}
+    }
+}
+
+/// Makes the handshake, or both. `None`: it came to nothing.
+async fn begin<S: Socket>(mut socket: S, worker: &Worker) -> io::Result<Option<Begun<S>>> {
+    let encryption =
+        if worker.tls.is_some() { Encryption::Required } else { Encryption::Unavailable };
+    let mut output = Output::default();
+    let mut negotiation = Negotiation::begin(worker.exports.clone(), encryption, output.buffer());
+    match shake(&mut socket, &mut negotiation, output).await? {
+        Shaken::Nothing => Ok(None),
+        Shaken::Agreed(agreement, input, output) => {
+            Ok(Some(Begun::Plain(Opening { socket, agreement, input, output })))
+        }
+        Shaken::Encrypts => {
+            let Some(tls) = &worker.tls else { return Ok(None) };
+            let encrypted = encrypt(socket, tls, Rc::clone(&worker.buffers)).await?;
+            let Some(mut socket) = encrypted else { return Ok(None) };
+            let shaken = shake(&mut socket, &mut negotiation, Output::default()).await?;
+            let Shaken::Agreed(agreement, input, output) = shaken else { return Ok(None) };
+            Ok(Some(Begun::Encrypted(Opening { socket, agreement, input, output })))
+        }
+    }
+}
+
+/// Answers requests until one side ends the connection.
+async fn answer<S: Socket>(opening: Opening<S>, look: OwnedFd, worker: Rc<Worker>) {
+    let Opening { socket, agreement, input, output } = opening;
     let entered = agreement.export.presences.enter(look);
     let pool = worker.pool.clone();
     let mut transmission = Transmission::new(socket, agreement, entered, pool, (input, output));
@@ -70,14 +117,21 @@ async fn until_it_ends<S: Socket>(transmission: &mut Transmission<S>, worker: &W
     .await;
 }
 
-/// Makes the handshake. Returns what was agreed, what has come behind it, and what is still to be said. `None`: it came
-/// to nothing.
+/// What a handshake came to.
+enum Shaken {
+    Nothing,
+    /// This, with what has come behind it, and what is still to be said.
+    Agreed(Agreement, Vec<u8>, Output),
+    /// It goes on in TLS.
+    Encrypts,
+}
+
+/// Makes the handshake as far as it goes on `socket`.
 async fn shake<S: Socket>(
     socket: &mut S,
-    worker: &Worker,
-) -> io::Result<Option<(Agreement, Vec<u8>, Output)>> {
-    let mut output = Output::default();
-    let mut negotiation = Negotiation::begin(worker.exports.clone(), output.buffer());
+    negotiation: &mut Negotiation,
+    mut output: Output,
+) -> io::Result<Shaken> {
     let mut input: Vec<u8> = Vec::with_capacity(INPUT_BYTES);
     loop {
         let mut at = 0;
@@ -90,34 +144,27 @@ async fn shake<S: Socket>(
                 Step::GoesOn(used) => at += used,
                 Step::Agreed(used, agreement) => {
                     input.drain(..at + used);
-                    return Ok(Some((agreement, input, output)));
+                    return Ok(Shaken::Agreed(agreement, input, output));
+                }
+                Step::Encrypts(used) => {
+                    poll_fn(|cx| socket.poll_send(cx, &mut output)).await?;
+                    // What has come already may be somebody's who is on the way, and would be taken for the client's.
+                    let is_alone = input.len() == at + used;
+                    return Ok(if is_alone { Shaken::Encrypts } else { Shaken::Nothing });
                 }
                 Step::Ends => {
                     poll_fn(|cx| socket.poll_send(cx, &mut output)).await?;
                     poll_fn(|cx| socket.poll_close(cx)).await;
-                    return Ok(None);
+                    return Ok(Shaken::Nothing);
                 }
             }
         }
         input.drain(..at);
         poll_fn(|cx| socket.poll_send(cx, &mut output)).await?;
         if poll_fn(|cx| socket.poll_receive(cx, &mut input)).await? == 0 {
-            return Ok(None);
+            return Ok(Shaken::Nothing);
         }
         // Who sends without end leaves the others their turns.
         yield_now().await;
     }
-}
-
-/// Lets the worker's other connections have their turns.
-async fn yield_now() {
-    let mut has_yielded = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut has_yielded, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

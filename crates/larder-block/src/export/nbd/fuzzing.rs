@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::exports::{Export, Exports};
-use super::negotiation::{Negotiation, OPTION_BYTES_MAX, Step};
+use super::negotiation::{Encryption, Negotiation, OPTION_BYTES_MAX, Step};
 use super::request::{Command, Limits, Request};
 use crate::volume::Volume;
 
@@ -21,7 +21,8 @@ fn said(volume: &Arc<dyn Volume>, pieces: &[&[u8]]) -> (Vec<u8>, usize) {
     let export = |name| Export::new(name, Arc::clone(volume)).expect("the volume can be exported");
     let exports = Exports::new(vec![export("one"), export("two").read_only()]);
     let mut output = Vec::new();
-    let mut negotiation = Negotiation::begin(exports.expect("they differ"), &mut output);
+    let mut negotiation =
+        Negotiation::begin(exports.expect("they differ"), Encryption::Unavailable, &mut output);
     let mut input = Vec::new();
     let mut limits: Option<Limits> = None;
     let mut requests = 0;
@@ -37,7 +38,8 @@ fn said(volume: &Arc<dyn Volume>, pieces: &[&[u8]]) -> (Vec<u8>, usize) {
                     let has_contexts = !agreement.contexts.is_empty();
                     limits = Some(agreement.export.limits(agreement.is_structured, has_contexts));
                 }
-                Step::Ends => return (output, requests),
+                // What follows is TLS.
+                Step::Encrypts(_) | Step::Ends => return (output, requests),
             }
             assert!(at <= input.len(), "it deals with what has come");
         }

@@ -17,6 +17,7 @@
 
 mod connection;
 mod contexts;
+mod encryption;
 mod exports;
 mod fields;
 #[doc(hidden)]
@@ -28,6 +29,7 @@ mod reply;
 mod request;
 mod server;
 mod transmission;
+mod turns;
 mod under_way;
 mod wire;
 mod worker;

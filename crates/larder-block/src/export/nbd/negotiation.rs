@@ -4,6 +4,9 @@
 //!   greeting ─► flags ─► option … option ─► NBD_OPT_GO or NBD_OPT_EXPORT_NAME ─► requests
 //! ```
 //!
+//! A server with a certificate answers nothing else before `NBD_OPT_STARTTLS` (`FORCEDTLS`): who listens on the way
+//! learns not even names. What was said before it counts no more behind it, and nothing may have come with it.
+//!
 //! What is not understood is refused and the handshake goes on, but where the protocol has no reply for it
 //! (`NBD_OPT_EXPORT_NAME`), or nothing behind it could be understood: then the connection ends. An option takes no more
 //! memory than [`OPTION_BYTES_MAX`], whatever length it says; a longer one is skipped and refused.
@@ -32,11 +35,23 @@ const OPTIONS_MAX: u32 = 4096;
 pub(crate) struct Negotiation {
     exports: Exports,
     stage: Stage,
+    encryption: Encryption,
     needs_zeroes: bool,
     is_structured: bool,
     /// What was chosen of an export.
     chosen: Chosen,
     options: u32,
+}
+
+/// Whether a client has to speak TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encryption {
+    /// It cannot.
+    Unavailable,
+    /// It has to, and does not yet.
+    Required,
+    /// It does.
+    Begun,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +71,8 @@ pub(crate) enum Step {
     GoesOn(usize),
     /// So many bytes are dealt with; requests follow.
     Agreed(usize, Agreement),
+    /// So many bytes are dealt with; when what is to be said was sent, a TLS handshake follows.
+    Encrypts(usize),
     /// Nothing more is to be said.
     Ends,
 }
@@ -70,7 +87,7 @@ pub(crate) struct Agreement {
 
 impl Negotiation {
     /// Begins one: says what comes first.
-    pub(crate) fn begin(exports: Exports, output: &mut Vec<u8>) -> Self {
+    pub(crate) fn begin(exports: Exports, encryption: Encryption, output: &mut Vec<u8>) -> Self {
         let flags = handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES;
         let greeting = Greeting {
             magic: U64::new(GREETING_MAGIC),
@@ -79,8 +96,15 @@ impl Negotiation {
         };
         output.extend_from_slice(greeting.as_bytes());
         let (chosen, options) = (Chosen::default(), 0);
-        let stage = Stage::Flags;
-        Self { exports, stage, needs_zeroes: true, is_structured: false, chosen, options }
+        Self {
+            exports,
+            stage: Stage::Flags,
+            encryption,
+            needs_zeroes: true,
+            is_structured: false,
+            chosen,
+            options,
+        }
     }
 
     /// Deals with what `input` begins with, and appends to `output` what is to be said.
@@ -130,6 +154,22 @@ impl Negotiation {
     }
 
     fn answer(&mut self, option: u32, content: &[u8], used: usize, output: &mut Vec<u8>) -> Step {
+        if self.encryption == Encryption::Required {
+            match option {
+                option::STARTTLS | option::ABORT => {}
+                // It has no way to be refused.
+                option::EXPORT_NAME => return Step::Ends,
+                _ => {
+                    refuse(
+                        output,
+                        option,
+                        option_reply::ERR_TLS_REQD,
+                        "this server wants TLS first",
+                    );
+                    return Step::GoesOn(used);
+                }
+            }
+        }
         let answered = match option {
             option::EXPORT_NAME => {
                 return match self.export_name(content, output) {
@@ -159,13 +199,33 @@ impl Negotiation {
                 self.chosen = Chosen::default();
                 self.contexts(option, content, output).map(|chosen| self.chosen = chosen)
             }
-            option::STARTTLS => Err(Refused(option_reply::ERR_UNSUP, "no TLS here")),
+            option::STARTTLS => match self.start_tls(content) {
+                Ok(()) => {
+                    acknowledge(output, option);
+                    return Step::Encrypts(used);
+                }
+                Err(refusal) => Err(refusal),
+            },
             _ => Err(Refused(option_reply::ERR_UNSUP, "no such option here")),
         };
         if let Err(Refused(reply, why)) = answered {
             refuse(output, option, reply, why);
         }
         Step::GoesOn(used)
+    }
+
+    /// Nothing that was said before counts behind it.
+    fn start_tls(&mut self, content: &[u8]) -> Result<(), Refused> {
+        Fields::of(content).end()?;
+        match self.encryption {
+            Encryption::Unavailable => Err(Refused(option_reply::ERR_UNSUP, "no TLS here")),
+            Encryption::Begun => Err(Refused(option_reply::ERR_INVALID, "this is TLS already")),
+            Encryption::Required => {
+                self.encryption = Encryption::Begun;
+                (self.is_structured, self.chosen) = (false, Chosen::default());
+                Ok(())
+            }
+        }
     }
 
     /// The oldest way to choose an export, which has no way to refuse.

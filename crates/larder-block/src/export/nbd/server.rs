@@ -12,6 +12,7 @@ use larder_device::sockets::{
     Endpoint, ListeningSocket, SocketBackend, SocketRing, Stop, wait_for, why_not,
 };
 use larder_device::{Error, ErrorKind};
+use larder_tls::Tls;
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle};
 
 use super::exports::{Export, Exports};
@@ -30,6 +31,8 @@ pub struct NbdConfig {
     pub endpoints: Vec<Endpoint>,
     /// What they find, at least one. Who names none means the first.
     pub exports: Vec<Export>,
+    /// If there is one, clients have to speak TLS from the beginning on (NBD's `FORCEDTLS`), at every endpoint.
+    pub tls: Option<Tls>,
     /// Threads, 1 to 256; a connection belongs to one of them.
     pub workers: usize,
     /// How they wait for sockets.
@@ -45,6 +48,7 @@ impl Default for NbdConfig {
         Self {
             endpoints: Vec::new(),
             exports: Vec::new(),
+            tls: None,
             workers: 1,
             sockets: SocketBackend::default(),
             connections_max: 64,
@@ -90,7 +94,7 @@ impl NbdServer {
     /// [`ErrorKind::Setup`] if an endpoint cannot be listened on or exports have one name; what the system says where
     /// it refuses threads or descriptors.
     pub fn start(config: NbdConfig) -> Result<Self, Error> {
-        let NbdConfig { endpoints, exports, workers, sockets, connections_max, drain_time } =
+        let NbdConfig { endpoints, exports, tls, workers, sockets, connections_max, drain_time } =
             config;
         let refused = |why: String| Err(Error::new(ErrorKind::Setup, why));
         if endpoints.is_empty() {
@@ -121,7 +125,7 @@ impl NbdServer {
             mailboxes: mailboxes.map_err(system)?,
             threads: Vec::new(),
         };
-        server.begin(listeners, connections_max)?;
+        server.begin(listeners, tls.as_ref(), connections_max)?;
         Ok(server)
     }
 
@@ -129,11 +133,12 @@ impl NbdServer {
     fn begin(
         &mut self,
         listeners: Vec<ListeningSocket>,
+        tls: Option<&Tls>,
         connections_max: usize,
     ) -> Result<(), Error> {
         for (number, mailbox) in self.mailboxes.clone().into_iter().enumerate() {
-            let (exports, sockets) = (self.exports.clone(), self.sockets);
-            let run = move || worker::run(&mailbox, exports, sockets);
+            let (exports, tls, sockets) = (self.exports.clone(), tls.cloned(), self.sockets);
+            let run = move || worker::run(&mailbox, exports, tls, sockets);
             self.spawn(format!("larder-nbd-{number}"), run)?;
         }
         let (mailboxes, stop) = (self.mailboxes.clone(), Arc::clone(&self.stop));

@@ -49,6 +49,7 @@ pub(super) mod option_reply {
     pub(in super::super) const META_CONTEXT: u32 = 4;
     pub(in super::super) const ERR_UNSUP: u32 = 1 << 31 | 1;
     pub(in super::super) const ERR_INVALID: u32 = 1 << 31 | 3;
+    pub(in super::super) const ERR_TLS_REQD: u32 = 1 << 31 | 5;
     pub(in super::super) const ERR_UNKNOWN: u32 = 1 << 31 | 6;
     pub(in super::super) const ERR_TOO_BIG: u32 = 1 << 31 | 9;
 }

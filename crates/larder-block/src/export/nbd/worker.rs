@@ -18,8 +18,9 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, Stream};
-use larder_device::sockets::{Backend, Epoll, SocketBackend, SocketRing};
+use larder_device::sockets::{Backend, Buffers, Epoll, SocketBackend, SocketRing};
 use larder_device::{BufferPool, Clock, LoopClock, ring};
+use larder_tls::Tls;
 
 use super::connection::serve;
 use super::exports::Exports;
@@ -28,6 +29,10 @@ use super::mailbox::{Letter, Mailbox};
 /// What the connections of a worker have in common.
 pub(super) struct Worker {
     pub(super) exports: Exports,
+    /// With it clients have to speak TLS.
+    pub(super) tls: Option<Tls>,
+    /// Of connections that do, while something is in them.
+    pub(super) buffers: Rc<Buffers>,
     pub(super) pool: BufferPool,
     pub(super) clock: LoopClock,
     /// Told when nothing more is to be read.
@@ -41,11 +46,14 @@ type Connections = FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>;
 pub(super) fn run(
     mailbox: &Arc<Mailbox>,
     exports: Exports,
+    tls: Option<Tls>,
     sockets: SocketBackend,
 ) -> io::Result<()> {
     mailbox.belongs_here();
     let worker = Worker {
         exports,
+        tls,
+        buffers: Rc::default(),
         pool: BufferPool::new(),
         clock: LoopClock::new(mailbox.waker()),
         drained: Event::new(),

@@ -1,5 +1,6 @@
 //! The NBD server, by a client of its own.
 
+mod encryption;
 mod gone;
 mod handshake;
 mod hostile;

@@ -12,6 +12,7 @@ use larder_device::label::Uuid;
 
 use super::policies::{CleaningArg, CutOffArg, PromotionArg};
 use super::target::TargetArg;
+use super::tls::BlockTlsArgs;
 use crate::args::numbers::size;
 
 /// Make a device a cache before slower devices.
@@ -152,6 +153,9 @@ pub(crate) struct StartArgs {
     /// Connections at a time; each may take about 64 MiB of memory [default: 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) connections: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) tls: BlockTlsArgs,
 }
 
 /// Write what only a cache has to its cores, and leave it clean.

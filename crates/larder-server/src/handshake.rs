@@ -11,14 +11,11 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-use rustls::server::UnbufferedServerConnection;
+use larder_device::sockets::Socket;
+use larder_tls::{Tls, TlsError, TlsSocket};
 
-use super::certificate::common_name;
-use super::credentials::Tls;
-use super::socket::TlsSocket;
 use crate::caller::Caller;
 use crate::within::within;
-use larder_device::sockets::Socket;
 
 /// A handshake takes no longer, even where connections may be idle for ever.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -30,7 +27,7 @@ enum Failure {
     /// The server ends, or the client has taken too long, or has gone.
     Over(&'static str),
     Socket(io::Error),
-    Tls(rustls::Error),
+    Tls(TlsError),
     /// Whose certificate names no user, and nobody has a password.
     Nobody,
 }
@@ -43,10 +40,9 @@ pub(crate) async fn accept<S: Socket>(
 ) -> Option<TlsSocket<S>> {
     let worker = Rc::clone(&caller.worker);
     let time = worker.shared.config.idle_timeout.unwrap_or(PATIENCE).min(PATIENCE);
-    let failure = match UnbufferedServerConnection::new(tls.config()) {
+    let failure = match TlsSocket::new(socket, tls, Rc::clone(&worker.buffers)) {
         Err(error) => Failure::Tls(error),
-        Ok(tls) => {
-            let mut socket = TlsSocket::new(socket, tls, Rc::clone(&worker));
+        Ok(mut socket) => {
             let done = within(&*worker.clock, time, pin!(shake(&mut socket, caller))).await;
             caller.is_busy();
             match done.unwrap_or(Err(Failure::Over("it took too long"))) {
@@ -72,7 +68,7 @@ pub(crate) async fn accept<S: Socket>(
 
 async fn shake<S: Socket>(socket: &mut TlsSocket<S>, caller: &mut Caller) -> Result<(), Failure> {
     let worker = Rc::clone(&caller.worker);
-    while socket.tls().is_handshaking() {
+    while socket.is_handshaking() {
         let received = poll_fn(|cx| match socket.poll_incoming(cx) {
             Poll::Ready(received) => Poll::Ready(received.map_err(Failure::Socket)),
             Poll::Pending if caller.is_over(cx) => {
@@ -91,8 +87,7 @@ async fn shake<S: Socket>(socket: &mut TlsSocket<S>, caller: &mut Caller) -> Res
         processed.map_err(Failure::Tls)?;
         poll_fn(|cx| socket.poll_flush(cx)).await.map_err(Failure::Socket)?;
     }
-    let certificate = socket.tls().peer_certificates().and_then(<[_]>::first);
-    let name = certificate.and_then(|certificate| common_name(certificate));
+    let name = socket.client_name();
     if caller.comes_with_certificate(name.as_deref()) { Ok(()) } else { Err(Failure::Nobody) }
 }
 

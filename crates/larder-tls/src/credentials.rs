@@ -12,8 +12,7 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{RootCertStore, ServerConfig};
 
-use super::certificate::Validity;
-use crate::error::{Error, ErrorKind};
+use crate::certificate::Validity;
 
 /// The files of a server that speaks TLS, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,7 +50,7 @@ pub struct TlsFault {
 ///
 /// # Examples
 /// ```
-/// use larder_server::{Tls, TlsFiles};
+/// use larder_tls::{Tls, TlsFiles};
 ///
 /// let files = TlsFiles { certificate: "/none".into(), key: "/none".into(), client_ca: None };
 /// let fault = Tls::load(&files).err().expect("there is no such file");
@@ -105,7 +104,7 @@ impl Tls {
         Ok(Self { config: Arc::new(config), ends })
     }
 
-    pub(super) fn config(&self) -> Arc<ServerConfig> {
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.config)
     }
 
@@ -139,12 +138,6 @@ impl fmt::Display for TlsFault {
 }
 
 impl std::error::Error for TlsFault {}
-
-impl From<TlsFault> for Error {
-    fn from(fault: TlsFault) -> Self {
-        Self::new(ErrorKind::Config, format!("TLS: {fault}"))
-    }
-}
 
 /// All certificates of a file, at least one.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {

@@ -11,21 +11,21 @@ use x509_cert::time::Time;
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 
 /// When a certificate begins to hold, and when it ends.
-pub(super) struct Validity {
+pub(crate) struct Validity {
     begins: Time,
     ends: Time,
 }
 
 impl Validity {
     /// That of a certificate in DER, if it is one.
-    pub(super) fn of(der: &[u8]) -> Result<Self, String> {
+    pub(crate) fn of(der: &[u8]) -> Result<Self, String> {
         let certificate = Certificate::from_der(der).map_err(|error| error.to_string())?;
         let validity = certificate.tbs_certificate().validity();
         Ok(Self { begins: validity.not_before, ends: validity.not_after })
     }
 
     /// Why it does not hold at `now`, if it does not.
-    pub(super) fn why_not(&self, now: SystemTime) -> Option<String> {
+    pub(crate) fn why_not(&self, now: SystemTime) -> Option<String> {
         if now < system_time(self.begins) {
             Some(format!("the certificate holds from {} on, which has not come", self.begins))
         } else if now >= self.ends() {
@@ -35,7 +35,7 @@ impl Validity {
         }
     }
 
-    pub(super) fn ends(&self) -> SystemTime {
+    pub(crate) fn ends(&self) -> SystemTime {
         system_time(self.ends)
     }
 }
@@ -46,7 +46,7 @@ fn system_time(time: Time) -> SystemTime {
 
 /// The common name (CN) of the subject of a certificate in DER. None, if it has none, or several: then it is not
 /// clear which is meant.
-pub(super) fn common_name(der: &[u8]) -> Option<String> {
+pub(crate) fn common_name(der: &[u8]) -> Option<String> {
     let certificate = Certificate::from_der(der).ok()?;
     let subject = certificate.tbs_certificate().subject();
     let mut names = subject.iter().filter(|attribute| attribute.oid == COMMON_NAME);

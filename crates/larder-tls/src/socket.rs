@@ -4,15 +4,17 @@
 //! part of a record, or of a message of the handshake, unless `unprocessed` says otherwise. The first `encrypted` bytes
 //! of what is to be sent lie encrypted in `outgoing`, so that a send that is given up can be taken up again.
 
+use std::fmt;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use larder_device::sockets::{BUFFER_BYTES, Buffers, Output, Socket};
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 
-use crate::worker::{BUFFER_BYTES, Worker};
-use larder_device::sockets::{Output, Socket};
+use crate::certificate::common_name;
+use crate::credentials::Tls;
 
 /// So much ciphertext of a client is kept at most: a record has 18 KiB, and what it says in a handshake, its
 /// certificates above all, must fit too.
@@ -22,10 +24,10 @@ const PIECE: usize = 2 * BUFFER_BYTES - 2 * OVERHEAD;
 /// More than a record adds to its content.
 const OVERHEAD: usize = 64;
 
-/// See the module.
-pub(crate) struct TlsSocket<S> {
+/// A socket over a socket: what is received is decrypted, what is sent is encrypted, once there was a handshake.
+pub struct TlsSocket<S> {
     socket: S,
-    worker: Rc<Worker>,
+    buffers: Rc<Buffers>,
     tls: Box<UnbufferedServerConnection>,
     /// What has come and is not decrypted. Empty, it has no memory.
     incoming: Vec<u8>,
@@ -55,11 +57,16 @@ enum Progress {
 }
 
 impl<S: Socket> TlsSocket<S> {
-    pub(super) fn new(socket: S, tls: UnbufferedServerConnection, worker: Rc<Worker>) -> Self {
-        Self {
+    /// TLS of a server on `socket`, before its handshake. It takes `buffers` while something is in them.
+    ///
+    /// # Errors
+    /// If the configuration of `tls` cannot be.
+    pub fn new(socket: S, tls: &Tls, buffers: Rc<Buffers>) -> Result<Self, rustls::Error> {
+        let tls = Box::new(UnbufferedServerConnection::new(tls.config())?);
+        Ok(Self {
             socket,
-            worker,
-            tls: Box::new(tls),
+            buffers,
+            tls,
             incoming: Vec::new(),
             unprocessed: false,
             plain: Vec::new(),
@@ -67,24 +74,33 @@ impl<S: Socket> TlsSocket<S> {
             outgoing: Output::default(),
             encrypted: 0,
             has_said_farewell: false,
-        }
+        })
     }
 
-    pub(super) fn tls(&self) -> &UnbufferedServerConnection {
-        &self.tls
+    /// Whether the handshake has not ended.
+    pub fn is_handshaking(&self) -> bool {
+        self.tls.is_handshaking()
+    }
+
+    /// The common name (CN) in the client's certificate, if it has shown one, and that has one name.
+    pub fn client_name(&self) -> Option<String> {
+        self.tls.peer_certificates().and_then(<[_]>::first).and_then(|one| common_name(one))
     }
 
     /// Whether what has come begins as no TLS does.
-    pub(super) fn is_no_tls(&self) -> bool {
+    pub fn is_no_tls(&self) -> bool {
         const HANDSHAKE: u8 = 22;
         let has_begun = self.tls.protocol_version().is_some();
         !has_begun && self.incoming.first().is_some_and(|first| *first != HANDSHAKE)
     }
 
     /// Takes ciphertext in. 0 is the end.
-    pub(super) fn poll_incoming(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    ///
+    /// # Errors
+    /// Of the socket, and if a client sends more than a handshake has.
+    pub fn poll_incoming(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.incoming.capacity() == 0 {
-            self.incoming = self.worker.buffers.take();
+            self.incoming = self.buffers.take();
         }
         if self.incoming.len() == self.incoming.capacity() {
             if self.incoming.len() >= INCOMING_MAX {
@@ -101,7 +117,10 @@ impl<S: Socket> TlsSocket<S> {
     }
 
     /// Takes the handshake as far as it goes with what has come.
-    pub(super) fn process(&mut self) -> Result<(), rustls::Error> {
+    ///
+    /// # Errors
+    /// What the client has done wrong: it is told with the next [`poll_flush`](Self::poll_flush).
+    pub fn process(&mut self) -> Result<(), rustls::Error> {
         let mut nowhere = Vec::new();
         while matches!(self.step(&[], &mut nowhere)?, Progress::GoesOn | Progress::Received) {}
         self.unprocessed = false;
@@ -109,12 +128,15 @@ impl<S: Socket> TlsSocket<S> {
         Ok(())
     }
 
-    /// Sends what the tls has to say for itself.
-    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Sends what TLS has to say for itself.
+    ///
+    /// # Errors
+    /// Of the socket.
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let sent = self.socket.poll_send(cx, &mut self.outgoing);
         if sent.is_ready() {
             let buffer = std::mem::take(&mut self.outgoing).into_buffer();
-            self.worker.buffers.give(buffer);
+            self.buffers.give(buffer);
         }
         sent
     }
@@ -122,7 +144,7 @@ impl<S: Socket> TlsSocket<S> {
     /// Lets rustls do one thing: with what has come, whose content goes to `input` as far as that has capacity; or,
     /// when nothing else is left, with `content`, which it encrypts.
     fn step(&mut self, content: &[u8], input: &mut Vec<u8>) -> Result<Progress, rustls::Error> {
-        let Self { tls, incoming, plain, outgoing, worker, .. } = self;
+        let Self { tls, incoming, plain, outgoing, buffers, .. } = self;
         let UnbufferedStatus { mut discard, state } = tls.process_tls_records(incoming);
         let progress = match state {
             Ok(ConnectionState::ReadTraffic(mut traffic)) => {
@@ -131,14 +153,14 @@ impl<S: Socket> TlsSocket<S> {
                     match record {
                         Ok(record) => {
                             discard += record.discard;
-                            put(record.payload, input, plain, worker);
+                            put(record.payload, input, plain, buffers);
                         }
                         Err(error) => received = Err(error),
                     }
                 }
                 received
             }
-            Ok(ConnectionState::EncodeTlsData(mut data)) => append(outgoing, worker, 0, |to| {
+            Ok(ConnectionState::EncodeTlsData(mut data)) => append(outgoing, buffers, 0, |to| {
                 data.encode(to).map_err(|error| match error {
                     EncodeError::InsufficientSize(wanted) => Some(wanted.required_size),
                     EncodeError::AlreadyEncoded => None,
@@ -152,7 +174,7 @@ impl<S: Socket> TlsSocket<S> {
             }
             Ok(ConnectionState::WriteTraffic(mut traffic)) if !content.is_empty() => {
                 let records = content.len().div_ceil(BUFFER_BYTES);
-                append(outgoing, worker, content.len() + records * OVERHEAD, |to| {
+                append(outgoing, buffers, content.len() + records * OVERHEAD, |to| {
                     traffic.encrypt(content, to).map_err(wanted)
                 })
                 .map(|_| Progress::Encrypted)
@@ -179,12 +201,12 @@ impl<S: Socket> TlsSocket<S> {
                 Err(_) => return,
             }
         }
-        let Self { tls, incoming, outgoing, worker, .. } = self;
+        let Self { tls, incoming, outgoing, buffers, .. } = self;
         let UnbufferedStatus { discard, state } = tls.process_tls_records(incoming);
         if let Ok(ConnectionState::WriteTraffic(mut traffic)) = state {
             let farewell = |to: &mut [u8]| traffic.queue_close_notify(to).map_err(wanted);
             // Who is not told sees the connection end.
-            let _ = append(outgoing, worker, OVERHEAD, farewell);
+            let _ = append(outgoing, buffers, OVERHEAD, farewell);
         }
         incoming.drain(..discard);
     }
@@ -192,7 +214,7 @@ impl<S: Socket> TlsSocket<S> {
     /// Nothing is in `incoming`: its memory is for others.
     fn give_incoming(&mut self) {
         if self.incoming.is_empty() && self.incoming.capacity() > 0 {
-            self.worker.buffers.give(std::mem::take(&mut self.incoming));
+            self.buffers.give(std::mem::take(&mut self.incoming));
         }
     }
 
@@ -201,13 +223,13 @@ impl<S: Socket> TlsSocket<S> {
         let count = self.plain.len().min(input.capacity() - input.len());
         input.extend(self.plain.drain(..count));
         if self.plain.is_empty() {
-            self.worker.buffers.give(std::mem::take(&mut self.plain));
+            self.buffers.give(std::mem::take(&mut self.plain));
         }
     }
 }
 
 /// Appends what was decrypted to `input`, and what it has no capacity for to `rest`.
-fn put(mut payload: &[u8], input: &mut Vec<u8>, rest: &mut Vec<u8>, worker: &Worker) {
+fn put(mut payload: &[u8], input: &mut Vec<u8>, rest: &mut Vec<u8>, buffers: &Buffers) {
     if rest.is_empty() {
         let fits = payload.len().min(input.capacity() - input.len());
         let (now, later) = payload.split_at(fits);
@@ -216,7 +238,7 @@ fn put(mut payload: &[u8], input: &mut Vec<u8>, rest: &mut Vec<u8>, worker: &Wor
     }
     if !payload.is_empty() {
         if rest.capacity() == 0 {
-            *rest = worker.buffers.take();
+            *rest = buffers.take();
         }
         rest.extend_from_slice(payload);
     }
@@ -226,13 +248,13 @@ fn put(mut payload: &[u8], input: &mut Vec<u8>, rest: &mut Vec<u8>, worker: &Wor
 /// help.
 fn append(
     output: &mut Output,
-    worker: &Worker,
+    buffers: &Buffers,
     guess: usize,
     mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>,
 ) -> Result<(), rustls::Error> {
     let bytes = output.buffer();
     if bytes.capacity() == 0 {
-        *bytes = worker.buffers.take();
+        *bytes = buffers.take();
     }
     let start = bytes.len();
     let mut room = guess;
@@ -327,13 +349,19 @@ impl<S: Socket> Socket for TlsSocket<S> {
     }
 }
 
+impl<S> fmt::Debug for TlsSocket<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsSocket").field("has_ended", &self.has_ended).finish_non_exhaustive()
+    }
+}
+
 impl<S> Drop for TlsSocket<S> {
     fn drop(&mut self) {
         let outgoing = std::mem::take(&mut self.outgoing).into_buffer();
         for buffer in
             [outgoing, std::mem::take(&mut self.incoming), std::mem::take(&mut self.plain)]
         {
-            self.worker.buffers.give(buffer);
+            self.buffers.give(buffer);
         }
     }
 }
