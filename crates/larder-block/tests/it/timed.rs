@@ -29,7 +29,7 @@ fn writes(numbers: std::ops::Range<u64>) -> impl Iterator<Item = Request> {
 
 fn bare(shape: Shape, processor: ProcessorCost) -> Timed<Bare> {
     let cache = storage(shapes::PERSISTENT_MEMORY, CACHE_BYTES);
-    Timed::new(Bare::default(), cache, storage(shape, CORE_BYTES), processor)
+    Timed::new(Bare::new(false), cache, storage(shape, CORE_BYTES), processor)
 }
 
 /// What a write of a line takes on this device alone.

@@ -8,12 +8,10 @@ use crate::layout::{
     Class, Data, DeviceIo, Ending, IoId, Outcome, Request, RequestId, Span, Target,
 };
 
-/// Passes each request to its core, in one I/O. Bytes are written so that they survive a loss of power only where
-/// that is said.
+/// Passes each request to its core, in one I/O.
 #[derive(Debug, Default)]
 pub struct Bare {
-    /// Whether a write ends when it would survive a loss of power.
-    pub writes_durably: bool,
+    writes_durably: bool,
     issued: Vec<(IoId, DeviceIo)>,
     under_way: HashMap<usize, RequestId>,
     ended: Vec<Ended>,
@@ -21,6 +19,11 @@ pub struct Bare {
 }
 
 impl Bare {
+    /// `writes_durably`: whether each write has to survive a loss of power when it ends.
+    pub fn new(writes_durably: bool) -> Self {
+        Self { writes_durably, ..Self::default() }
+    }
+
     fn write(&self, span: Span, data: Data, durable: bool) -> DeviceIo {
         DeviceIo::Write {
             target: Target::Core(span.core),
