@@ -347,3 +347,58 @@ pub trait Layout: Send + fmt::Debug {
     /// Bytes of memory that grow with what is cached.
     fn memory_bytes(&self) -> usize;
 }
+
+/// What is behind a box decides just as well.
+impl<L: Layout + ?Sized> Layout for Box<L> {
+    fn submit(&mut self, id: RequestId, request: Request) {
+        (**self).submit(id, request);
+    }
+
+    fn completed(&mut self, io: IoId, outcome: Outcome) {
+        (**self).completed(io, outcome);
+    }
+
+    fn ended(&mut self, ended: &mut Vec<(RequestId, Ending)>) {
+        (**self).ended(ended);
+    }
+
+    fn turn(&mut self, ios: &mut Vec<(IoId, DeviceIo)>) {
+        (**self).turn(ios);
+    }
+
+    fn core_was_written(&mut self, core: CoreId) {
+        (**self).core_was_written(core);
+    }
+
+    fn is_on_cores(&self) -> bool {
+        (**self).is_on_cores()
+    }
+
+    fn tell_clean(&mut self) -> Option<u64> {
+        (**self).tell_clean()
+    }
+
+    fn retry(&mut self) {
+        (**self).retry();
+    }
+
+    fn lookup(&self, span: Span, pieces: &mut Vec<Piece>) {
+        (**self).lookup(span, pieces);
+    }
+
+    fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span> {
+        (**self).dirty_after(core, sector)
+    }
+
+    fn clean_after(&self, core: CoreId, sector: u64) -> Option<(Span, u64)> {
+        (**self).clean_after(core, sector)
+    }
+
+    fn usage(&self) -> Usage {
+        (**self).usage()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        (**self).memory_bytes()
+    }
+}

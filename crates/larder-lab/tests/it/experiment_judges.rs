@@ -485,6 +485,26 @@ fn array_placement_and_reinsertion() {
 
 #[test]
 fn block_caches() {
+    let name = "block-raw";
+    expect(name, &[("records_per_page.4", 320.0)], InShape);
+    expect(name, &[("mb_s.write.pmem.1.64", 1000.0)], Diverges);
+    expect(name, &[("mb_s.read.pmem.1.4", 600.0)], Diverges);
+    let name = "block-access";
+    expect(name, &[("loss.pmem.ocf22.16", 0.31)], InShape);
+    expect(name, &[("optane_lead.ocf22.512", 1.1)], InShape);
+    expect(name, &[("loss.p5800x.log.64", 0.11)], InShape);
+    expect(name, &[("optane_lead.ocf22.512", 0.99)], Diverges);
+    expect(name, &[("loss.pmem.ocf22.16", 0.1)], Diverges);
+    expect(name, &[("loss.p5800x.ocf22.4", 0.35)], Diverges);
+    expect(name, &[("file_mb_s.second.pm9a3.ocf22.4.150", 700.0)], Diverges);
+    let name = "block-full";
+    expect(name, &[("of_core.nvme.hdd.lines", 0.36)], InShape);
+    expect(name, &[("of_core.pmem.pm9a3.stream", 0.89)], InShape);
+    expect(name, &[("dirty.nvme.sata.runs", 0.4)], Diverges);
+    let name = "block-recovery";
+    expect(name, &[("terabyte_s.log.nvme", 2.1)], InShape);
+    expect(name, &[("terabyte_s.log.nvme", 40.0)], Diverges);
+    expect(name, &[("dirty_kept.ocf26", 0.9999)], Diverges);
     let name = "block-metadata";
     expect(name, &[("cw.first.ocf26.4.150", 2.04)], InShape);
     expect(name, &[("cw.first.ocf22.4.150", 2.17)], InShape);

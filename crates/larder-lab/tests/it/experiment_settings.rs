@@ -66,19 +66,37 @@ fn settings_out_of_range_are_refused_by_name() {
         ("array-placement", "flash_mib=10"),
         ("array-placement", "rate=0"),
         ("array-reinsertion", "records=10"),
-        ("block-metadata", "lines=100"),
-        ("block-metadata", "files=50,0"),
-        ("block-eviction", "rounds=0"),
-        ("block-eviction", "log_depth=0"),
-        ("block-invalidate", "files=2000"),
-        ("block-placement", "drive_writes=1"),
         ("vssd-accounting", "appends=10"),
         ("vssd-accounting", "scale=0"),
         ("vssd-accounting", "vssd=plane"),
         ("ycsb", "records=10"),
         ("ycsb", "instances=3"),
     ];
-    for (name, setting) in cases {
+    refused_by_name(&cases);
+}
+
+#[test]
+fn settings_of_block_caches_are_refused_by_name() {
+    refused_by_name(&[
+        ("block-raw", "depths=1,0"),
+        ("block-raw", "requests=10"),
+        ("block-access", "drive_io_ns=2000000"),
+        ("block-full", "write_kib=6"),
+        ("block-full", "depth=0"),
+        ("block-recovery", "cache_mib=128"),
+        ("block-recovery", "cache_mib=256,128"),
+        ("block-recovery", "cache_mib=8,128"),
+        ("block-metadata", "lines=100"),
+        ("block-metadata", "files=50,0"),
+        ("block-eviction", "rounds=0"),
+        ("block-eviction", "log_depth=0"),
+        ("block-invalidate", "files=2000"),
+        ("block-placement", "drive_writes=1"),
+    ]);
+}
+
+fn refused_by_name(cases: &[(&str, &str)]) {
+    for &(name, setting) in cases {
         let message = refusal(name, setting);
         let (parameter, _) = setting.split_once('=').unwrap();
         assert!(message.contains(&format!("--set {parameter}=")), "{name} {setting}: {message}");

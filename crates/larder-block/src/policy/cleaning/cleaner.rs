@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::time::Duration;
 
+use super::chunk::CHUNK_SECTORS;
 use super::elapsed::Elapsed;
 use super::options::{AlruOptions, CleaningOptions, CleaningPolicy};
 use super::rate::RateLimit;
@@ -195,8 +196,12 @@ impl Cleaning {
             return None;
         }
         let Some(order) = self.order(at, facts) else { return self.until_policy_wakes(at) };
-        let bytes_max =
-            u64::from(self.options.policy.flush_max_buffers()) * u64::from(self.line_bytes);
+        let bytes_max = self.bytes_max();
+        if self.bytes_under_way > bytes_max / 2 {
+            // A piece for the little that has just ended would be short, and the next ones no longer: a disk would go
+            // to and fro between them and what users ask.
+            return None;
+        }
         let estimate = self.estimate(facts);
         while self.bytes_under_way < bytes_max {
             let wait = self.rate.wait(at);
@@ -223,6 +228,14 @@ impl Cleaning {
         }
         // It goes on when one of those under way has ended.
         None
+    }
+
+    /// Dirty bytes under way at a time. Above the watermark a chunk at least: whoever writes streams to the core then
+    /// would wait for an arm that goes to and fro, twice for each piece.
+    fn bytes_max(&self) -> u64 {
+        let buffers = u64::from(self.options.policy.flush_max_buffers());
+        let chunk = if self.is_above { CHUNK_SECTORS * SECTOR_BYTES as u64 } else { 0 };
+        (buffers * u64::from(self.line_bytes)).max(chunk)
     }
 
     fn order(&mut self, at: Duration, facts: &CleaningFacts) -> Option<Order> {

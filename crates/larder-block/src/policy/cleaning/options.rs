@@ -16,6 +16,9 @@ pub struct CleaningOptions {
     /// fifth of the cache that is not dirty takes in a burst of writes, and what is read. A lower mark would send to
     /// the core what will be written again, which under skewed writes is most of what is dirty.
     ///
+    /// So long, 4 MiB of dirty data at least are under way at a time, whatever `flush_max_buffers` says: streams pass
+    /// by a full cache, and a disk serves them between few long pieces, not between many short ones.
+    ///
     /// Open CAS has this of ALRU alone: `dirty-ratio-threshold`, 100 (off) by default.
     pub dirty_high_percent: u8,
     /// Until no more than this is dirty: 0 to `dirty_high_percent - 1`, default 75. A twentieth of the cache between

@@ -33,7 +33,7 @@ pub(super) const LINE_KIB: [u32; 3] = [4, 16, 64];
 const WRITES_AT_ONCE: usize = 4096;
 const BLOCK_BYTES: u32 = 512;
 const LONGEST_WRITE_BYTES: usize = 1 << 20;
-const IDENTITY: LogIdentity = LogIdentity { uuid: *b"a counted cache.", epoch: 1 };
+pub(super) const IDENTITY: LogIdentity = LogIdentity { uuid: *b"a counted cache.", epoch: 1 };
 
 /// What is compared, by its name in metrics.
 pub(super) const KINDS: [(&str, Kind); 3] = [
@@ -80,25 +80,13 @@ impl Counted {
     /// An empty one of `kind`, with room for so many lines. Of a log that includes its headers.
     pub(super) fn new(kind: Kind, line_bytes: u32, lines: u32) -> Result<Self, Error> {
         let capacity_bytes = u64::from(lines) * u64::from(line_bytes);
-        let refused = |error: larder_block::Error| Error::usage(error.to_string());
         let cache = match kind {
             Kind::Log => {
-                let options = LogOptions {
-                    segment_bytes: (256 << 10).max(16 * line_bytes),
-                    line_bytes,
-                    write_buffer_bytes: capacity_bytes / 16,
-                    ..LogOptions::default()
-                };
-                let info = device(capacity_bytes);
-                let geometry = Geometry::new(&info, 0, &options).map_err(refused)?;
-                let layout = LogLayout::new(geometry, IDENTITY, &info, &options);
-                Cache::Log(Box::new(counted(layout)))
+                let segment_bytes = (256 << 10).max(16 * line_bytes);
+                Cache::Log(Box::new(counted(log_of(line_bytes, lines, segment_bytes)?.0)))
             }
             Kind::Ocf(version) => {
-                let options = OcfOptions { version, line_bytes };
-                let info = device(ocf::Geometry::device_bytes(0, lines, &options));
-                let geometry = ocf::Geometry::new(&info, 0, &options).map_err(refused)?;
-                Cache::Lines(Box::new(counted(OcfLayout::new(geometry, IDENTITY.uuid))))
+                Cache::Lines(Box::new(counted(lines_of(version, line_bytes, lines)?.0)))
             }
         };
         let zeros = Data::copy_of(&vec![0; LONGEST_WRITE_BYTES]);
@@ -126,7 +114,7 @@ impl Counted {
         monitor: &Monitor,
     ) -> Result<Counts, Error> {
         let before = self.counts();
-        let core = CoreId::new(0).ok_or_else(|| Error::run("a core has no number"))?;
+        let core = core()?;
         let sectors = u32::try_from(bytes / 512).map_err(|_| Error::usage("too long a write"))?;
         let data = self.zeros.slice(0..sectors as usize * 512);
         let mut requests = at.into_iter().map(|number| {
@@ -165,6 +153,45 @@ impl Counted {
     }
 }
 
+/// An empty log of so many lines, headers included, with a write buffer of a 16th, and what its device has room for.
+pub(super) fn log_of(
+    line_bytes: u32,
+    lines: u32,
+    segment_bytes: u32,
+) -> Result<(LogLayout, u64), Error> {
+    let capacity_bytes = u64::from(lines) * u64::from(line_bytes);
+    let options = LogOptions {
+        segment_bytes,
+        line_bytes,
+        write_buffer_bytes: capacity_bytes / 16,
+        ..LogOptions::default()
+    };
+    let info = device(capacity_bytes);
+    let geometry = Geometry::new(&info, 0, &options).map_err(refused)?;
+    Ok((LogLayout::new(geometry, IDENTITY, &info, &options), capacity_bytes))
+}
+
+/// An empty cache of so many lines, and what its device has room for.
+pub(super) fn lines_of(
+    version: OcfVersion,
+    line_bytes: u32,
+    lines: u32,
+) -> Result<(OcfLayout, u64), Error> {
+    let options = OcfOptions { version, line_bytes };
+    let device_bytes = ocf::Geometry::device_bytes(0, lines, &options);
+    let geometry = ocf::Geometry::new(&device(device_bytes), 0, &options).map_err(refused)?;
+    Ok((OcfLayout::new(geometry, IDENTITY.uuid), device_bytes))
+}
+
+pub(super) fn refused(error: larder_block::Error) -> Error {
+    Error::usage(error.to_string())
+}
+
+/// The one that there is.
+pub(super) fn core() -> Result<CoreId, Error> {
+    CoreId::new(0).ok_or_else(|| Error::run("a core has no number"))
+}
+
 fn carry_out(
     run: &mut Accounting<impl Layout>,
     depth: usize,
@@ -176,7 +203,7 @@ fn carry_out(
     }
 }
 
-fn device(bytes: u64) -> DeviceInfo {
+pub(super) fn device(bytes: u64) -> DeviceInfo {
     let info = DeviceInfo::new("cache", bytes, BLOCK_BYTES, 1 << 20);
     DeviceInfo { atomic_write_bytes: Some(4096), ..info }
 }

@@ -34,8 +34,119 @@ const AROUND_128: Spec<'static> = Spec {
     base: 0.0,
 };
 
+const RATE: &str = "10^6 bytes a second";
+const KIB: &str = "request (KiB)";
+
+const RAW_WRITES: Spec<'static> = Spec {
+    title: "Writes, one at a time",
+    x: KIB,
+    y: RATE,
+    series: &[
+        ("mb_s.write.pmem.1.*", "persistent memory as blocks"),
+        ("mb_s.write.p5800x.1.*", "P5800X"),
+        ("mb_s.write.pm9a3.1.*", "PM9A3"),
+        ("mb_s.write.pm863.1.*", "PM863"),
+    ],
+    places: Places::Numbers,
+    base: 0.0,
+};
+
+const ACCESS: Spec<'static> = Spec {
+    title: "Part of the second access's bandwidth that the first lacks, persistent memory",
+    x: "line, and write",
+    y: "part (1 = all)",
+    series: &[
+        ("loss.pmem.ocf22.*", "Open CAS 22"),
+        ("loss.pmem.ocf26.*", "Open CAS 26"),
+        ("loss.pmem.log.*", "log"),
+    ],
+    places: LINE_KIB,
+    base: 0.0,
+};
+
 /// By experiment.
 pub(super) const SPECS: &[(&str, &[Spec<'static>])] = &[
+    (
+        "block-raw",
+        &[
+            RAW_WRITES,
+            Spec {
+                title: "Reads, one at a time",
+                series: &[
+                    ("mb_s.read.pmem.1.*", "persistent memory as blocks"),
+                    ("mb_s.read.p5800x.1.*", "P5800X"),
+                    ("mb_s.read.pm9a3.1.*", "PM9A3"),
+                    ("mb_s.read.pm863.1.*", "PM863"),
+                ],
+                ..RAW_WRITES
+            },
+        ],
+    ),
+    (
+        "block-access",
+        &[
+            ACCESS,
+            Spec {
+                title: "The same on the Optane SSD",
+                series: &[
+                    ("loss.p5800x.ocf22.*", "Open CAS 22"),
+                    ("loss.p5800x.ocf26.*", "Open CAS 26"),
+                    ("loss.p5800x.log.*", "log"),
+                ],
+                ..ACCESS
+            },
+            Spec {
+                title: "Second access, lines of 4 KiB",
+                series: &[
+                    ("mb_s.second.pmem.ocf22.4.*", "Open CAS 22, persistent memory"),
+                    ("mb_s.second.p5800x.ocf22.4.*", "Open CAS 22, P5800X"),
+                    ("mb_s.second.pmem.log.4.*", "log, persistent memory"),
+                    ("mb_s.second.p5800x.log.4.*", "log, P5800X"),
+                ],
+                ..RAW_WRITES
+            },
+            Spec {
+                title: "Second access before a PM863, lines of 4 KiB",
+                x: FILE,
+                series: &[
+                    ("file_mb_s.second.pm863.ocf22.4.*", "Open CAS 22"),
+                    ("file_mb_s.second.pm863.ocf26.4.*", "Open CAS 26"),
+                    ("file_mb_s.second.pm863.log.4.*", "log"),
+                ],
+                ..RAW_WRITES
+            },
+        ],
+    ),
+    (
+        "block-full",
+        &[Spec {
+            title: "A stream that comes to a cache full of dirty data",
+            x: "devices",
+            y: "bandwidth (1 = the core's own)",
+            series: &[
+                ("of_core.*.stream", "full of a stream"),
+                ("of_core.*.runs", "full of runs of 1 MiB"),
+                ("of_core.*.lines", "full of lines"),
+            ],
+            places: Places::Listed(&[
+                ("nvme.hdd", "NVMe, disk"),
+                ("nvme.sata", "NVMe, SATA"),
+                ("pmem.pm9a3", "memory, PM9A3"),
+            ]),
+            base: 0.0,
+        }],
+    ),
+    (
+        "block-recovery",
+        &[Spec {
+            title: "Start after a crash, NVMe",
+            x: "capacity (MiB)",
+            y: "device time (ms)",
+            series: &[("start_ms.log.nvme.*", "log"), ("start_ms.ocf26.nvme.*", "Open CAS 26")],
+            places: Places::Numbers,
+            base: 0.0,
+        }],
+    ),
     (
         "block-metadata",
         &[

@@ -167,6 +167,37 @@ fn few_lines_of_many_chunks_go_out_side_by_side() {
 }
 
 #[test]
+fn pieces_do_not_get_shorter_and_shorter_as_they_end() {
+    let mut rig = Rig::new(acp());
+    rig.write(0, 0, 4096, SECOND);
+    let (mut now, mut ended) = (SECOND, 0);
+    loop {
+        rig.work(now);
+        let pieces = rig.under_way.iter().map(|(piece, _)| *piece);
+        let Some(shortest) = pieces.min_by_key(|piece| piece.sectors) else { break };
+        rig.end(shortest, true, now);
+        ended += 1;
+        now += SECOND;
+    }
+    assert!(rig.dirty.is_empty());
+    // 16 MiB, half of 128 lines each, and four chunks that end.
+    assert!(ended <= 64 + 4, "{ended} pieces");
+}
+
+#[test]
+fn above_the_watermark_pieces_are_as_long_as_chunks() {
+    let longest = |capacity_mib: u64| {
+        let mut rig = Rig::new(acp());
+        rig.capacity_sectors = capacity_mib * MIB_SECTORS;
+        rig.write(0, 0, 4096, SECOND);
+        rig.work(SECOND).0.iter().map(|piece| piece.sectors).max()
+    };
+    // 16 MiB are dirty.
+    assert_eq!(longest(20), Some(4 * 2048), "as long as a chunk");
+    assert_eq!(longest(100), Some(128 * 8), "as many lines as ACP has under way");
+}
+
+#[test]
 fn acp_goes_through_the_dirtiest_region_in_order() {
     let mut rig = Rig::new(acp());
     // A MiB in the first region; the third one, of 100 MiB, from behind.

@@ -1,0 +1,129 @@
+//! The devices of the HotStorage'23 study as shapes, and what I/Os cost its processor.
+//!
+//! The study's bandwidths are figures that are not at hand. What is fitted here is fitted to what its text says: which
+//! device is faster at which size (figure 1), by how much first writes are slower than second ones (figure 3: 40, 25
+//! and 14 % with lines of 4, 16 and 64 KiB on persistent memory, 48 % on the Optane SSD), and by how much the Optane
+//! SSD is faster at second writes of 128 lines (figure 4: 25 %). So where those numbers come out, it is a fit; what the
+//! log does on the same devices is not.
+
+use larder_block::accounting::timed::{IoCost, ProcessorCost};
+use larder_device::model::virtual_time::shape::{Sourced, Transfer};
+use larder_device::model::virtual_time::{Shape, shapes};
+
+use crate::Error;
+use crate::experiment::{Parameter, Settings};
+
+/// Fitted so that first writes of a line are slower than second ones by as much as in the study.
+const GAPS: &str = "the study's losses of the first access, by line";
+const ORDER: &str = "assumed; the study's order of devices holds";
+
+/// A device and how it is driven.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Storage {
+    /// In names of metrics.
+    pub(super) key: &'static str,
+    pub(super) shape: Shape,
+    /// Memory behind the block layer: the processor moves the bytes.
+    pub(super) is_memory: bool,
+}
+
+const fn transfer(latency_ns: u64, bytes_per_s: u64, why: &'static str) -> Transfer {
+    Transfer {
+        latency_ns: Sourced::fitted(latency_ns, why),
+        bytes_per_s: Sourced::fitted(bytes_per_s, why),
+    }
+}
+
+/// Four modules of Optane persistent memory 200 as a block device.
+pub(super) const PMEM: Storage = Storage {
+    key: "pmem",
+    shape: Shape {
+        name: "persistent memory as blocks",
+        read: transfer(1_000, 7_500_000_000, ORDER),
+        write: transfer(1_300, 4_500_000_000, GAPS),
+        ..shapes::PERSISTENT_MEMORY
+    },
+    is_memory: true,
+};
+
+/// An Optane SSD P5800X of 400 GB.
+pub(super) const P5800X: Storage = Storage {
+    key: "p5800x",
+    shape: Shape {
+        name: "Optane SSD P5800X",
+        read: transfer(6_000, 6_800_000_000, ORDER),
+        write: transfer(6_000, 4_200_000_000, ORDER),
+        flush_ns: Sourced::fitted(6_000, "a command: it has no volatile buffer"),
+        ..shapes::OPTANE_SSD
+    },
+    is_memory: false,
+};
+
+/// A PM9A3 of 960 GB, which writes at less than half the rate of its larger siblings.
+pub(super) const PM9A3: Storage = Storage {
+    key: "pm9a3",
+    shape: Shape {
+        name: "PM9A3 of 960 GB",
+        write: transfer(12_000, 1_400_000_000, ORDER),
+        ..shapes::NVME_TLC
+    },
+    is_memory: false,
+};
+
+/// A SATA SSD PM863 of 960 GB, whose buffer outlives a loss of power.
+pub(super) const PM863: Storage = Storage {
+    key: "pm863",
+    shape: Shape {
+        name: "PM863 of 960 GB",
+        read: transfer(100_000, 520_000_000, ORDER),
+        write: transfer(35_000, 470_000_000, ORDER),
+        flush_ns: Sourced::fitted(35_000, "a command: its buffer outlives a loss of power"),
+        volatile_cache: false,
+        ..shapes::SATA_SSD
+    },
+    is_memory: false,
+};
+
+pub(super) const REQUEST_NS: Parameter = Parameter {
+    name: "request_ns",
+    default: "2400",
+    help: "what a request takes of the processor beside its I/Os, in nanoseconds, 0 to 1000000 (fitted)",
+};
+pub(super) const MEMORY_IO_NS: Parameter = Parameter {
+    name: "memory_io_ns",
+    default: "1000",
+    help: "what an I/O of persistent memory takes of it beside the copying, 0 to 1000000 (fitted)",
+};
+pub(super) const DRIVE_IO_NS: Parameter = Parameter {
+    name: "drive_io_ns",
+    default: "2500",
+    help: "what an I/O of a drive takes of it, 0 to 1000000 (fitted)",
+};
+
+/// What the processor has to do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Costs {
+    request_ns: u64,
+    memory_io_ns: u64,
+    drive_io_ns: u64,
+}
+
+impl Costs {
+    /// Each within its range.
+    pub(super) fn of(settings: &Settings) -> Result<Self, Error> {
+        let within = |parameter: Parameter| settings.within(parameter.name, 0..=1_000_000);
+        Ok(Self {
+            request_ns: within(REQUEST_NS)?,
+            memory_io_ns: within(MEMORY_IO_NS)?,
+            drive_io_ns: within(DRIVE_IO_NS)?,
+        })
+    }
+
+    pub(super) fn with(&self, cache: &Storage, core: &Storage) -> ProcessorCost {
+        let io = |of: &Storage| IoCost {
+            io_ns: if of.is_memory { self.memory_io_ns } else { self.drive_io_ns },
+            is_held: of.is_memory,
+        };
+        ProcessorCost { request_ns: self.request_ns, cache: io(cache), core: io(core) }
+    }
+}
