@@ -18,6 +18,7 @@ mod nbd;
 mod ocf_bytes;
 mod ocf_doubt;
 mod rig;
+mod routed;
 mod running;
 mod seeds;
 mod shadow;

@@ -243,15 +243,9 @@ fn other_data_are_taken_in_again() {
 
 #[test]
 fn requests_go_to_the_core_by_the_share_and_in_runs() {
-    let calibration = RoutingCalibration {
-        cache_bytes_per_second: 1,
-        core_bytes_per_second: 1,
-        cache_latency: Duration::from_micros(1),
-    };
     for permille in [0, 10, 285, 500, 999, 1000] {
-        let mut routing = Routing::new(calibration);
-        routing.core_permille = permille;
-        let taken: Vec<bool> = (0..10_000).map(|_| routing.goes_to_core()).collect();
+        let mut split = Split::new(permille);
+        let taken: Vec<bool> = (0..10_000).map(|_| split.goes_to_core()).collect();
         let count = taken.iter().filter(|it| **it).count();
         assert!(count.abs_diff(usize::from(permille) * 10) <= 8, "{permille}: {count}");
         let runs = taken.windows(2).filter(|pair| !pair[0] && pair[1]).count();
