@@ -5,6 +5,7 @@
 
 mod blind;
 mod cache_crash;
+mod calibrated;
 mod client;
 mod crash;
 mod destaging;

@@ -71,6 +71,17 @@ pub enum RoutingState {
     Saturated,
 }
 
+impl RoutingState {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Absorb => "absorb",
+            Self::Pressure => "pressure",
+            Self::Saturated => "saturated",
+        }
+    }
+}
+
 /// Tunes the share of clean hits that go to the core.
 #[derive(Debug)]
 pub struct Routing {
