@@ -27,9 +27,10 @@ pub(crate) use array_engine::ArrayEngineArgs;
 pub(crate) use bench::BenchArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use block::{
-    AskArgs, BlockCommand, CacheCreateArgs, CacheStatsArgs, CacheStatusArgs, ChangedCoreArg,
-    CleaningArg, CoreArg, CoreOfArgs, CutOffArg, ExportArgs, IoClassArgs, LayoutArg, ModeArgs,
-    PolicyArgs, PromotionArg, RecoverArgs, StartArgs, StopArgs, TargetArg,
+    AskArgs, BlockCommand, CacheCreateArgs, CacheStatsArgs, CacheStatusArgs, CalibrateArgs,
+    ChangedCoreArg, CleaningArg, CoreArg, CoreOfArgs, CutOffArg, ExportArgs, IoClassArgs,
+    LayoutArg, ModeArgs, PolicyArgs, PromotionArg, RecoverArgs, RoutingArg, StartArgs, StopArgs,
+    TargetArg,
 };
 #[cfg(target_os = "linux")]
 pub(crate) use device::{

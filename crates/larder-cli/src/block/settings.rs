@@ -4,14 +4,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use larder_block::cache::CacheOptions;
-use larder_block::manage::{ChangedCore, OpenOptions};
+use larder_block::manage::{ChangedCore, OpenOptions, StoredCache};
 use larder_block::policy::classes::IoClasses;
+use larder_block::policy::routing::RoutingPolicy;
 use larder_lab::Error;
 use larder_server::SocketBackend;
 
 use super::control;
 use super::entry::BlockEntry;
-use crate::args::{ChangedCoreArg, CoreArg, StartArgs, TargetArg};
+use crate::args::{ChangedCoreArg, CoreArg, RoutingArg, StartArgs, TargetArg};
 use crate::serve::Source;
 
 /// See the module.
@@ -23,6 +24,7 @@ pub(super) struct Settings {
     /// `None` where there is no path to derive one from.
     pub(super) control: Option<PathBuf>,
     pub(super) open: OpenOptions,
+    pub(super) routing: Option<RoutingArg>,
     pub(super) flush_on_stop: bool,
     pub(super) threads: u16,
     pub(super) sockets: SocketBackend,
@@ -68,11 +70,23 @@ impl Settings {
             tcp,
             control,
             open,
+            routing: arguments.routing.or_else(|| Some(file?.routing?.0)),
             flush_on_stop,
             threads,
             sockets,
             connections,
         })
+    }
+}
+
+impl Settings {
+    /// Routing of a cache whose label this is: where it was calibrated, tuned if nothing else is said.
+    pub(super) fn routing(&self, stored: &StoredCache) -> Result<RoutingPolicy, Error> {
+        let known = stored.profile.as_ref();
+        match self.routing {
+            Some(routing) => routing.policy(known).map_err(Error::usage),
+            None => Ok(RoutingArg::Auto.policy(known).unwrap_or_default()),
+        }
     }
 }
 
