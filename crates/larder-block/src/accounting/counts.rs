@@ -72,7 +72,7 @@ impl Counts {
         self.per_user_byte(self.core_written_bytes)
     }
 
-    pub(super) fn count(&mut self, io: &DeviceIo) {
+    pub(in crate::accounting) fn count(&mut self, io: &DeviceIo) {
         match io {
             DeviceIo::Read { target: Target::Cache, bytes, .. } => {
                 self.cache_read_bytes += *bytes as u64

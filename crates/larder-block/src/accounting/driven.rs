@@ -22,6 +22,10 @@ pub trait Driven {
     fn keep(&mut self, keep: Keep, data: Option<Data>);
     /// Lets it try once more what a device has refused.
     fn retry(&mut self);
+    /// Tells it the time. It says when it wants to be told again, if it does.
+    fn work(&mut self, _now: Duration) -> Option<Duration> {
+        None
+    }
 }
 
 /// What users ask.
@@ -114,6 +118,10 @@ impl Driven for Cache {
     fn retry(&mut self) {
         let now = self.now() + Duration::from_secs(24 * 3600);
         self.work(now);
+    }
+
+    fn work(&mut self, now: Duration) -> Option<Duration> {
+        self.work(now)
     }
 }
 

@@ -1,11 +1,13 @@
 //! A layout, or a cache on one, on devices in memory that count: what a pattern of requests costs, to the byte.
 //!
 //! Time does not pass: the I/Os of a turn are carried out, all of them, and then told to the layout. So many requests
-//! are under way as there are clients; who is answered sends the next one before the next turn.
+//! are under way as there are clients; who is answered sends the next one before the next turn. [`timed`] has devices
+//! that take their time.
 
 mod counts;
 mod driven;
 mod image;
+pub mod timed;
 
 use std::collections::HashMap;
 

@@ -25,4 +25,5 @@ mod seeds;
 mod shadow;
 mod states;
 mod subject;
+mod timed;
 mod volume;

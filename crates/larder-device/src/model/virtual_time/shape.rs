@@ -229,6 +229,35 @@ impl ShapedStorage {
         self.free_at.iter().copied().max().unwrap_or_default()
     }
 
+    /// Serves a read that comes at `now`, as [`serve`](TimingModel::serve) does, for those who have no buffer for it.
+    /// Returns when it ends.
+    pub fn read(&mut self, now: Moment, offset: u64, bytes: u64) -> Moment {
+        self.hold(now, |storage, begin| storage.transfer(begin, offset, bytes, false))
+    }
+
+    /// Serves a write that comes at `now`; `is_durable`: it must survive a loss of power. Returns when it ends.
+    pub fn write(&mut self, now: Moment, offset: u64, bytes: u64, is_durable: bool) -> Moment {
+        self.written_bytes += bytes;
+        // Of its own bytes alone, at what a flush takes: the channel is held so long.
+        let flushes = self.shape.volatile_cache && is_durable;
+        let flush_ns = if flushes { self.shape.flush_ns.value } else { 0 };
+        let end =
+            self.hold(now, |it, begin| it.transfer(begin, offset, bytes, true).after(flush_ns));
+        self.writes_end = self.writes_end.max(end);
+        end
+    }
+
+    /// Serves a flush that comes at `now`. Returns when it ends.
+    pub fn flush(&mut self, now: Moment) -> Moment {
+        let ready = now.max(self.writes_end);
+        self.hold(ready, |it, begin| begin.after(it.shape.flush_ns.value))
+    }
+
+    /// Serves a deallocation that comes at `now`. Returns when it ends.
+    pub fn deallocate(&mut self, now: Moment) -> Moment {
+        self.hold(now, |it, begin| begin.after(it.shape.deallocate_ns.value))
+    }
+
     /// Holds the channel that is free first from `ready` on, for as long as `serve` says of when it begins.
     fn hold(&mut self, ready: Moment, serve: impl FnOnce(&mut Self, Moment) -> Moment) -> Moment {
         let first = (0..self.free_at.len()).min_by_key(|channel| self.free_at[*channel]);
@@ -286,27 +315,13 @@ impl TimingModel for ShapedStorage {
     fn serve(&mut self, now: Moment, io: &Io) -> Result<Moment, larder_ssd::Error> {
         let (_, offset, bytes) = io.extent();
         let end = match io {
-            Io::Read { .. } => {
-                self.hold(now, |storage, begin| storage.transfer(begin, offset, bytes, false))
-            }
+            Io::Read { .. } => self.read(now, offset, bytes),
             // Nobody publishes what zeros cost: as much as other bytes.
             Io::Write { .. } | Io::WriteZeroes { .. } => {
-                self.written_bytes += bytes;
-                // Of its own bytes alone, at what a flush takes: the channel is held so long.
-                let flushes = self.shape.volatile_cache && io.is_power_durable();
-                let flush_ns = if flushes { self.shape.flush_ns.value } else { 0 };
-                let end = self
-                    .hold(now, |it, begin| it.transfer(begin, offset, bytes, true).after(flush_ns));
-                self.writes_end = self.writes_end.max(end);
-                end
+                self.write(now, offset, bytes, io.is_power_durable())
             }
-            Io::Deallocate { .. } => {
-                self.hold(now, |it, begin| begin.after(it.shape.deallocate_ns.value))
-            }
-            Io::Flush => {
-                let ready = now.max(self.writes_end);
-                self.hold(ready, |it, begin| begin.after(it.shape.flush_ns.value))
-            }
+            Io::Deallocate { .. } => self.deallocate(now),
+            Io::Flush => self.flush(now),
         };
         Ok(end)
     }

@@ -1,0 +1,80 @@
+//! A core without a cache: what a cache is compared with.
+
+use std::collections::HashMap;
+
+use crate::accounting::Driven;
+use crate::cache::{Ended, Keep};
+use crate::layout::{
+    Class, Data, DeviceIo, Ending, IoId, Outcome, Request, RequestId, Span, Target,
+};
+
+/// Passes each request to its core, in one I/O. Bytes are written so that they survive a loss of power only where
+/// that is said.
+#[derive(Debug, Default)]
+pub struct Bare {
+    /// Whether a write ends when it would survive a loss of power.
+    pub writes_durably: bool,
+    issued: Vec<(IoId, DeviceIo)>,
+    under_way: HashMap<usize, RequestId>,
+    ended: Vec<Ended>,
+    next_io: usize,
+}
+
+impl Bare {
+    fn write(&self, span: Span, data: Data, durable: bool) -> DeviceIo {
+        DeviceIo::Write {
+            target: Target::Core(span.core),
+            offset: span.offset(),
+            parts: vec![data],
+            class: Class::Dirty,
+            metadata_bytes: 0,
+            durable: durable || self.writes_durably,
+        }
+    }
+}
+
+impl Driven for Bare {
+    type Request = Request;
+
+    /// # Panics
+    /// If it asks for what only a cache can do.
+    fn submit(&mut self, id: RequestId, request: Request) {
+        let io = match request {
+            Request::Read { span } | Request::PassThroughRead { span } => DeviceIo::Read {
+                target: Target::Core(span.core),
+                offset: span.offset(),
+                bytes: span.bytes(),
+                reader: Some((id, 0)),
+            },
+            Request::Write { span, data } => self.write(span, data, false),
+            Request::Bypass { span, data, durable } => self.write(span, data, durable),
+            other => panic!("a bare core does not know {other:?}"),
+        };
+        self.under_way.insert(self.next_io, id);
+        self.issued.push((IoId(self.next_io), io));
+        self.next_io += 1;
+    }
+
+    fn completed(&mut self, io: IoId, outcome: Outcome) {
+        let id = self.under_way.remove(&io.0).expect("an I/O under way");
+        let ending = match outcome {
+            Outcome::Failed => Ending::Failed,
+            Outcome::Done | Outcome::Read(_) => Ending::Done,
+        };
+        self.ended.push(Ended { id, ending, keep: None });
+    }
+
+    fn ended(&mut self, ended: &mut Vec<Ended>) {
+        ended.append(&mut self.ended);
+    }
+
+    fn turn(&mut self, ios: &mut Vec<(IoId, DeviceIo)>) {
+        ios.append(&mut self.issued);
+    }
+
+    fn keep(&mut self, _: Keep, _: Option<Data>) {
+        unreachable!("it keeps nothing")
+    }
+
+    fn retry(&mut self) {}
+}
