@@ -68,6 +68,7 @@ impl Cache {
             cleaning: Cleaning::new(options.cleaning, shape.line_bytes)?,
             exports: BTreeMap::new(),
             router: Router::new(options.routing),
+            saturated_sectors: 0,
             options,
             locks: Locks::default(),
             ops: Slab::new(),

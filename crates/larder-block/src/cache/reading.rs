@@ -106,8 +106,14 @@ impl Cache {
         self.promotion.admits(absent, percent) || coverage.has_cached
     }
 
+    /// Whether something new may be kept. A saturated cache device is spared that, but for what has made room since:
+    /// where writes go on, a log would lose the rest of what is hit.
+    pub(super) fn takes_in(&self) -> bool {
+        self.router.admits() || self.layout.usage().valid_sectors < self.saturated_sectors
+    }
+
     fn keeps_missed(&mut self, absent: Span, coverage: Coverage) -> bool {
-        if !self.router.admits() {
+        if !self.takes_in() {
             self.passes(BypassReason::Saturated);
             return false;
         }

@@ -74,6 +74,8 @@ pub struct Cache {
     pub(super) promotion: Promotion,
     pub(super) cleaning: Cleaning,
     pub(super) router: Router,
+    /// What was cached when the cache device was found saturated last.
+    pub(super) saturated_sectors: u64,
     /// By what name each core is exported.
     pub(super) exports: BTreeMap<CoreId, String>,
     pub(super) locks: Locks,

@@ -10,7 +10,10 @@ impl Cache {
     /// Tells the time, on a clock that goes forwards: one that was set does no harm.
     pub fn at(&mut self, now: Duration) {
         self.now = self.now.max(now);
-        self.statistics.saturations += u64::from(self.router.at(now));
+        if self.router.at(now) {
+            self.statistics.saturations += 1;
+            self.saturated_sectors = self.layout.usage().valid_sectors;
+        }
     }
 
     /// The time that it was told last.

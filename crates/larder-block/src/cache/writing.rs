@@ -86,7 +86,7 @@ impl Cache {
         if is_sequential {
             return Way::Around(BypassReason::SequentialCutOff);
         }
-        if way == Way::Through && !coverage.has_cached && !self.router.admits() {
+        if way == Way::Through && !coverage.has_cached && !self.takes_in() {
             return Way::Around(BypassReason::Saturated);
         }
         match coverage.absent {

@@ -192,6 +192,12 @@ fn a_saturated_cache_device_has_the_core_serve_hits_too_until_the_load_is_gone()
         timed.go(64, Duration::from_millis(1), WARM_BYTES);
         assert_eq!(timed.cache.with(|cache| cache.usage().valid_sectors), valid);
         assert_eq!(timed.bypassed(), 2);
+        // But for what has made room.
+        timed.reads.push(timed.cached.submit(Io::Deallocate { offset: 0, bytes: 32768 }));
+        timed.go(64, Duration::from_millis(1), WARM_BYTES);
+        timed.reads.push(timed.read(0, 32768));
+        timed.go(64, Duration::from_millis(1), WARM_BYTES);
+        assert_eq!(timed.cache.with(|cache| cache.usage().valid_sectors), valid);
 
         timed.go(1, SECOND, WARM_BYTES);
         assert_eq!(timed.state(), (RoutingState::Absorb, 0));
