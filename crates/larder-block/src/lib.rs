@@ -9,6 +9,7 @@
 
 pub mod accounting;
 pub mod cache;
+pub mod calibration;
 mod error;
 #[cfg(target_os = "linux")]
 pub mod export;

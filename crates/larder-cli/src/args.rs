@@ -28,8 +28,9 @@ pub(crate) use bench::BenchArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use block::{
     AskArgs, BlockCommand, BlockTlsArgs, CacheCreateArgs, CacheStatsArgs, CacheStatusArgs,
-    ChangedCoreArg, CleaningArg, CoreArg, CoreOfArgs, CutOffArg, ExportArgs, IoClassArgs,
-    LayoutArg, ModeArgs, PolicyArgs, PromotionArg, RecoverArgs, StartArgs, StopArgs, TargetArg,
+    CalibrateArgs, ChangedCoreArg, CleaningArg, CoreArg, CoreOfArgs, CutOffArg, ExportArgs,
+    IoClassArgs, LayoutArg, ModeArgs, PolicyArgs, PromotionArg, RecoverArgs, RoutingArg, StartArgs,
+    StopArgs, TargetArg,
 };
 #[cfg(target_os = "linux")]
 pub(crate) use device::{

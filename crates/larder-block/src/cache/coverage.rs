@@ -9,10 +9,17 @@ pub(super) struct Coverage {
     pub(super) absent: Option<Span>,
     /// Whether some are cached.
     pub(super) has_cached: bool,
+    /// Whether the core lacks some.
+    pub(super) has_dirty: bool,
 }
 
 impl Coverage {
     pub(super) fn is_full(self) -> bool {
         self.absent.is_none()
+    }
+
+    /// Whether the core has all that is cached, and all is.
+    pub(super) fn is_clean_hit(self) -> bool {
+        self.is_full() && !self.has_dirty
     }
 }

@@ -33,10 +33,11 @@ use std::time::Duration;
 use slab::Slab;
 
 use crate::layout::{
-    CoreId, Data, DeviceIo, Ending, IoId, Layout, Outcome, Piece, RequestId, Span, Usage,
+    CoreId, Data, DeviceIo, Ending, IoId, Layout, Outcome, Piece, RequestId, Span, Target, Usage,
 };
 use crate::policy::classes::IoClasses;
 use crate::policy::cleaning::{Cleaning, CleaningOptions};
+use crate::policy::routing::{Router, RoutingPolicy, RoutingState};
 use crate::policy::{CutOffPolicy, Promotion, PromotionPolicy, SequentialCutOff};
 use crate::{Error, ErrorKind};
 use locks::Locks;
@@ -66,6 +67,8 @@ impl Cache {
             promotion: Promotion::new(options.promotion, lines, shape.line_bytes)?,
             cleaning: Cleaning::new(options.cleaning, shape.line_bytes)?,
             exports: BTreeMap::new(),
+            router: Router::new(options.routing),
+            saturated_sectors: 0,
             options,
             locks: Locks::default(),
             ops: Slab::new(),
@@ -108,7 +111,12 @@ impl Cache {
             self.io_failed(&under_way);
         }
         match under_way {
-            IoUnderWay::Layout { io, .. } => self.layout.completed(io, outcome),
+            IoUnderWay::Layout { io, began, .. } => {
+                if let (Some(began), Outcome::Done) = (began, &outcome) {
+                    self.router.read_ended(began);
+                }
+                self.layout.completed(io, outcome);
+            }
             IoUnderWay::Own { key, .. } => {
                 self.step_ended(key, !matches!(outcome, Outcome::Failed));
             }
@@ -134,7 +142,9 @@ impl Cache {
                 }
                 self.statistics.io(&what);
                 let (target, reads) = (what.target(), what.reads());
-                let under_way = IoUnderWay::Layout { io, target, reads };
+                let is_timed = target == Target::Cache && is_of_user(&what);
+                let began = is_timed.then(|| self.router.read_begins());
+                let under_way = IoUnderWay::Layout { io, target, reads, began };
                 ios.push((IoId(self.ios.insert(under_way)), what));
             }
             // What ends in a turn may go on to another step.
@@ -261,6 +271,27 @@ impl Cache {
         Ok(())
     }
 
+    /// Changes which clean hits the core serves. What was measured before is forgotten.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if that cannot be.
+    pub fn set_routing(&mut self, policy: RoutingPolicy) -> Result<(), Error> {
+        policy.check()?;
+        self.options.routing = policy;
+        self.router = Router::new(policy);
+        Ok(())
+    }
+
+    /// What routing does, and the share of clean hits that go to the core, in thousandths. `None` if it is off.
+    pub fn routing(&self) -> Option<(RoutingState, u16)> {
+        self.router.state()
+    }
+
+    /// Whether it has to be told the time ([`at`](Self::at)) before each turn and each end of an I/O.
+    pub fn wants_time(&self) -> bool {
+        self.router.measures()
+    }
+
     /// Says by which name a core is exported, for rules of IO classes.
     pub fn set_export(&mut self, core: CoreId, name: impl Into<String>) {
         self.exports.insert(core, name.into());
@@ -307,8 +338,14 @@ impl CacheOptions {
         }
         check_classes(&self.classes)?;
         self.cleaning.check()?;
+        self.routing.check()?;
         Promotion::new(self.promotion, 1, 4096).map(drop)
     }
+}
+
+/// Whether it brings what a user reads.
+fn is_of_user(io: &DeviceIo) -> bool {
+    matches!(io, DeviceIo::Read { reader: Some(_), .. })
 }
 
 /// What a class has of the cache is not counted: all of it or nothing.

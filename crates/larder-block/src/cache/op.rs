@@ -1,5 +1,7 @@
 //! Requests under way: which step they are at, and what I/Os are for.
 
+use std::time::Duration;
+
 use super::request::Request;
 use crate::layout::{CoreId, Data, IoId, RequestId, Span, Target};
 
@@ -62,6 +64,8 @@ pub(super) enum Step {
     Read { keep: Option<Span> },
     /// The layout's read of what is dirty, and of the core.
     PassThroughRead,
+    /// The layout's read of the core, of what is cached and clean.
+    CoreHit,
     /// The data of what shall be kept, or its lock.
     Given(Span),
     /// The layout, that it is kept.
@@ -85,8 +89,8 @@ pub(super) enum Step {
 /// An I/O under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum IoUnderWay {
-    /// Of the layout.
-    Layout { io: IoId, target: Target, reads: bool },
+    /// Of the layout; of a user's read of the cache device, when it began.
+    Layout { io: IoId, target: Target, reads: bool, began: Option<Duration> },
     /// Of a request, without the layout.
     Own { key: usize, target: Target },
 }

@@ -2,7 +2,7 @@
 
 use super::coverage::Coverage;
 use super::mode::Mode;
-use super::op::Step;
+use super::op::{Step, What};
 use super::request::{Ended, Keep};
 use super::state::{Cache, Health};
 use super::statistics::BypassReason;
@@ -16,7 +16,7 @@ impl Cache {
         pieces.clear();
         self.layout.lookup(span, &mut pieces);
         let mut absent: Option<Span> = None;
-        let mut has_cached = false;
+        let (mut has_cached, mut has_dirty) = (false, false);
         for piece in &pieces {
             match (piece.state, &mut absent) {
                 (PieceState::Absent, Some(hull)) => {
@@ -26,9 +26,10 @@ impl Cache {
                 (PieceState::Absent, none) => *none = Some(piece.span),
                 (PieceState::Clean | PieceState::Dirty, _) => has_cached = true,
             }
+            has_dirty |= piece.state == PieceState::Dirty;
         }
         self.pieces = pieces;
-        Coverage { absent, has_cached }
+        Coverage { absent, has_cached, has_dirty }
     }
 
     pub(super) fn begin_read(&mut self, key: usize, span: Span) {
@@ -36,6 +37,10 @@ impl Cache {
         let mode = self.mode_of_read(span);
         self.statistics.read(span, coverage, mode.is_err());
         match mode {
+            Ok(_) if self.goes_to_core(coverage) => {
+                self.step(key, Step::CoreHit);
+                self.ask_layout(key, Request::PassThroughRead { span });
+            }
             Ok(mode) => {
                 let keep = coverage
                     .absent
@@ -48,6 +53,22 @@ impl Cache {
                 self.pass_through(key, span);
             }
         }
+    }
+
+    /// Whether the core serves a read, though it is a hit.
+    fn goes_to_core(&mut self, coverage: Coverage) -> bool {
+        self.router.looked_up(coverage.is_full());
+        let goes = coverage.is_clean_hit() && self.router.goes_to_core();
+        self.statistics.core_hits += u64::from(goes);
+        goes
+    }
+
+    /// The core has refused what is cached too.
+    pub(super) fn core_hit_failed(&mut self, key: usize) {
+        let span = self.ops[key].span();
+        self.statistics.errors.tried_again += 1;
+        self.step(key, Step::Read { keep: None });
+        self.ask_layout(key, Request::Read { span });
     }
 
     fn pass_through(&mut self, key: usize, span: Span) {
@@ -85,7 +106,17 @@ impl Cache {
         self.promotion.admits(absent, percent) || coverage.has_cached
     }
 
+    /// Whether something new may be kept. A saturated cache device is spared that, but for what has made room since:
+    /// where writes go on, a log would lose the rest of what is hit.
+    pub(super) fn takes_in(&self) -> bool {
+        self.router.admits() || self.layout.usage().valid_sectors < self.saturated_sectors
+    }
+
     fn keeps_missed(&mut self, absent: Span, coverage: Coverage) -> bool {
+        if !self.takes_in() {
+            self.passes(BypassReason::Saturated);
+            return false;
+        }
         let admits = self.admits(absent, coverage);
         if !admits {
             self.passes(BypassReason::Promotion);
@@ -112,10 +143,10 @@ impl Cache {
         }
         let Some(span) = keep.filter(|_| is_well) else { return self.end(key, is_well) };
         // The user has its data; the lock stays, for what is kept has to be what the core has.
-        let (id, read) = (self.ops[key].user, self.ops[key].span());
+        let read = self.ops[key].span();
         let from = usize::try_from(span.first - read.first).expect("a request in memory");
         let keep = Keep { key, span, from: from * SECTOR_BYTES };
-        self.ended.push(Ended { id, ending: Ending::Done, keep: Some(keep) });
+        self.tell(key, Ending::Done, Some(keep));
         self.step(key, Step::Given(span));
         let mut freed = Vec::new();
         let is_locked = self.locks.keep(key, span, &mut freed);
@@ -150,8 +181,17 @@ impl Cache {
     /// Tells the user, and lets go of the lock.
     pub(super) fn end(&mut self, key: usize, is_well: bool) {
         let ending = if is_well { Ending::Done } else { Ending::Failed };
-        self.ended.push(Ended { id: self.ops[key].user, ending, keep: None });
+        self.tell(key, ending, None);
         self.forget(key);
+    }
+
+    /// Tells the user.
+    pub(super) fn tell(&mut self, key: usize, ending: Ending, keep: Option<Keep>) {
+        let op = &self.ops[key];
+        if let (Ending::Done, What::Read(span) | What::Write { span, .. }) = (ending, &op.what) {
+            self.router.ended(span.bytes());
+        }
+        self.ended.push(Ended { id: op.user, ending, keep });
     }
 
     /// Lets go of the lock. The user knows already.

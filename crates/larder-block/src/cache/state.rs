@@ -13,6 +13,7 @@ use super::statistics::Statistics;
 use crate::layout::{CoreId, DeviceIo, Ending, IoId, Layout, Piece, RequestId};
 use crate::policy::classes::IoClasses;
 use crate::policy::cleaning::{Cleaning, CleaningOptions};
+use crate::policy::routing::{Router, RoutingPolicy};
 use crate::policy::{CutOffPolicy, Promotion, PromotionPolicy, SequentialCutOff};
 
 /// How long after a device has refused something it is asked once more.
@@ -33,6 +34,8 @@ pub struct CacheOptions {
     pub cleaning: CleaningOptions,
     /// Requests that are cached in a way of their own. Default none.
     pub classes: IoClasses,
+    /// Which clean hits the core serves. Default none.
+    pub routing: RoutingPolicy,
     /// Errors of the cache device after which it is not written to any more. 1 or more; default 8.
     pub cache_errors_max: u32,
 }
@@ -46,6 +49,7 @@ impl Default for CacheOptions {
             promotion: PromotionPolicy::Always,
             cleaning: CleaningOptions::default(),
             classes: IoClasses::default(),
+            routing: RoutingPolicy::default(),
             cache_errors_max: 8,
         }
     }
@@ -69,6 +73,9 @@ pub struct Cache {
     pub(super) cut_off: SequentialCutOff,
     pub(super) promotion: Promotion,
     pub(super) cleaning: Cleaning,
+    pub(super) router: Router,
+    /// What was cached when the cache device was found saturated last.
+    pub(super) saturated_sectors: u64,
     /// By what name each core is exported.
     pub(super) exports: BTreeMap<CoreId, String>,
     pub(super) locks: Locks,

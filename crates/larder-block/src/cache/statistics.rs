@@ -18,12 +18,20 @@ pub enum BypassReason {
     IoClass,
     /// The cache device has failed.
     CacheFailed,
+    /// The cache device has more to do than it can: nothing new is taken in.
+    Saturated,
 }
 
 impl BypassReason {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Mode, Self::SequentialCutOff, Self::Promotion, Self::IoClass, Self::CacheFailed];
+    pub const ALL: [Self; 6] = [
+        Self::Mode,
+        Self::SequentialCutOff,
+        Self::Promotion,
+        Self::IoClass,
+        Self::CacheFailed,
+        Self::Saturated,
+    ];
 
     /// Its name in reports.
     pub fn name(self) -> &'static str {
@@ -33,6 +41,7 @@ impl BypassReason {
             Self::Promotion => "promotion",
             Self::IoClass => "io class",
             Self::CacheFailed => "cache failed",
+            Self::Saturated => "saturated",
         }
     }
 }
@@ -109,6 +118,10 @@ pub struct Statistics {
     pub reads: RequestCounts,
     /// Users' writes.
     pub writes: RequestCounts,
+    /// Hits that the core has served, for the cache device had enough to do; they are among the hits.
+    pub core_hits: u64,
+    /// How often routing has found the cache device saturated.
+    pub saturations: u64,
     /// Read from cores, in bytes.
     pub core_read_bytes: u64,
     /// Written to cores, in bytes.

@@ -7,9 +7,13 @@ use crate::layout::SECTOR_BYTES;
 use crate::policy::cleaning::CleaningFacts;
 
 impl Cache {
-    /// Tells the time, on a clock that goes forwards.
+    /// Tells the time, on a clock that goes forwards: one that was set does no harm.
     pub fn at(&mut self, now: Duration) {
         self.now = self.now.max(now);
+        if self.router.at(now) {
+            self.statistics.saturations += 1;
+            self.saturated_sectors = self.layout.usage().valid_sectors;
+        }
     }
 
     /// The time that it was told last.
@@ -34,6 +38,6 @@ impl Cache {
         let mut pieces = Vec::new();
         let cleans_at = self.cleaning.work(self.now, &facts, &mut pieces);
         pieces.into_iter().for_each(|piece| self.destage(piece, None));
-        [self.retry_at, cleans_at].into_iter().flatten().min()
+        [self.retry_at, cleans_at, self.router.due()].into_iter().flatten().min()
     }
 }

@@ -3,13 +3,13 @@
 use super::coverage::Coverage;
 use super::mode::Mode;
 use super::op::{IoUnderWay, Op, Step, What};
-use super::request::Ended;
 use super::state::{Cache, Health, Mark};
 use super::statistics::BypassReason;
 use crate::layout::{Class, Data, DeviceIo, Ending, IoId, Request, Span, Target};
 use crate::policy::Direction;
 
 /// What becomes of a write.
+#[derive(PartialEq, Eq)]
 enum Way {
     /// To the cache device.
     Back,
@@ -86,6 +86,9 @@ impl Cache {
         if is_sequential {
             return Way::Around(BypassReason::SequentialCutOff);
         }
+        if way == Way::Through && !coverage.has_cached && !self.takes_in() {
+            return Way::Around(BypassReason::Saturated);
+        }
         match coverage.absent {
             Some(absent) if !self.admits(absent, coverage) => Way::Around(BypassReason::Promotion),
             _ => way,
@@ -155,8 +158,8 @@ impl Cache {
                 self.try_again(key);
             }
             Step::Bypass { keeps: true } if is_well && self.health == Health::Whole => {
-                let (id, span) = (self.ops[key].user, self.ops[key].span());
-                self.ended.push(Ended { id, ending: Ending::Done, keep: None });
+                let span = self.ops[key].span();
+                self.tell(key, Ending::Done, None);
                 let data = self.ops[key].data.take().expect("a write has data");
                 self.insert(key, span, data);
             }
@@ -176,7 +179,9 @@ impl Cache {
             // That it is not kept is the cache's matter.
             Step::Insert => self.forget(key),
             Step::Destage => self.destage_ended(key, is_well),
+            Step::CoreHit if !is_well => self.core_hit_failed(key),
             Step::PassThroughRead
+            | Step::CoreHit
             | Step::WriteBack
             | Step::Bypass { .. }
             | Step::Flush

@@ -135,7 +135,14 @@ fn plan(
         }
     };
     let mode = options.mode;
-    Ok(StoredCache { was_stopped: true, is_distrusted: false, mode, cores: stored, layout })
+    Ok(StoredCache {
+        was_stopped: true,
+        is_distrusted: false,
+        mode,
+        cores: stored,
+        layout,
+        profile: None,
+    })
 }
 
 async fn may_be_written_over(device: &Arc<dyn Device>, over: Over) -> Result<(), Error> {

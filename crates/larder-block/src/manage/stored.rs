@@ -7,9 +7,11 @@
 //!                 5 pass-through
 //!       2      2  n: number of cores, at least 1
 //!       4      4  bytes of the layout's part
-//!       8      8  reserved, 0
+//!       8      4  bytes of the calibration; 0: there is none
+//!      12      4  reserved, 0
 //!      16         n cores
 //!                 the layout's part: its superblock
+//!                 the calibration ([`Profile`])
 //!
 //!  core
 //!       0      2  number, below 4096; they ascend
@@ -28,6 +30,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::cache::Mode;
+use crate::calibration::Profile;
 use crate::layout::CoreId;
 use crate::layout::log::LogSuperblock;
 use crate::layout::ocf::OcfSuperblock;
@@ -51,7 +54,8 @@ struct Fixed {
     mode: u8,
     cores: U16,
     layout_bytes: U32,
-    reserved: U64,
+    profile_bytes: U32,
+    reserved: U32,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -114,6 +118,8 @@ pub struct StoredCache {
     pub cores: Vec<StoredCore>,
     /// Where its data are.
     pub layout: StoredLayout,
+    /// What its devices do, if that was measured.
+    pub profile: Option<Profile>,
 }
 
 impl StoredCache {
@@ -123,6 +129,7 @@ impl StoredCache {
     /// [`ErrorKind::Setup`] if it has no room for the cores.
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         let layout = self.layout.encode();
+        let profile = self.profile.as_ref().map(Profile::encode).unwrap_or_default();
         let flag = |is: bool, bit: u8| if is { bit } else { 0 };
         let mode = MODES.iter().position(|mode| *mode == self.mode).unwrap_or_default();
         let fixed = Fixed {
@@ -130,6 +137,7 @@ impl StoredCache {
             mode: u8::try_from(mode).unwrap_or_default(),
             cores: u16::try_from(self.cores.len()).unwrap_or(u16::MAX).into(),
             layout_bytes: u32::try_from(layout.len()).unwrap_or(u32::MAX).into(),
+            profile_bytes: u32::try_from(profile.len()).unwrap_or(u32::MAX).into(),
             reserved: 0.into(),
         };
         let mut content = fixed.as_bytes().to_vec();
@@ -144,10 +152,11 @@ impl StoredCache {
             content.extend_from_slice(name.as_bytes());
         }
         content.extend_from_slice(&layout);
+        content.extend_from_slice(&profile);
         if content.len() > CONTENT_BYTES_MAX {
             let message = format!(
-                "{} cores with their names take {} bytes and the label has room for {CONTENT_BYTES_MAX}: give them \
-                 shorter names",
+                "{} cores with their names and calibration take {} bytes and the label has room for \
+                 {CONTENT_BYTES_MAX}: give them shorter names",
                 self.cores.len(),
                 content.len()
             );
@@ -187,20 +196,24 @@ impl StoredCache {
             cores.push(StoredCore { id, name: name.to_owned(), bytes: core.bytes.get() });
             rest = behind;
         }
-        if cores.is_empty() || u32::try_from(rest.len()) != Ok(fixed.layout_bytes.get()) {
+        let parts = [fixed.layout_bytes, fixed.profile_bytes].map(|bytes| bytes.get() as usize);
+        let [layout, profile] = parts;
+        let split = rest.split_at_checked(layout).filter(|(_, behind)| behind.len() == profile);
+        let Some((layout, profile)) = split.filter(|_| !cores.is_empty()) else {
             return Err(wrong(format!(
-                "{} cores and {} bytes for the layout, of {}",
+                "{} cores, and {} bytes for a layout of {layout} and a calibration of {profile}",
                 cores.len(),
-                rest.len(),
-                fixed.layout_bytes.get()
+                rest.len()
             )));
-        }
+        };
+        let profile = (!profile.is_empty()).then(|| Profile::parse(profile)).transpose()?;
         Ok(Self {
             was_stopped: fixed.state & STOPPED != 0,
             is_distrusted: fixed.state & DISTRUSTED != 0,
             mode,
             cores,
-            layout: StoredLayout::parse(rest, capacity_bytes)?,
+            layout: StoredLayout::parse(layout, capacity_bytes)?,
+            profile,
         })
     }
 }
@@ -208,7 +221,10 @@ impl StoredCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calibration::{CoreProfile, DeviceProfile, Point};
     use crate::layout::log::Geometry;
+    use crate::policy::Direction;
+    use std::time::Duration;
 
     const CAPACITY: u64 = 17 << 20;
 
@@ -231,6 +247,7 @@ mod tests {
             mode: Mode::WriteOnly,
             cores: vec![core(0, "/dev/sda"), core(7, "")],
             layout: StoredLayout::Log(LogSuperblock { geometry, epoch: 3, clean_up_to: 1 }),
+            profile: None,
         }
     }
 
@@ -238,15 +255,34 @@ mod tests {
     fn what_is_written_is_read() {
         for (number, mode) in MODES.into_iter().enumerate() {
             let (was_stopped, is_distrusted) = (number % 2 == 0, number % 3 == 0);
-            let written = StoredCache { mode, was_stopped, is_distrusted, ..stored() };
+            let profile = (number % 2 == 1).then(profile);
+            let written = StoredCache { mode, was_stopped, is_distrusted, profile, ..stored() };
             assert_eq!(StoredCache::parse(&written.encode().unwrap(), CAPACITY), Ok(written));
         }
         assert_eq!(MODES.len(), Mode::all().len());
     }
 
+    fn profile() -> Profile {
+        let point = |direction, depth| Point {
+            direction,
+            bytes: 4096,
+            depth,
+            bytes_per_second: 1 << 33,
+            latency: Duration::from_micros(77),
+        };
+        let points = vec![point(Direction::Read, 1), point(Direction::Read, 32)];
+        let cache =
+            DeviceProfile { points: [points.clone(), vec![point(Direction::Write, 1)]].concat() };
+        let core = |number: u16| CoreProfile {
+            core: CoreId::new(number).unwrap(),
+            device: DeviceProfile { points: points.clone() },
+        };
+        Profile { cache, cores: vec![core(0), core(7)] }
+    }
+
     #[test]
     fn no_cut_passes_and_no_byte_panics() {
-        let content = stored().encode().unwrap();
+        let content = StoredCache { profile: Some(profile()), ..stored() }.encode().unwrap();
         for length in 0..content.len() {
             assert!(StoredCache::parse(content.get(..length).unwrap(), CAPACITY).is_err());
         }

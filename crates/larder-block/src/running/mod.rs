@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use larder_device::label::Labeller;
 use larder_device::{
-    BufferPool, Completer, Device, Error as DeviceError, ErrorKind as DeviceErrorKind, IoBuffer,
-    IoFailure, IoFuture, PlacementHandle, steps,
+    BufferPool, Clock, Completer, Device, Error as DeviceError, ErrorKind as DeviceErrorKind,
+    IoBuffer, IoFailure, IoFuture, PlacementHandle, steps,
 };
 use slab::Slab;
 
@@ -71,6 +71,7 @@ struct State {
     is_driven: bool,
     /// Something has come since the driver looked.
     has_news: bool,
+    clock: Option<Arc<dyn Clock>>,
 }
 
 /// Who waits for a request.
@@ -93,9 +94,15 @@ impl RunningCache {
         cores: BTreeMap<CoreId, Arc<dyn Device>>,
         handles: Handles,
     ) -> Self {
-        let state = State { cache, users: Slab::new(), is_driven: false, has_news: false };
+        let state =
+            State { cache, users: Slab::new(), is_driven: false, has_news: false, clock: None };
         let (state, pool) = (Mutex::new(state), BufferPool::new());
         Self(Arc::new(Shared { state, device, cores, handles, pool, mark: Mutex::new(None) }))
+    }
+
+    /// Has the cache told the time by `clock`, the one by which [`work`](Self::work) is called, wherever it measures.
+    pub fn set_clock(&self, clock: Arc<dyn Clock>) {
+        self.0.lock().clock = Some(clock);
     }
 
     /// Has the label say `content` before cores are written without the cache device, if that should come.
@@ -222,7 +229,11 @@ impl Shared {
 
     /// An I/O has ended.
     fn completed(self: &Arc<Self>, io: IoId, outcome: Outcome) {
-        self.lock().cache.completed(io, outcome);
+        {
+            let mut state = self.lock();
+            state.tell_time();
+            state.cache.completed(io, outcome);
+        }
         self.drive();
     }
 
@@ -275,6 +286,13 @@ impl Shared {
 }
 
 impl State {
+    /// To whoever measures: nobody else needs it as precisely.
+    fn tell_time(&mut self) {
+        if let Some(clock) = self.clock.as_ref().filter(|_| self.cache.wants_time()) {
+            self.cache.at(clock.monotonic());
+        }
+    }
+
     /// One turn: whoever has ended, and what is to be carried out.
     fn decide(
         &mut self,
@@ -282,6 +300,7 @@ impl State {
         told: &mut Vec<(User, Ending)>,
         ios: &mut Vec<(IoId, DeviceIo)>,
     ) {
+        self.tell_time();
         loop {
             self.cache.turn(ios);
             self.cache.ended(ended);

@@ -8,6 +8,7 @@ use fastrand::Rng;
 use larder_block::accounting::{Accounting, Image, stamps};
 use larder_block::cache::{Cache, CacheOptions, CacheShape, Mode, Request};
 use larder_block::layout::{CoreId, Ending, RequestId, Span};
+use larder_block::policy::routing::RoutingPolicy;
 use larder_block::policy::{CutOffPolicy, NHit, PromotionPolicy};
 
 use super::rig::{CORE_SECTORS, CORES, LONGEST_SECTORS, core, span_by_chance};
@@ -22,6 +23,12 @@ struct World<S> {
     /// Whether what is not durable by its request is volatile in write-back too: it may have passed by.
     passes_by: bool,
     fails: bool,
+}
+
+/// Between two looks at the clock a day passes, so that what is tuned measures nothing: shares are set.
+fn by_chance(rng: &mut Rng) -> RoutingPolicy {
+    let core_permille = rng.choice([300, 1000]).unwrap();
+    rng.choice([RoutingPolicy::Off, RoutingPolicy::Fixed { core_permille }]).unwrap()
 }
 
 /// A request under way, and what a flush covers.
@@ -54,6 +61,7 @@ where
             } else {
                 PromotionPolicy::Always
             },
+            routing: by_chance(&mut self.rng),
             // What it does when its device is given up is another matter.
             cache_errors_max: u32::MAX,
             ..CacheOptions::default()

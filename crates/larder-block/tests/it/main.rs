@@ -5,6 +5,7 @@
 
 mod blind;
 mod cache_crash;
+mod calibrated;
 mod client;
 mod crash;
 mod destaging;
@@ -18,6 +19,7 @@ mod nbd;
 mod ocf_bytes;
 mod ocf_doubt;
 mod rig;
+mod routed;
 mod running;
 mod seeds;
 mod shadow;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use larder_block::cache::{BypassReason, Cache, CacheOptions, CacheShape, Health, Mode};
 use larder_block::layout::log::{Geometry, LogLayout, LogOptions};
+use larder_block::policy::routing::RoutingPolicy;
 use larder_block::policy::{CutOffPolicy, NHit, PromotionPolicy};
 use larder_block::running::{Handles, RunningCache};
 use larder_block::volume::{CachedVolume, Context, DeviceVolume, Volume};
@@ -19,12 +20,16 @@ use super::rig::{IDENTITY, core};
 
 const MIB: usize = 1 << 20;
 
-fn memory(bytes: usize) -> Arc<MemoryDevice> {
+pub(crate) fn memory(bytes: usize) -> Arc<MemoryDevice> {
     Arc::new(MemoryDevice::holding(vec![0; bytes]))
 }
 
 /// A cache of 8 MiB before two cores of 16 MiB each.
-fn cache_on(device: Arc<dyn Device>, cores: &[Arc<dyn Device>], mode: Mode) -> RunningCache {
+pub(crate) fn cache_on(
+    device: Arc<dyn Device>,
+    cores: &[Arc<dyn Device>],
+    mode: Mode,
+) -> RunningCache {
     let log = LogOptions { segment_bytes: 256 << 10, ..LogOptions::default() };
     let geometry = Geometry::new(device.info(), 0, &log).unwrap();
     let layout = LogLayout::new(geometry, IDENTITY, device.info(), &log);
@@ -36,12 +41,12 @@ fn cache_on(device: Arc<dyn Device>, cores: &[Arc<dyn Device>], mode: Mode) -> R
     RunningCache::new(cache, device, numbered.collect::<BTreeMap<_, _>>(), Handles::default())
 }
 
-fn in_memory(mode: Mode) -> (RunningCache, Vec<Arc<dyn Device>>) {
+pub(crate) fn in_memory(mode: Mode) -> (RunningCache, Vec<Arc<dyn Device>>) {
     let cores: Vec<Arc<dyn Device>> = vec![memory(16 * MIB), memory(16 * MIB)];
     (cache_on(memory(8 * MIB), &cores, mode), cores)
 }
 
-fn read(device: &dyn Device, offset: u64, bytes: usize) -> Vec<u8> {
+pub(crate) fn read(device: &dyn Device, offset: u64, bytes: usize) -> Vec<u8> {
     device
         .submit(Io::Read { offset, buffer: IoBuffer::zeroed(bytes) })
         .wait()
@@ -104,7 +109,11 @@ fn threads_find_what_they_wrote_in_every_mode_and_while_modes_change() {
             let mut rng = fastrand::Rng::with_seed(9);
             while !done.load(Ordering::SeqCst) {
                 let mode = rng.choice(Mode::all()).unwrap();
-                cache.with(|cache| cache.set_mode(mode));
+                let core_permille = rng.choice([0, 500]).unwrap();
+                cache.with(|cache| {
+                    cache.set_mode(mode);
+                    cache.set_routing(RoutingPolicy::Fixed { core_permille }).unwrap();
+                });
                 if rng.bool() {
                     block_on(cache.clean()).unwrap();
                 }
@@ -118,11 +127,12 @@ fn threads_find_what_they_wrote_in_every_mode_and_while_modes_change() {
     });
     assert_eq!(cache.with(|cache| cache.under_way()), 0);
     let statistics = cache.with(|cache| *cache.statistics());
+    assert!((1..statistics.reads.hits).contains(&statistics.core_hits), "{statistics:?}");
     assert!(statistics.reads.hits > 0 && statistics.reads.full_misses > 0, "{statistics:?}");
     assert_eq!(statistics.errors.total(), 0);
 }
 
-fn write(device: &dyn Device, offset: u64, fill: u8, bytes: usize) {
+pub(crate) fn write(device: &dyn Device, offset: u64, fill: u8, bytes: usize) {
     let mut buffer = IoBuffer::zeroed(bytes);
     buffer.as_mut_slice().fill(fill);
     let back = device.submit(Io::write(offset, buffer, PlacementHandle::DEFAULT)).wait().unwrap();

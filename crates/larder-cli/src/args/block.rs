@@ -12,13 +12,13 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand};
 
 pub(crate) use cache::{
-    CacheCreateArgs, ChangedCoreArg, CoreArg, LayoutArg, RecoverArgs, StartArgs,
+    CacheCreateArgs, CalibrateArgs, ChangedCoreArg, CoreArg, LayoutArg, RecoverArgs, StartArgs,
 };
 pub(crate) use control::{
     AskArgs, CacheStatsArgs, CacheStatusArgs, CoreOfArgs, IoClassArgs, ModeArgs, PolicyArgs,
     StopArgs,
 };
-pub(crate) use policies::{CleaningArg, CutOffArg, PromotionArg};
+pub(crate) use policies::{CleaningArg, CutOffArg, PromotionArg, RoutingArg};
 pub(crate) use target::TargetArg;
 pub(crate) use tls::BlockTlsArgs;
 
@@ -32,6 +32,7 @@ pub(crate) use tls::BlockTlsArgs;
   larder block mode wt --unix /run/larder.sock               destages what is dirty
   larder block detach --unix /run/larder.sock                ends it with nothing dirty
   larder block recover fast.img                              the same of one that does not run
+  larder block calibrate fast.img --store                    what its devices do, for routing
   larder block export disk.img --unix /run/disk.sock         without a cache")]
 pub(crate) enum BlockCommand {
     Create(CacheCreateArgs),
@@ -68,6 +69,14 @@ pub(crate) enum BlockCommand {
     #[command(after_help = "EXAMPLE:
   larder block promotion nhit threshold=2 trigger=90 --unix /run/larder.sock")]
     Promotion(PolicyArgs),
+    /// Change which clean hits the core serves
+    ///
+    /// off: none. auto: while the cache device has more to do than it can, a share that is tuned; nothing new is taken
+    /// in meanwhile. The cache has to be calibrated. split: a share that is set. Key of split: core, in percent.
+    #[command(after_help = "EXAMPLES:
+  larder block routing auto --unix /run/larder.sock
+  larder block routing split core=30 --unix /run/larder.sock")]
+    Routing(PolicyArgs),
     IoClass(IoClassArgs),
     /// List what only the cache has, of one core or of all
     ///
@@ -80,6 +89,7 @@ pub(crate) enum BlockCommand {
     Detach(AskArgs),
     Stop(StopArgs),
     Recover(RecoverArgs),
+    Calibrate(CalibrateArgs),
     Export(ExportArgs),
 }
 

@@ -11,7 +11,7 @@ use larder_server::SocketBackend;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
 use crate::args::{
-    ChangedCoreArg, CleaningArg, CoreArg, CutOffArg, PromotionArg, TargetArg, sockets,
+    ChangedCoreArg, CleaningArg, CoreArg, CutOffArg, PromotionArg, RoutingArg, TargetArg, sockets,
 };
 
 /// What the file says of a cache. What it leaves out is as without a file.
@@ -28,6 +28,7 @@ pub(crate) struct BlockEntry {
     pub(super) cut_off: Option<Text<CutOffArg>>,
     pub(super) promotion: Option<Text<PromotionArg>>,
     pub(super) cleaning: Option<Text<CleaningArg>>,
+    pub(super) routing: Option<Text<RoutingArg>>,
     pub(super) io_classes: Option<PathBuf>,
     pub(super) cache_errors_max: Option<u32>,
     pub(super) changed_core: Option<Text<ChangedCoreArg>>,

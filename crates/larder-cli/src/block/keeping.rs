@@ -3,11 +3,11 @@
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use larder_block::manage::Opened;
 use larder_block::running::RunningCache;
-use larder_device::block_on;
+use larder_device::{Clock, RealClock, block_on};
 
 /// The time is told this often at least: what has come due meanwhile is not known here.
 const WAIT_MAX: Duration = Duration::from_millis(100);
@@ -28,10 +28,9 @@ impl Keeper {
     ) -> std::io::Result<Self> {
         let (stop, stopped) = mpsc::channel::<()>();
         let keep = move || {
-            let began = Instant::now();
             let mut idle = Idle::default();
             loop {
-                let now = began.elapsed();
+                let now = RealClock.monotonic();
                 let next = cache.work(now);
                 if idle.has_come(&cache, now) {
                     note_clean(&opened);

@@ -2,6 +2,7 @@
 //!
 //! A cache runs in the process of `larder block start`; other commands ask it by its control socket (`control/`).
 
+mod calibrate;
 mod commands;
 mod control;
 mod cores;
@@ -41,11 +42,15 @@ pub(crate) fn run(command: &BlockCommand) -> Result<Ending, Error> {
         BlockCommand::Promotion(arguments) => {
             commands::policy("promotion", arguments, |policy| Question::Promotion { policy })
         }
+        BlockCommand::Routing(arguments) => {
+            commands::policy("routing", arguments, |policy| Question::Routing { policy })
+        }
         BlockCommand::IoClass(arguments) => commands::io_class(arguments),
         BlockCommand::Dirty(arguments) => commands::dirty(arguments),
         BlockCommand::Detach(arguments) => commands::detach(arguments),
         BlockCommand::Stop(arguments) => commands::stop(arguments),
         BlockCommand::Recover(arguments) => recover::run(arguments),
+        BlockCommand::Calibrate(arguments) => calibrate::run(arguments),
         BlockCommand::Export(arguments) => export::run(arguments),
     }
 }

@@ -2,7 +2,7 @@
 
 use indicatif::{BinaryBytes, HumanCount};
 
-use super::report::{Destaged, DirtyCore, Found, Requests, Running, Stats, Status, Usage};
+use super::report::{Destaged, DirtyCore, Found, Requests, Routed, Running, Stats, Status, Usage};
 
 /// Which cache it is, how it is set, and what it has.
 pub(super) fn status(status: &Status) -> String {
@@ -39,6 +39,12 @@ fn running(it: &Running) -> String {
     text += &format!("usage      {}\n", usage(&it.usage));
     text += &format!("cut-off    {}\npromotion  {}\n", it.cut_off, it.promotion);
     text += &format!("cleaning   {}\nclasses    {}\n", it.cleaning, it.io_classes);
+    text += &format!("routing    {}", it.routing);
+    if let Some(Routed { state, core_permille }) = &it.routed {
+        let share = percent(ratio(u64::from(*core_permille), 1000));
+        text += &format!(": {state}, {share} of clean hits to the core");
+    }
+    text += "\n";
     text += &format!("memory     {}\n", BinaryBytes(it.memory_bytes as u64));
     text
 }
@@ -92,6 +98,8 @@ pub(super) fn stats(stats: &Stats) -> String {
     for (name, cell) in rows {
         text += &format!("{name:22}{:>16}{:>16}\n", cell(&stats.reads), cell(&stats.writes));
     }
+    text += &format!("{:22}{:>16}\n", "hits of the core", count(stats.core_hits));
+    text += &format!("{:22}{:>16}\n", "times saturated", count(stats.saturations));
     text += &format!("\n{:22}{:>16}{:>16}{:>16}\n", "DEVICES", "READ", "WRITTEN", "FLUSHES");
     let devices = [
         ("cores", stats.core_read_bytes, stats.core_written_bytes, stats.core_flushes),

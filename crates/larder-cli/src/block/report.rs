@@ -8,7 +8,7 @@ use larder_block::running::RunningCache;
 use larder_device::label::Uuid;
 use serde::{Deserialize, Serialize};
 
-use crate::args::{CleaningArg, CutOffArg, PromotionArg};
+use crate::args::{CleaningArg, CutOffArg, PromotionArg, RoutingArg};
 
 /// A cache: which, how it is set, what it has.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -47,11 +47,23 @@ pub(super) struct Running {
     pub(super) cut_off: String,
     pub(super) promotion: String,
     pub(super) cleaning: String,
+    pub(super) routing: String,
+    /// What it does; `None` if it is off.
+    pub(super) routed: Option<Routed>,
     pub(super) io_classes: usize,
     pub(super) memory_bytes: usize,
     /// Requests.
     pub(super) under_way: usize,
     pub(super) found: Found,
+}
+
+/// What routing does.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Routed {
+    /// `absorb`, `pressure` or `saturated`.
+    pub(super) state: String,
+    /// Share of the clean hits that go to the core, in thousandths.
+    pub(super) core_permille: u16,
 }
 
 /// What the start has found.
@@ -179,6 +191,11 @@ impl Running {
                 cut_off: cut_off.to_string(),
                 promotion: PromotionArg(options.promotion).to_string(),
                 cleaning: CleaningArg(options.cleaning).to_string(),
+                routing: RoutingArg::from(options.routing).to_string(),
+                routed: cache.routing().map(|(state, core_permille)| Routed {
+                    state: state.name().to_owned(),
+                    core_permille,
+                }),
                 io_classes: options.classes.iter().count(),
                 memory_bytes: cache.memory_bytes(),
                 under_way: cache.under_way(),
@@ -204,6 +221,10 @@ pub(super) struct Stats {
     pub(super) write_amplification: Option<f64>,
     pub(super) core_flushes: u64,
     pub(super) cache_flushes: u64,
+    /// Hits that the core has served, for the cache device had enough to do.
+    pub(super) core_hits: u64,
+    /// How often the cache device was found saturated.
+    pub(super) saturations: u64,
     pub(super) bypasses: Vec<Bypass>,
     pub(super) errors: Errors,
 }
@@ -272,6 +293,8 @@ impl Stats {
             write_amplification: ratio(done.cache_written_bytes, done.writes.bytes),
             core_flushes: done.core_flushes,
             cache_flushes: done.cache_flushes,
+            core_hits: done.core_hits,
+            saturations: done.saturations,
             bypasses: bypasses.collect(),
             errors: Errors {
                 cache_reads: done.errors.cache_reads,

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use larder_block::cache::CacheOptions;
-use larder_block::manage::{ChangedCore, OpenOptions};
+use larder_block::manage::{ChangedCore, OpenOptions, StoredCache};
 use larder_block::policy::classes::IoClasses;
+use larder_block::policy::routing::RoutingPolicy;
 use larder_lab::Error;
 use larder_server::SocketBackend;
 use larder_tls::Tls;
@@ -13,7 +14,7 @@ use larder_tls::Tls;
 use super::control;
 use super::entry::BlockEntry;
 use super::serving;
-use crate::args::{BlockTlsArgs, ChangedCoreArg, CoreArg, StartArgs, TargetArg};
+use crate::args::{BlockTlsArgs, ChangedCoreArg, CoreArg, RoutingArg, StartArgs, TargetArg};
 use crate::serve::Source;
 
 /// See the module.
@@ -25,6 +26,7 @@ pub(super) struct Settings {
     /// `None` where there is no path to derive one from.
     pub(super) control: Option<PathBuf>,
     pub(super) open: OpenOptions,
+    pub(super) routing: Option<RoutingArg>,
     pub(super) flush_on_stop: bool,
     pub(super) threads: u16,
     pub(super) sockets: SocketBackend,
@@ -72,6 +74,7 @@ impl Settings {
             tcp,
             control,
             open,
+            routing: arguments.routing.or_else(|| Some(file?.routing?.0)),
             flush_on_stop,
             threads,
             sockets,
@@ -88,6 +91,17 @@ fn tls_files(arguments: &StartArgs, file: Option<&BlockEntry>) -> BlockTlsArgs {
         tls_certificate: tls_certificate.or_else(|| file?.tls_certificate.clone()),
         tls_key: tls_key.or_else(|| file?.tls_key.clone()),
         tls_client_ca: tls_client_ca.or_else(|| file?.tls_client_ca.clone()),
+    }
+}
+
+impl Settings {
+    /// Routing of a cache whose label this is: where it was calibrated, tuned if nothing else is said.
+    pub(super) fn routing(&self, stored: &StoredCache) -> Result<RoutingPolicy, Error> {
+        let known = stored.profile.as_ref();
+        match self.routing {
+            Some(routing) => routing.policy(known).map_err(Error::usage),
+            None => Ok(RoutingArg::Auto.policy(known).unwrap_or_default()),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use larder_block::export::nbd::{Export, NbdConfig, NbdServer};
 use larder_block::manage::{self, Opened};
 use larder_block::running::Handles;
 use larder_block::volume::CachedVolume;
-use larder_device::block_on;
+use larder_device::{RealClock, block_on};
 use larder_lab::Error;
 
 use super::control::{Answers, Asked, ControlServer, still_dirty};
@@ -32,9 +32,11 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     let (handles, plan) = Handles::plan(&device.info().placement, true);
     settings.open.handles = handles;
     let seen = block_on(manage::look(&device)).map_err(|error| failed(&error))?;
+    settings.open.cache.routing = settings.routing(&seen.stored)?;
     let cores = cores::of_known(&settings.cache, &seen.stored, &settings.cores)?;
     let opened = block_on(manage::open(&device, &cores, &settings.open));
     let opened = opened.map_err(|error| failed(&error))?;
+    opened.cache.set_clock(Arc::new(RealClock));
     let status = Status::of_opened(&opened);
     let found = Found::of(&opened.started);
     let exports = cores.iter().map(|core| export(&opened, core)).collect::<Result<_, _>>()?;

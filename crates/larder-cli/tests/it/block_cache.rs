@@ -126,6 +126,53 @@ fn a_running_cache_is_set_by_its_control_socket_and_detached() {
 }
 
 #[test]
+fn a_cache_that_was_calibrated_tunes_its_routing() {
+    let place = made("");
+    place.refuse(
+        "block start fast.img --unix s --routing auto",
+        2,
+        &["routing auto: the cache was not calibrated", "block calibrate CACHE --store"],
+    );
+    let measured = place.json("block calibrate fast.img --time 1ms");
+    assert_eq!(measured["points"].as_array().map(Vec::len), Some(12), "{measured}");
+    assert_eq!(
+        (&measured["stored"], &measured["points"][0]["core"]),
+        (&false.into(), &Value::Null)
+    );
+    assert!(measured["routing"]["cache_latency_ns"].as_u64() > Some(0), "{measured}");
+    {
+        let _serving = Serving::start(&place, "start fast.img --unix s");
+        let status = place.json("block status --unix s");
+        assert_eq!(
+            (&status["running"]["routing"], &status["running"]["routed"]),
+            (&"off".into(), &Value::Null)
+        );
+        place.run("block routing auto --unix s").check_error(1, &["not calibrated"]);
+    }
+    place.refuse("block calibrate fast.img --writes --time 1ms", 2, &["must have nothing"]);
+    place.succeed("block calibrate fast.img --time 1ms --store");
+    let serving = Serving::start(&place, "start fast.img --unix s");
+    let status = place.json("block status --unix s");
+    let routed = &status["running"]["routed"];
+    assert_eq!(status["running"]["routing"], "auto");
+    assert_eq!((&routed["state"], &routed["core_permille"]), (&"absorb".into(), &0.into()));
+    write(&place, "s");
+    assert_eq!(place.json("block routing split core=100 --unix s")["policy"], "split,core=100");
+    place.json("block flush --unix s");
+    assert_eq!(read(&place, "s"), *b"bread");
+    assert_eq!(place.json("block stats --unix s")["core_hits"], 1, "it is clean now");
+    let text = place.succeed("block status --unix s").stdout;
+    assert!(
+        text.contains("routing    split,core=100: absorb, 100.0 % of clean hits to the core"),
+        "{text}"
+    );
+    for (routing, set) in [("off", "off"), ("auto", "auto")] {
+        assert_eq!(place.json(&format!("block routing {routing} --unix s"))["policy"], set);
+    }
+    assert_eq!(serving.end("TERM").0, Some(0));
+}
+
+#[test]
 fn nonsense_on_the_control_socket_gets_an_error_and_stops_nobody() {
     let place = made("");
     let _serving = Serving::start(&place, "start fast.img --unix s");

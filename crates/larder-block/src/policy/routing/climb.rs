@@ -112,6 +112,10 @@ impl Climb {
     /// `false` if it is best to have no share.
     fn judge(&mut self, rate: u64) -> bool {
         let Some(best) = self.rate else {
+            if rate.abs_diff(self.last_rate) > self.last_rate / 10 {
+                // Another load: what is best may be far from here.
+                self.step = step_first(self.at);
+            }
             (self.rate, self.last_rate) = (Some(rate), rate);
             self.looks += u32::from(self.is_at_rest());
             return true;

@@ -15,12 +15,18 @@
 //! Whoever asks measures windows of equal length: 10 ms, in which hundreds of requests end.
 
 mod climb;
+mod gauge;
+mod router;
+mod split;
 mod trial;
 mod window;
 
 use std::time::Duration;
 
 use climb::{Climb, Next};
+pub(crate) use router::Router;
+pub use router::RoutingPolicy;
+use split::Split;
 use trial::Trial;
 pub use window::RoutingWindow;
 use window::{PERMILLE, tenths};
@@ -32,8 +38,6 @@ const TRIES: u32 = 3;
 /// Windows without a trial after one without gain: a trial costs up to a window and a half's throughput, and another
 /// load is to be seen within a second.
 const HOLD: u32 = 64;
-/// Requests that go to the core one behind the other, so that neighbours stay together.
-const RUN: u32 = 4;
 
 /// What is known of both devices beforehand. It need not be right: it says where to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +71,17 @@ pub enum RoutingState {
     Saturated,
 }
 
+impl RoutingState {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Absorb => "absorb",
+            Self::Pressure => "pressure",
+            Self::Saturated => "saturated",
+        }
+    }
+}
+
 /// Tunes the share of clean hits that go to the core.
 #[derive(Debug)]
 pub struct Routing {
@@ -74,11 +89,7 @@ pub struct Routing {
     /// Of the cache device when it had least to do. If requests become longer for good, trials go on in vain.
     latency_min: Duration,
     phase: Phase,
-    core_permille: u16,
-    /// Requests for the core that are due, in thousandths.
-    owed: u32,
-    /// What is left of a run to the core.
-    run: u32,
+    split: Split,
 }
 
 #[derive(Debug)]
@@ -106,9 +117,7 @@ impl Routing {
             calibration,
             latency_min: calibration.cache_latency.max(Duration::from_nanos(1)),
             phase: Phase::Absorb(Absorb::default()),
-            core_permille: 0,
-            owed: 0,
-            run: 0,
+            split: Split::new(0),
         }
     }
 
@@ -123,7 +132,7 @@ impl Routing {
 
     /// The share of clean hits that go to the core, in thousandths.
     pub fn core_permille(&self) -> u16 {
-        self.core_permille
+        self.split.core_permille()
     }
 
     /// Whether what was missed may be kept.
@@ -133,14 +142,7 @@ impl Routing {
 
     /// Whether a clean hit goes to the core. To be asked once of each.
     pub fn goes_to_core(&mut self) -> bool {
-        self.owed += u32::from(self.core_permille);
-        if self.run == 0 && self.owed >= RUN * u32::from(PERMILLE) {
-            self.owed -= RUN * u32::from(PERMILLE);
-            self.run = RUN;
-        }
-        let is_due = self.run > 0;
-        self.run -= u32::from(is_due);
-        is_due
+        self.split.goes_to_core()
     }
 
     /// Takes in what was measured since it was called last.
@@ -155,7 +157,7 @@ impl Routing {
             Phase::Absorb(_) => self.absorb(window),
             Phase::Pressure { .. } => self.press(window),
             Phase::Saturated(climb) => match climb.window(window, self.latency_min) {
-                Next::Share(core_permille) => self.core_permille = core_permille,
+                Next::Share(core_permille) => self.split.set(core_permille),
                 Next::NoGain => self.relax(HOLD),
                 Next::OtherLoad => self.relax(0),
             },
@@ -180,7 +182,7 @@ impl Routing {
         } else if let Some(classic) = absorb.loaded.add(window) {
             self.phase = Phase::Pressure { classic, tries: 1, trial: Trial::default() };
             // Half of it: a core that was overestimated is not swamped.
-            self.core_permille = core_permille / 2;
+            self.split.set(core_permille / 2);
         }
     }
 
@@ -192,13 +194,16 @@ impl Routing {
         match rate {
             None => {}
             Some(rate) if rate > (*classic / 100).saturating_mul(103) => {
-                self.phase =
-                    Phase::Saturated(Climb::new(self.core_permille, rate, window.miss_percent));
+                self.phase = Phase::Saturated(Climb::new(
+                    self.split.core_permille(),
+                    rate,
+                    window.miss_percent,
+                ));
             }
             Some(_) if *tries == TRIES => self.relax(HOLD),
             Some(_) => {
                 (*tries, *trial) = (*tries + 1, Trial::default());
-                self.core_permille /= 2;
+                self.split.set(self.split.core_permille() / 2);
             }
         }
     }
@@ -206,7 +211,7 @@ impl Routing {
     /// Absorbs, without a trial for so many windows.
     fn relax(&mut self, hold: u32) {
         self.phase = Phase::Absorb(Absorb { hold, ..Absorb::default() });
-        self.core_permille = 0;
+        self.split.set(0);
     }
 }
 

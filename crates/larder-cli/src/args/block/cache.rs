@@ -10,7 +10,7 @@ use larder_block::cache::Mode;
 use larder_block::layout::CoreId;
 use larder_device::label::Uuid;
 
-use super::policies::{CleaningArg, CutOffArg, PromotionArg};
+use super::policies::{CleaningArg, CutOffArg, PromotionArg, RoutingArg, time};
 use super::target::TargetArg;
 use super::tls::BlockTlsArgs;
 use crate::args::numbers::size;
@@ -77,6 +77,7 @@ pub(crate) struct CacheCreateArgs {
 ///   --promotion always|nhit: threshold, trigger (percent)
 ///   --cleaning nop|alru|acp: limit (bytes a second), high, low (percent that is dirty),
 ///     of alru wake-up, staleness, buffers, activity, of acp wake-up, buffers (times: 20, 20s or 10ms)
+///   --routing off|auto|split: core (percent of the clean hits that the core serves)
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 #[command(after_help = "EXAMPLES:
@@ -126,6 +127,10 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "POLICY")]
     pub(crate) cleaning: Option<CleaningArg>,
 
+    /// Which clean hits the core serves [default: auto where the cache was calibrated, else off]
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) routing: Option<RoutingArg>,
+
     /// File of IO classes, in Open CAS's CSV
     #[arg(long, value_name = "FILE")]
     pub(crate) io_classes: Option<PathBuf>,
@@ -156,6 +161,42 @@ pub(crate) struct StartArgs {
 
     #[command(flatten)]
     pub(crate) tls: BlockTlsArgs,
+}
+
+/// Measure what a cache's devices do, by size, direction and depth.
+///
+/// Random requests of 4, 64 and 512 KiB, one and 32 at a time; nobody may use the devices meanwhile. Cores and what is
+/// cached are only read. From the result `larder block start` knows where routing begins: with --store it is kept on
+/// the label, and routing is auto from the next start on. A cache device that has just been formatted may answer
+/// reads of what was never written faster than others: calibrate it when the cache is warm, or before it is made,
+/// with --writes.
+#[derive(Debug, Args)]
+#[command(after_help = "EXAMPLES:
+  larder block calibrate fast.img --store
+  larder block calibrate block:/dev/nvme0n1p4 --core block:/dev/sda --writes     before it is made a cache")]
+pub(crate) struct CalibrateArgs {
+    /// The cache device
+    #[arg(value_name = "CACHE")]
+    pub(crate) cache: TargetArg,
+
+    /// A core, where there is no cache yet, or it is not where it was when the cache was made
+    #[arg(long = "core", value_name = "[N=]PATH")]
+    pub(crate) cores: Vec<CoreArg>,
+
+    /// Keep the result on the label of the cache, which must not run
+    #[arg(long)]
+    pub(crate) store: bool,
+
+    /// Measure writes too, on a cache device that has nothing: it is written over
+    #[arg(long, conflicts_with = "store")]
+    pub(crate) writes: bool,
+
+    /// How long each of the points of a device takes, 1ms to 10s; longer where requests take long
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = time)]
+    pub(crate) time: std::time::Duration,
+
+    #[command(flatten)]
+    pub(crate) output: BlockOutputArgs,
 }
 
 /// Write what only a cache has to its cores, and leave it clean.

@@ -5,7 +5,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use larder_block::calibration::Profile;
 use larder_block::policy::cleaning::{AcpOptions, AlruOptions, CleaningOptions, CleaningPolicy};
+use larder_block::policy::routing::RoutingPolicy;
 use larder_block::policy::{CutOffPolicy, NHit, Promotion, PromotionPolicy, SequentialCutOff};
 
 use crate::args::numbers::size;
@@ -24,6 +26,17 @@ pub(crate) struct CutOffArg {
 /// What is kept of what was missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PromotionArg(pub(crate) PromotionPolicy);
+
+/// Which clean hits the core serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RoutingArg {
+    #[default]
+    Off,
+    /// Tuned, from the calibration on.
+    Auto,
+    /// This share.
+    Split { core_percent: u8 },
+}
 
 /// A policy and what was said of it.
 struct Words<'a> {
@@ -69,7 +82,7 @@ impl<'a> Words<'a> {
 }
 
 /// `20`, `20s` or `10ms`.
-fn time(text: &str) -> Result<Duration, String> {
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let wrong = |_| "give seconds such as 20, or milliseconds such as 10ms".to_owned();
     match text.strip_suffix("ms") {
         Some(number) => number.parse().map(Duration::from_millis).map_err(wrong),
@@ -217,6 +230,68 @@ impl fmt::Display for PromotionArg {
     }
 }
 
+impl FromStr for RoutingArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut words = Words::of(text)?;
+        let (routing, keys) = match words.policy {
+            "off" => (Self::Off, ""),
+            "auto" => (Self::Auto, ""),
+            "split" => {
+                let core_percent = words.take("core", number, 50)?;
+                if core_percent > 100 {
+                    return Err(format!("core={core_percent}: give 0 to 100 percent"));
+                }
+                (Self::Split { core_percent }, "core")
+            }
+            other => return Err(format!("routing {other:?}: give off, auto or split")),
+        };
+        words.end(keys)?;
+        Ok(routing)
+    }
+}
+
+impl fmt::Display for RoutingArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::Auto => f.write_str("auto"),
+            Self::Split { core_percent } => write!(f, "split,core={core_percent}"),
+        }
+    }
+}
+
+impl RoutingArg {
+    /// As a cache is told that was calibrated so, if it was.
+    pub(crate) fn policy(self, profile: Option<&Profile>) -> Result<RoutingPolicy, String> {
+        match self {
+            Self::Off => Ok(RoutingPolicy::Off),
+            Self::Split { core_percent } => {
+                Ok(RoutingPolicy::Fixed { core_permille: u16::from(core_percent) * 10 })
+            }
+            Self::Auto => {
+                let known = profile.and_then(Profile::routing).map(RoutingPolicy::Tuned);
+                let message = "routing auto: the cache was not calibrated: `larder block calibrate CACHE --store` does \
+                               it, while it does not run";
+                known.ok_or_else(|| message.to_owned())
+            }
+        }
+    }
+}
+
+impl From<RoutingPolicy> for RoutingArg {
+    fn from(policy: RoutingPolicy) -> Self {
+        match policy {
+            RoutingPolicy::Off => Self::Off,
+            RoutingPolicy::Tuned(_) => Self::Auto,
+            RoutingPolicy::Fixed { core_permille } => {
+                Self::Split { core_percent: u8::try_from(core_permille / 10).unwrap_or(100) }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,6 +315,9 @@ mod tests {
         again::<CutOffArg>("never", "never,threshold=1048576");
         again::<PromotionArg>("n-hit,threshold=5", "nhit,threshold=5,trigger=80");
         again::<PromotionArg>("always", "always");
+        again::<RoutingArg>("off", "off");
+        again::<RoutingArg>("auto", "auto");
+        again::<RoutingArg>("split,core=30", "split,core=30");
     }
 
     #[track_caller]
@@ -260,5 +338,8 @@ mod tests {
         refused::<PromotionArg>("always,trigger=1", "always has nothing to be set");
         refused::<PromotionArg>("nhit,threshold=1", "insertion_threshold of 1: give 2 to 1000");
         refused::<PromotionArg>("nhit,trigger=300", "give a whole number");
+        refused::<RoutingArg>("on", "give off, auto or split");
+        refused::<RoutingArg>("auto,core=3", "auto has nothing to be set");
+        refused::<RoutingArg>("split,core=101", "core=101: give 0 to 100 percent");
     }
 }

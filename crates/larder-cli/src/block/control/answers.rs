@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Answer, Progress, Question};
-use crate::args::{CleaningArg, CutOffArg, PromotionArg};
+use crate::args::{CleaningArg, CutOffArg, PromotionArg, RoutingArg};
 use crate::block::report::{Destaged, DirtyCore, DirtyRange, Running, Stats, Status, Usage};
 
 /// How often progress is told.
@@ -77,6 +77,7 @@ impl Answers {
             Question::Cleaning { policy } => self.set_cleaning(&policy),
             Question::CutOff { policy } => self.set_cut_off(&policy),
             Question::Promotion { policy } => self.set_promotion(&policy),
+            Question::Routing { policy } => self.set_routing(&policy),
             Question::IoClass { csv } => self.io_classes(csv.as_deref()),
             Question::Dirty { core } => self.dirty(core),
             Question::Detach {} => self.detach(&mut ending, tell),
@@ -148,6 +149,14 @@ impl Answers {
         let set = self.cache.with(|cache| cache.set_promotion(promotion.0));
         set.map_err(|error| error.to_string())?;
         Ok(json!({ "policy": promotion.to_string() }))
+    }
+
+    fn set_routing(&self, policy: &str) -> Result<Value, String> {
+        let routing: RoutingArg = policy.parse()?;
+        let policy = routing.policy(self.stored.profile.as_ref())?;
+        let set = self.cache.with(|cache| cache.set_routing(policy));
+        set.map_err(|error| error.to_string())?;
+        Ok(json!({ "policy": routing.to_string() }))
     }
 
     fn io_classes(&self, csv: Option<&str>) -> Result<Value, String> {

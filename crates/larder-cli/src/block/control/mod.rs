@@ -54,6 +54,9 @@ pub(super) enum Question {
     Promotion {
         policy: String,
     },
+    Routing {
+        policy: String,
+    },
     /// With a CSV: changes the classes. Answers with those that there are.
     IoClass {
         csv: Option<String>,

@@ -1,0 +1,137 @@
+//! Measures windows: what has ended since the last one, by a clock that is told, and may be set.
+
+use std::time::Duration;
+
+use super::window::RoutingWindow;
+
+/// A window takes so long at least,
+const WINDOW: Duration = Duration::from_millis(10);
+/// and goes on until so many requests have ended in it, for a count of few says little,
+const REQUESTS: u32 = 100;
+/// but no longer than this.
+const WINDOW_MAX: Duration = Duration::from_millis(50);
+/// If the time was not told for so long, or was set: what lies between is no measurement.
+const GAP: Duration = Duration::from_secs(1);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Gauge {
+    now: Duration,
+    began: Duration,
+    requests: u32,
+    bytes: u64,
+    reads: u32,
+    latency: Duration,
+    hits: u64,
+    misses: u64,
+}
+
+impl Gauge {
+    /// Tells the time. Returns the window that ends by it.
+    pub(super) fn at(&mut self, now: Duration) -> Option<RoutingWindow> {
+        self.now = now;
+        let Some(length) = now.checked_sub(self.began).filter(|length| *length < GAP) else {
+            self.begin();
+            return None;
+        };
+        let is_whole = length >= WINDOW_MAX || (length >= WINDOW && self.requests >= REQUESTS);
+        is_whole.then(|| {
+            let lookups = (self.hits + self.misses).max(1);
+            let window = RoutingWindow {
+                length,
+                bytes: self.bytes,
+                cache_latency: self.latency.checked_div(self.reads).unwrap_or_default(),
+                miss_percent: u8::try_from(self.misses * 100 / lookups).expect("a part of all"),
+            };
+            self.begin();
+            window
+        })
+    }
+
+    fn begin(&mut self) {
+        *self = Self { now: self.now, began: self.now, ..Self::default() };
+    }
+
+    /// When a window ends, if few requests do.
+    pub(super) fn due(&self) -> Duration {
+        self.began + WINDOW_MAX
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.now
+    }
+
+    /// A read of the cache device has ended that was issued then. Not counted if the clock was set meanwhile.
+    pub(super) fn read_ended(&mut self, issued: Duration) {
+        if let Some(latency) = self.now.checked_sub(issued).filter(|latency| *latency < GAP) {
+            self.reads += 1;
+            self.latency += latency;
+        }
+    }
+
+    /// A user's request has ended.
+    pub(super) fn ended(&mut self, bytes: usize) {
+        self.requests = self.requests.saturating_add(1);
+        self.bytes += bytes as u64;
+    }
+
+    /// A user's read was looked up.
+    pub(super) fn looked_up(&mut self, is_hit: bool) {
+        let count = if is_hit { &mut self.hits } else { &mut self.misses };
+        *count += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    /// So many requests of 4 KiB that end at `now`, each after `latency`.
+    fn load(gauge: &mut Gauge, now: Duration, latency: Duration, requests: u32) {
+        for number in 0..requests {
+            gauge.at(now);
+            gauge.looked_up(number % 4 > 0);
+            gauge.read_ended(now.saturating_sub(latency));
+            gauge.ended(4096);
+        }
+    }
+
+    #[test]
+    fn a_window_ends_with_enough_requests_or_by_the_clock_alone() {
+        let mut gauge = Gauge::default();
+        assert_eq!(gauge.at(MS(9000)), None, "nothing is known of the time before");
+        load(&mut gauge, MS(9005), MS(2), 100);
+        assert_eq!(gauge.at(MS(9009)), None);
+        let busy = gauge.at(MS(9010)).unwrap();
+        let expected = RoutingWindow {
+            length: MS(10),
+            bytes: 100 * 4096,
+            cache_latency: MS(2),
+            miss_percent: 25,
+        };
+        assert_eq!(busy, expected);
+        load(&mut gauge, MS(9015), MS(2), 99);
+        assert_eq!((gauge.at(MS(9059)), gauge.due()), (None, MS(9060)));
+        assert_eq!(gauge.at(MS(9060)).map(|window| window.bytes), Some(99 * 4096));
+        let idle = gauge.at(MS(9110)).unwrap();
+        assert_eq!((idle.bytes, idle.cache_latency, idle.miss_percent), (0, Duration::ZERO, 0));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_spoils_no_window() {
+        for to in [MS(100), MS(8_999), MS(11_000), Duration::from_secs(1 << 40)] {
+            let mut gauge = Gauge::default();
+            gauge.at(MS(9000));
+            load(&mut gauge, MS(9009), MS(2), 200);
+            // Some are issued before, and end behind it.
+            assert_eq!(gauge.at(to), None, "{to:?}");
+            (0..50).for_each(|_| gauge.read_ended(MS(9009)));
+            load(&mut gauge, to + MS(5), MS(1), 100);
+            let window = gauge.at(to + MS(10)).unwrap();
+            assert_eq!((window.length, window.bytes), (MS(10), 100 * 4096), "{to:?}");
+            assert_eq!(window.cache_latency, MS(1), "{to:?}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A cache's routing: off, by a share that is set, or by one that is tuned by what the cache measures.
+
+use std::time::Duration;
+
+use super::gauge::Gauge;
+use super::split::Split;
+use super::window::PERMILLE;
+use super::{Routing, RoutingCalibration, RoutingState};
+use crate::{Error, ErrorKind};
+
+/// Which clean hits the core serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RoutingPolicy {
+    /// None.
+    #[default]
+    Off,
+    /// A share that is tuned while the cache device is saturated. Needs the time wherever I/Os are issued and end
+    /// ([`Cache::at`](crate::cache::Cache::at)).
+    Tuned(RoutingCalibration),
+    /// This share, whatever comes; what was missed is kept.
+    Fixed {
+        /// Thousandths of them, 0 to 1000.
+        core_permille: u16,
+    },
+}
+
+impl RoutingPolicy {
+    /// Whether it can be.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`], naming the field, if not.
+    pub fn check(self) -> Result<(), Error> {
+        let fix = match self {
+            Self::Fixed { core_permille } if core_permille > PERMILLE => {
+                format!("core_permille of {core_permille}: give 0 to {PERMILLE}")
+            }
+            Self::Tuned(known) if known.cache_bytes_per_second == 0 => {
+                "cache_bytes_per_second of 0: calibrate it".to_owned()
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::new(ErrorKind::Setup, format!("routing: {fix}")))
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Router {
+    way: Way,
+    gauge: Gauge,
+}
+
+#[derive(Debug)]
+enum Way {
+    Off,
+    Tuned(Routing),
+    Fixed(Split),
+}
+
+impl Router {
+    /// One that has measured nothing.
+    pub(crate) fn new(policy: RoutingPolicy) -> Self {
+        let way = match policy {
+            RoutingPolicy::Off => Way::Off,
+            RoutingPolicy::Tuned(calibration) => Way::Tuned(Routing::new(calibration)),
+            RoutingPolicy::Fixed { core_permille } => Way::Fixed(Split::new(core_permille)),
+        };
+        Self { way, gauge: Gauge::default() }
+    }
+
+    /// Whether it has to be told the time.
+    pub(crate) fn measures(&self) -> bool {
+        matches!(self.way, Way::Tuned(_))
+    }
+
+    /// Tells the time. Whether the cache device is saturated now, and was not before.
+    pub(crate) fn at(&mut self, now: Duration) -> bool {
+        let Way::Tuned(routing) = &mut self.way else { return false };
+        let Some(window) = self.gauge.at(now) else { return false };
+        let before = routing.state();
+        routing.window(&window);
+        before != routing.state() && routing.state() == RoutingState::Saturated
+    }
+
+    /// When it has to be told the time, if nothing is asked: a share that nobody needs any more goes back to 0.
+    pub(crate) fn due(&self) -> Option<Duration> {
+        let Way::Tuned(routing) = &self.way else { return None };
+        (routing.state() != RoutingState::Absorb).then(|| self.gauge.due())
+    }
+
+    /// What it does, and the share of clean hits that go to the core, in thousandths. `None` if it is off.
+    pub(crate) fn state(&self) -> Option<(RoutingState, u16)> {
+        match &self.way {
+            Way::Off => None,
+            Way::Tuned(routing) => Some((routing.state(), routing.core_permille())),
+            Way::Fixed(split) => Some((RoutingState::Absorb, split.core_permille())),
+        }
+    }
+
+    /// Whether a clean hit goes to the core. To be asked once of each.
+    pub(crate) fn goes_to_core(&mut self) -> bool {
+        match &mut self.way {
+            Way::Off => false,
+            Way::Tuned(routing) => routing.goes_to_core(),
+            Way::Fixed(split) => split.goes_to_core(),
+        }
+    }
+
+    /// Whether what was missed may be kept.
+    pub(crate) fn admits(&self) -> bool {
+        if let Way::Tuned(routing) = &self.way { routing.admits() } else { true }
+    }
+
+    /// A user's read was looked up.
+    pub(crate) fn looked_up(&mut self, is_hit: bool) {
+        self.gauge.looked_up(is_hit);
+    }
+
+    /// The time, for [`read_ended`](Self::read_ended), of a read of the cache device that begins.
+    pub(crate) fn read_begins(&self) -> Duration {
+        self.gauge.now()
+    }
+
+    /// A read of the cache device has ended that began then.
+    pub(crate) fn read_ended(&mut self, began: Duration) {
+        self.gauge.read_ended(began);
+    }
+
+    /// A user's request has ended well.
+    pub(crate) fn ended(&mut self, bytes: usize) {
+        self.gauge.ended(bytes);
+    }
+}
