@@ -16,6 +16,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
     fuzzing::header(first);
     fuzzing::header(&header);
+    fuzzing::short_header(first);
+    fuzzing::short_header(&seal::block_log_short_header(first));
     fuzzing::footer(last);
     fuzzing::footer(&footer);
     fuzzing::start(first, last);

@@ -109,6 +109,22 @@ pub fn block_log_header(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// The short header at the same place, of memory.
+pub fn block_log_short_header(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    if bytes.len() < BLOCK_LOG_HEADER_BYTES {
+        return bytes;
+    }
+    mark(&mut bytes, 0, b"LBSH");
+    let records = usize::from(u16::from_le_bytes([bytes[6], bytes[7]]));
+    if let Some(checked) = bytes.get(12..48 + 16 * records) {
+        // Of the UUID, the segment and the place in it.
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(&[0; 24]), checked);
+        put(&mut bytes, 8, &checksum.to_le_bytes());
+    }
+    bytes
+}
+
 /// The footer of that segment.
 pub fn block_log_footer(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();

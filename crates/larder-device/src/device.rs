@@ -8,8 +8,11 @@ use crate::io::{CheckedIo, Io, IoFuture};
 use crate::nvme::DriveReport;
 use crate::placement::PlacementInfo;
 
-/// Smallest block that a device may have, in bytes.
-pub const BLOCK_BYTES_MIN: u32 = 512;
+/// Smallest block that a device may have, in bytes: a line of the processor's cache, of memory that outlives power.
+pub const BLOCK_BYTES_MIN: u32 = 64;
+
+/// The same of files, disks, drives, and of stores of blocks.
+pub(crate) const SECTOR_BYTES: u32 = 512;
 
 /// What a device says of itself; it does not change while the device is open.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,7 +23,8 @@ pub struct DeviceInfo {
     pub capacity_bytes: u64,
     /// Smallest addressable unit in bytes; offsets and lengths of requests are multiples of it. A power of two of
     /// at least [`BLOCK_BYTES_MIN`], as the device has it: what direct I/O needs of a file, the logical block of a
-    /// drive. A cache works in units of 4096 bytes and takes any device whose block divides that.
+    /// drive, 64 of memory that is mapped; all others have 512 at least. A cache works in units of 4096 bytes and takes
+    /// any device whose block divides that.
     pub block_bytes: u32,
     /// Longest transfer that reaches the device in one piece; longer ones are split by the
     /// backend.

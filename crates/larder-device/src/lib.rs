@@ -18,6 +18,7 @@
 //! | [`label`] | what Larder's formats begin with on a device |
 //! | [`opening`] | from what a user names to a device, and how placement reaches it |
 //! | [`mod@file`] | a plain file or a block device as device: io_uring or a thread pool |
+//! | `mapped` (Linux) | persistent memory: a file that is mapped |
 //! | [`memory`] | bytes in memory as device, for tests |
 //! | [`model`] | the SSD model as device, payload in memory |
 //! | [`model::virtual_time`] | devices whose requests take the time that a model says, by a virtual clock |
@@ -44,6 +45,8 @@ pub mod io;
 pub mod label;
 #[cfg(target_os = "linux")]
 pub mod ladder;
+#[cfg(target_os = "linux")]
+pub mod mapped;
 pub mod memory;
 pub mod model;
 pub mod nvme;
@@ -79,6 +82,8 @@ pub use io::{
     CheckedIo, Completer, Durability, Ending, Io, IoFailure, IoFuture, IoResult, Observer,
     RequestKind,
 };
+#[cfg(target_os = "linux")]
+pub use mapped::MappedDevice;
 pub use memory::MemoryDevice;
 pub use model::virtual_time::{ShapedStorage, SsdTiming, VirtualTimeDevice};
 pub use model::{ModelDevice, Payload};

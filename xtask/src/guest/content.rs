@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::cpio::Archive;
+use super::modules;
 use super::scenario::{Binary, Scenario};
 use super::tools::{self, Tools};
 use crate::step::{self, Verdict};
@@ -41,12 +42,21 @@ fn target(dir: &Path) -> PathBuf {
 }
 
 /// The archive from which a scenario's guest starts.
-pub(super) fn archive(scenario: &Scenario, tools: &Tools, dir: &Path) -> Result<Vec<u8>, String> {
+pub(super) fn archive(
+    scenario: &Scenario,
+    tools: &Tools,
+    kernel: &Path,
+    dir: &Path,
+) -> Result<Vec<u8>, String> {
     let mut content = Content::default();
     content.archive.file("init", INIT.as_bytes())?;
     content.archive.file("scenario", scenario.script.as_bytes())?;
     let nodes = scenario.drive.nodes().join("\n") + "\n";
     content.archive.file("expected", nodes.as_bytes())?;
+    for (number, module) in modules::of(kernel, &scenario.modules)?.iter().enumerate() {
+        let path = format!("modules/{number:02}-{}.ko", module.name);
+        content.archive.file(&path, &module.content)?;
+    }
     content.program("busybox", &tools.busybox)?;
     content.program("nvme", &tools.nvme)?;
     for name in &scenario.programs {

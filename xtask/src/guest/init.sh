@@ -54,6 +54,13 @@ gone() {
     [ ! -e "$1" ]
 }
 
+load_modules() {
+    for module in /modules/*; do
+        insmod "$module" || return 1
+    done
+}
+
+[ ! -d /modules ] || step modules load_modules
 step drives await 20 drives_are_there
 . /scenario
 echo "@done" >&3

@@ -49,7 +49,8 @@ pub(super) fn run(
     for port in [CONSOLE, RESULTS] {
         command.args(["-serial", &format!("file:{port}")]);
     }
-    command.arg("-kernel").arg(kernel).arg("-initrd").arg(archive).args(["-append", KERNEL_WORDS]);
+    command.arg("-kernel").arg(kernel).arg("-initrd").arg(archive).arg("-append");
+    command.arg(format!("{KERNEL_WORDS} {}", scenario.boot));
     command.args(scenario.drive.options(Path::new("")));
     command.current_dir(dir).stdin(Stdio::piped()).stdout(log).stderr(errors);
     let child = command.spawn();

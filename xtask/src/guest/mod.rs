@@ -9,6 +9,7 @@ mod drive;
 mod frames;
 mod json;
 mod machine;
+mod modules;
 mod nvme_cli;
 mod packages;
 mod scenario;
@@ -179,8 +180,9 @@ impl Host {
         fs::create_dir_all(dir).map_err(told)?;
         scenario.drive.make(dir)?;
         let archive = dir.join("guest.cpio");
-        fs::write(&archive, content::archive(scenario, &self.tools, &self.dir)?).map_err(told)?;
         let kernel = self.kernels.get(&scenario.kernel).ok_or("its kernel is missing")?;
+        let content = content::archive(scenario, &self.tools, kernel, &self.dir)?;
+        fs::write(&archive, content).map_err(told)?;
         let frames = machine::run(scenario, &self.tools, kernel, &archive, dir)?;
         Ok(verdicts::Evidence { frames, untouched: scenario.drive.untouched(dir)? })
     }

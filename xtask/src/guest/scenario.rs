@@ -51,6 +51,10 @@ pub(super) struct Scenario {
     pub(super) binaries: Vec<Binary>,
     /// Programs of the host that go along.
     pub(super) programs: Vec<String>,
+    /// Modules of the kernel that are loaded before the first step, with those that they need.
+    pub(super) modules: Vec<String>,
+    /// What the kernel is told beside the usual.
+    pub(super) boot: String,
     pub(super) interventions: Vec<Intervention>,
     pub(super) checks: Vec<Check>,
     pub(super) script: String,
@@ -116,6 +120,8 @@ impl Scenario {
             drive: Drive::default(),
             binaries: Vec::new(),
             programs: Vec::new(),
+            modules: Vec::new(),
+            boot: String::new(),
             interventions: Vec::new(),
             checks: Vec::new(),
             script: text.to_owned(),
@@ -156,6 +162,8 @@ impl Scenario {
             "binary" => self.binaries.push(Binary::read(value, false)?),
             "example" => self.binaries.push(Binary::read(value, true)?),
             "program" => self.programs.push(value.to_owned()),
+            "module" => self.modules.push(value.to_owned()),
+            "boot" => value.clone_into(&mut self.boot),
             "at" => {
                 let (mark, command) = value
                     .split_once(' ')

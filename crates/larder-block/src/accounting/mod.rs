@@ -65,6 +65,8 @@ pub struct Accounting<L> {
     failures: Option<(fastrand::Rng, u32)>,
     /// What all reads bring, if devices keep nothing.
     zeros: Option<Data>,
+    /// What the cache device writes whole; cores have sectors.
+    cache_whole_bytes: usize,
 }
 
 /// Longest read of a layout.
@@ -86,7 +88,15 @@ impl<L: Driven> Accounting<L> {
             unflushed: Vec::new(),
             failures: None,
             zeros: None,
+            cache_whole_bytes: SECTOR_BYTES,
         }
+    }
+
+    /// A loss of power tears writes to the cache device between so many bytes, a divisor of its block; 512 if nothing
+    /// is said.
+    #[must_use]
+    pub fn tearing_between(self, bytes: usize) -> Self {
+        Self { cache_whole_bytes: bytes, ..self }
     }
 
     /// What was counted so far.
@@ -342,8 +352,8 @@ impl<L: Driven> Accounting<L> {
         self.image(target).write(offset, bytes);
     }
 
-    /// Power is lost: of what is under way, and of what was written and not flushed, those sectors are on the devices
-    /// of which `survives` says so. Gives the cache device and the cores.
+    /// Power is lost: of what is under way, and of what was written and not flushed, those sectors (or whatever the
+    /// cache device writes whole) are on the devices of which `survives` says so. Gives the cache device and the cores.
     pub fn lose_power(self, mut survives: impl FnMut() -> bool) -> (Image, HashMap<CoreId, Image>) {
         self.lose_power_where(|_, _| survives())
     }
@@ -357,7 +367,8 @@ impl<L: Driven> Accounting<L> {
         for Unflushed { target, offset, before, durable, .. } in
             std::mem::take(&mut self.unflushed).into_iter().rev()
         {
-            for (at, sector) in (offset..).step_by(SECTOR_BYTES).zip(before.chunks(SECTOR_BYTES)) {
+            let whole_bytes = self.whole_bytes(target);
+            for (at, sector) in (offset..).step_by(whole_bytes).zip(before.chunks(whole_bytes)) {
                 if kept.contains(&(target, at)) || durable || survives(target, at) {
                     kept.insert((target, at));
                 } else {
@@ -367,14 +378,19 @@ impl<L: Driven> Accounting<L> {
         }
         for (_, _, io) in std::mem::take(&mut self.under_way) {
             let DeviceIo::Write { target, mut offset, parts, .. } = io else { continue };
-            for sector in parts.iter().flat_map(|part| part.bytes().chunks(SECTOR_BYTES)) {
+            let whole_bytes = self.whole_bytes(target);
+            for sector in parts.iter().flat_map(|part| part.bytes().chunks(whole_bytes)) {
                 if survives(target, offset) {
                     self.image(target).write(offset, sector);
                 }
-                offset += SECTOR_BYTES as u64;
+                offset += whole_bytes as u64;
             }
         }
         (self.cache, self.cores)
+    }
+
+    fn whole_bytes(&self, target: Target) -> usize {
+        if target == Target::Cache { self.cache_whole_bytes } else { SECTOR_BYTES }
     }
 }
 

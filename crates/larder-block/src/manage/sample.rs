@@ -24,7 +24,8 @@ pub(super) async fn sample(
     for number in 0..samples {
         let core = &cores[number as usize % cores.len()];
         let info = core.device.info();
-        let block_bytes = u64::from(info.block_bytes.max(device.info().block_bytes));
+        let blocks_of_both = info.block_bytes.max(device.info().block_bytes);
+        let block_bytes = u64::from(blocks_of_both).max(SECTOR_BYTES as u64);
         let blocks = (info.capacity_bytes / block_bytes).max(1);
         let from = rng.u64(..blocks) * (block_bytes / SECTOR_BYTES as u64);
         let found = layout.clean_after(core.id, from).or_else(|| layout.clean_after(core.id, 0));

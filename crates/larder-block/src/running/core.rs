@@ -32,7 +32,8 @@ pub struct CachedCore {
 impl CachedCore {
     pub(super) fn new(cache: RunningCache, core: CoreId, below: Arc<dyn Device>) -> Self {
         let (about, cached) = (below.info(), cache.device().info());
-        let block_bytes = about.block_bytes.max(cached.block_bytes);
+        // Of memory a block is less than what a cache knows of.
+        let block_bytes = about.block_bytes.max(cached.block_bytes).max(512);
         let whole = u64::from(block_bytes);
         let info = DeviceInfo {
             volatile_cache: VolatileCache::Yes,

@@ -71,7 +71,9 @@ where
 
     fn recover(&mut self, cache: Image, cores: HashMap<CoreId, Image>) -> Accounting<Cache> {
         let layout = self.subject.recover(&mut self.rng, &cache);
-        Accounting::new(self.cache(layout), cache).with_cores(cores)
+        let whole_bytes = self.subject.whole_bytes();
+        let run = Accounting::new(self.cache(layout), cache).with_cores(cores);
+        run.tearing_between(whole_bytes)
     }
 
     /// Asks for something.
@@ -198,7 +200,9 @@ where
 {
     let mut world = World::<S>::new(seed, fails);
     let layout = world.subject.create();
-    let mut run = Accounting::new(world.cache(layout), Image::default());
+    let whole_bytes = world.subject.whole_bytes();
+    let mut run =
+        Accounting::new(world.cache(layout), Image::default()).tearing_between(whole_bytes);
     for _ in 0..5 {
         let (cache, cores) = world.live(run);
         run = world.recover(cache, cores);

@@ -29,7 +29,7 @@ impl<S: Subject> World<S> {
 
     fn recover(&mut self, cache: Image, cores: HashMap<CoreId, Image>) -> Accounting<S::Layout> {
         let layout = self.subject.recover(&mut self.rng, &cache);
-        Accounting::new(layout, cache).with_cores(cores)
+        Accounting::new(layout, cache).with_cores(cores).tearing_between(self.subject.whole_bytes())
     }
 
     /// A load, until power is lost.
@@ -166,7 +166,8 @@ const KINDS: [Kind; 12] = [
 /// Five lives of a cache, each ended by a loss of power.
 fn five_lives<S: Subject>(seed: u64, fails: bool) {
     let mut world = World::<S>::new(seed, fails);
-    let mut run = Accounting::new(world.subject.create(), Image::default());
+    let mut run = Accounting::new(world.subject.create(), Image::default())
+        .tearing_between(world.subject.whole_bytes());
     for _ in 0..5 {
         let (cache, cores) = world.live(run);
         run = world.recover(cache, cores);

@@ -9,10 +9,11 @@ use larder_workload::generate::ZipfMandelbrot;
 
 pub(crate) const IDENTITY: LogIdentity = LogIdentity { uuid: *b"a cache's UUID..", epoch: 1 };
 
-/// A cache device of `bytes` with blocks of `block_bytes`, all of it a log.
+/// A cache device of `bytes` with blocks of `block_bytes`, all of it a log: memory, if they are less than a sector.
 pub(crate) fn device(bytes: u64, block_bytes: u32) -> DeviceInfo {
     let info = DeviceInfo::new("cache", bytes, block_bytes, 1 << 20);
-    DeviceInfo { atomic_write_bytes: Some(block_bytes.max(4096)), ..info }
+    let whole = if block_bytes < 512 { 8 } else { block_bytes.max(4096) };
+    DeviceInfo { atomic_write_bytes: Some(whole), ..info }
 }
 
 /// The log that is found on `cache`, as it is started for the time `epoch`.
@@ -97,7 +98,7 @@ pub(crate) const LONGEST_SECTORS: u64 = 256;
 
 /// Some blocks of a core. Half of the load goes to an eighth of the core.
 pub(crate) fn span_by_chance(rng: &mut Rng, block_bytes: u32) -> Span {
-    let block = u64::from(block_bytes / 512);
+    let block = u64::from(block_bytes / 512).max(1);
     let room = if rng.bool() { CORE_SECTORS / 8 } else { CORE_SECTORS };
     let longest = rng.choice([8, 8, 40, LONGEST_SECTORS]).unwrap();
     let sectors = rng.u64(1..=longest / block) * block;

@@ -2,9 +2,9 @@
 
 use fastrand::Rng;
 use larder_block::accounting::Image;
-use larder_block::layout::Layout;
 use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions, LogRecovery};
 use larder_block::layout::ocf::{self, OcfLayout, OcfOptions, OcfRecovery, OcfVersion};
+use larder_block::layout::{Layout, SECTOR_BYTES};
 use larder_device::DeviceInfo;
 
 use super::rig::{IDENTITY, device};
@@ -20,6 +20,11 @@ pub(crate) trait Subject {
     fn draw(rng: &mut Rng) -> Self;
 
     fn block_bytes(&self) -> u32;
+
+    /// What a loss of power leaves whole on the cache device.
+    fn whole_bytes(&self) -> usize {
+        SECTOR_BYTES
+    }
 
     /// An empty one.
     fn create(&self) -> Self::Layout;
@@ -39,9 +44,9 @@ impl Subject for Log {
     type Layout = LogLayout;
 
     fn draw(rng: &mut Rng) -> Self {
-        let block_bytes = if rng.bool() { 512 } else { 4096 };
+        let block_bytes = rng.choice([64, 512, 4096]).unwrap();
         let mut device = device(12 * (64 << 10), block_bytes);
-        if rng.u8(..4) == 0 {
+        if block_bytes >= 512 && rng.u8(..4) == 0 {
             device.atomic_write_bytes = None;
         }
         let options = LogOptions {
@@ -57,6 +62,10 @@ impl Subject for Log {
 
     fn block_bytes(&self) -> u32 {
         self.geometry.block_bytes
+    }
+
+    fn whole_bytes(&self) -> usize {
+        if self.geometry.block_bytes < 512 { 8 } else { SECTOR_BYTES }
     }
 
     fn create(&self) -> LogLayout {

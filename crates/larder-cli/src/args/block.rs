@@ -99,8 +99,8 @@ pub(crate) enum BlockCommand {
 /// connections to it. Requests need not be multiples of the device's block. Told to end, it accepts and reads nothing
 /// more, answers what clients have asked for, flushes the device and ends; told a second time, it ends at once.
 ///
-/// TARGET is a file or a device: PATH, file:PATH, block:PATH or nvme:PATH, as elsewhere; what is on it is kept. Or it
-/// is memory that ends with the command: memory:SIZE, or model:SIZE for a simulated SSD.
+/// TARGET is a file or a device: PATH, file:PATH, block:PATH, nvme:PATH or dax:PATH, as elsewhere; what is on it
+/// is kept. Or it is memory that ends with the command: memory:SIZE, or model:SIZE for a simulated SSD.
 ///
 /// Without TLS whoever reaches the socket reads and writes the device. Who may open a Unix socket, its directory says;
 /// a TCP address that other machines reach needs a network that can be trusted, or --tls-certificate, --tls-key and

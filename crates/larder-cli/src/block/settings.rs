@@ -82,6 +82,15 @@ impl Settings {
             tls,
         })
     }
+
+    /// Routing of a cache whose label this is: where it was calibrated, tuned if nothing else is said.
+    pub(super) fn routing(&self, stored: &StoredCache) -> Result<RoutingPolicy, Error> {
+        let known = stored.profile.as_ref();
+        match self.routing {
+            Some(routing) => routing.policy(known).map_err(Error::usage),
+            None => Ok(RoutingArg::Auto.policy(known).unwrap_or_default()),
+        }
+    }
 }
 
 /// Those of the command line, or else of the file.
@@ -91,17 +100,6 @@ fn tls_files(arguments: &StartArgs, file: Option<&BlockEntry>) -> BlockTlsArgs {
         tls_certificate: tls_certificate.or_else(|| file?.tls_certificate.clone()),
         tls_key: tls_key.or_else(|| file?.tls_key.clone()),
         tls_client_ca: tls_client_ca.or_else(|| file?.tls_client_ca.clone()),
-    }
-}
-
-impl Settings {
-    /// Routing of a cache whose label this is: where it was calibrated, tuned if nothing else is said.
-    pub(super) fn routing(&self, stored: &StoredCache) -> Result<RoutingPolicy, Error> {
-        let known = stored.profile.as_ref();
-        match self.routing {
-            Some(routing) => routing.policy(known).map_err(Error::usage),
-            None => Ok(RoutingArg::Auto.policy(known).unwrap_or_default()),
-        }
     }
 }
 

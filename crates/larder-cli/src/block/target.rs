@@ -5,7 +5,7 @@ use std::sync::Arc;
 use indicatif::BinaryBytes;
 use larder_device::{
     Device, FileOptions, MemoryDevice, ModelDevice, OpenOptions, Payload, PlacementMode, Target,
-    opening,
+    opening, opening::TargetKind,
 };
 use larder_lab::Error;
 use larder_ssd::managed::{Geometry, ManagedConfig};
@@ -60,7 +60,17 @@ fn open_device(target: &Target) -> Result<Arc<dyn Device>, Error> {
     } else {
         format!("; `truncate -s 1G {}` makes a file", target.path.display())
     };
-    let device = opened.map_err(|error| Error::run(format!("{error}{fix}")))?.device;
+    let opened = opened.map_err(|error| Error::run(format!("{error}{fix}")))?;
+    let device = opened.device;
+    match opened.notice {
+        Some(notice) => eprintln!("note: {notice}"),
+        None if target.kind == Some(TargetKind::Dax) => {
+            eprintln!(
+                "note: {target} is mapped with MAP_SYNC: what was written outlives a loss of power"
+            );
+        }
+        None => {}
+    }
     let capacity = device.info().capacity_bytes;
     let there = std::fs::metadata(&target.path).map_or(0, |found| found.len());
     if there > capacity {

@@ -14,10 +14,15 @@ const MIB: usize = 1 << 20;
 
 /// A cache that is made, in write-back mode, before a core of 1 MiB.
 fn made(create: &str) -> Place {
+    made_on("fast.img", create)
+}
+
+/// The same on that file opened as a target says.
+fn made_on(cache: &str, create: &str) -> Place {
     let place = Place::new();
     place.write("fast.img", vec![0; 4 * MIB]);
     place.write("slow.img", vec![0; MIB]);
-    place.succeed(&format!("block create fast.img --core slow.img --mode wb {create}"));
+    place.succeed(&format!("block create {cache} --core slow.img --mode wb {create}"));
     place
 }
 
@@ -43,19 +48,22 @@ fn of_core(place: &Place) -> [u8; 5] {
 
 #[test]
 fn what_was_written_outlives_a_kill_and_goes_to_the_core_when_the_mode_says_so() {
-    for layout in ["log", "ocf22", "ocf26"] {
-        let place = made(&format!("--layout {layout}"));
-        let label = place.json("block status fast.img");
+    let mapped = if cfg!(target_os = "linux") { "dax:fast.img" } else { "fast.img" };
+    for (cache, layout) in
+        [("fast.img", "log"), (mapped, "log"), ("fast.img", "ocf22"), ("fast.img", "ocf26")]
+    {
+        let place = made_on(cache, &format!("--layout {layout}"));
+        let label = place.json(&format!("block status {cache}"));
         assert_eq!((&label["layout"], &label["mode"]), (&layout.into(), &"write-back".into()));
         assert_eq!((&label["was_stopped"], &label["running"]), (&true.into(), &Value::Null));
         let name = std::fs::canonicalize(place.path().join("slow.img")).unwrap();
         assert_eq!(label["cores"][0]["path"], name.to_str().unwrap());
 
-        let serving = Serving::start(&place, "start fast.img --unix s --cleaning nop");
+        let serving = Serving::start(&place, &format!("start {cache} --unix s --cleaning nop"));
         assert_eq!(serving.line("control"), "s.control");
         let control = place.path().join("s.control");
         assert_eq!(control.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        place.run("block start fast.img --unix t").check_error(1, &["fast.img"]);
+        place.run(&format!("block start {cache} --unix t")).check_error(1, &["fast.img"]);
         write(&place, "s");
         assert_eq!((read(&place, "s"), of_core(&place)), (*b"bread", [0; 5]), "{layout}");
         let stats = place.json("block stats --unix s");
@@ -68,9 +76,9 @@ fn what_was_written_outlives_a_kill_and_goes_to_the_core_when_the_mode_says_so()
         assert!(first <= 4094 && end >= 4099, "{dirty}");
         assert_eq!(serving.end("KILL").0, None);
 
-        let label = place.json("block status fast.img");
+        let label = place.json(&format!("block status {cache}"));
         assert_eq!(label["was_stopped"], false, "a crash");
-        let serving = Serving::start(&place, "start fast.img --unix s --cleaning nop");
+        let serving = Serving::start(&place, &format!("start {cache} --unix s --cleaning nop"));
         assert_eq!(read(&place, "s"), *b"bread", "{layout}");
         assert_eq!(of_core(&place), [0; 5]);
         let changed = place.json("block mode wt --unix s");
@@ -81,10 +89,25 @@ fn what_was_written_outlives_a_kill_and_goes_to_the_core_when_the_mode_says_so()
         assert_eq!(status, Some(0));
         assert!(said.contains("stopped; nothing is dirty"), "{said}");
         assert!(!control.exists(), "its socket goes with it");
-        let label = place.json("block status fast.img");
+        let label = place.json(&format!("block status {cache}"));
         let state = (&label["was_stopped"], &label["mode"]);
         assert_eq!(state, (&true.into(), &"write-through".into()), "{layout}");
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_that_is_emulated_says_so_and_takes_no_lines() {
+    let place = made_on("dax:fast.img", "");
+    let status = place.run("block status dax:fast.img");
+    // The file system of the tests may have DAX.
+    let is_emulated =
+        status.stderr.contains("is emulated: its file system does not grant MAP_SYNC");
+    assert!(is_emulated || status.stderr.contains("is mapped with MAP_SYNC"), "{status:?}");
+    let lines = place.run("block create dax:fast.img --core slow.img --layout ocf26 --over-other");
+    assert!(lines.stderr.contains("its blocks have 64 bytes"), "{lines:?}");
+    assert_eq!(lines.status, Some(2), "a wrong question");
+    place.succeed("block status fast.img");
 }
 
 #[test]

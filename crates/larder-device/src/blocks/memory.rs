@@ -9,7 +9,7 @@ use super::ledger::Ledger;
 use super::request::{BlockIo, CheckedBlockIo};
 use super::store::BlockStore;
 use crate::buffer::IoBuffer;
-use crate::device::{BLOCK_BYTES_MIN, DeviceStats};
+use crate::device::{DeviceStats, SECTOR_BYTES};
 use crate::error::{Error, ErrorKind};
 use crate::io::{IoFuture, IoResult};
 
@@ -65,9 +65,9 @@ impl MemoryBlocks {
     /// As [`MemoryBlocks::new`].
     pub fn with_info(info: StoreInfo) -> Result<Self, Error> {
         let StoreInfo { block_bytes, page_bytes, .. } = info;
-        if !page_bytes.is_power_of_two() || page_bytes < BLOCK_BYTES_MIN {
+        if !page_bytes.is_power_of_two() || page_bytes < SECTOR_BYTES {
             let context = format!(
-                "memory blocks: page_bytes of {page_bytes}: must be a power of two of at least {BLOCK_BYTES_MIN}"
+                "memory blocks: page_bytes of {page_bytes}: must be a power of two of at least {SECTOR_BYTES}"
             );
             return Err(Error::new(ErrorKind::Setup, context));
         }

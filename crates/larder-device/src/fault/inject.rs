@@ -17,6 +17,8 @@ use crate::placement::PlacementHandle;
 
 /// What no loss of power tears, on most drives.
 const SECTOR_BYTES: usize = 512;
+/// The same of memory, which has smaller blocks.
+const WORD_BYTES: u32 = 8;
 
 /// What a fault device and the futures of its delayed requests share.
 pub(super) struct Core<D> {
@@ -24,6 +26,8 @@ pub(super) struct Core<D> {
     pub(super) info: DeviceInfo,
     /// Whether a loss of power may undo what has completed.
     forgets: bool,
+    /// What a write is torn into.
+    torn_bytes: usize,
     state: Mutex<State>,
 }
 
@@ -88,22 +92,24 @@ impl<D: Device + 'static> Core<D> {
     pub(super) fn new(inner: D, plan: &FaultPlan) -> Self {
         let forgets = plan.volatile_cache && plan.volatile_writes > 0;
         let volatile_cache = if forgets { VolatileCache::Yes } else { VolatileCache::No };
+        let is_memory = (inner.info().block_bytes as usize) < SECTOR_BYTES;
+        let torn_bytes = if is_memory { WORD_BYTES as usize } else { SECTOR_BYTES };
         let info = DeviceInfo {
             volatile_cache,
-            atomic_write_bytes: plan.atomic_write_bytes,
+            atomic_write_bytes: plan.atomic_write_bytes.or(is_memory.then_some(WORD_BYTES)),
             ..inner.info().clone()
         };
-        let sector_bytes = plan.atomic_write_bytes.map_or(SECTOR_BYTES, |bytes| bytes as usize);
+        let whole_bytes = plan.atomic_write_bytes.map_or(torn_bytes, |bytes| bytes as usize);
         let state = State {
             injector: Injector::new(plan),
-            volatile: Volatile::new(plan.volatile_writes, sector_bytes.max(SECTOR_BYTES)),
+            volatile: Volatile::new(plan.volatile_writes, whole_bytes.max(torn_bytes)),
             delayed: Vec::new(),
             untold: BTreeSet::new(),
             submissions: 0,
             down: None,
             counts: FaultCounts::default(),
         };
-        Self { inner, info, forgets, state: Mutex::new(state) }
+        Self { inner, info, forgets, torn_bytes, state: Mutex::new(state) }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -266,7 +272,7 @@ impl<D: Device + 'static> Core<D> {
         let Io::Write { offset, buffer, handle, durability } = io else {
             return self.carry_out(state, io);
         };
-        let kept = state.injector.rng.usize(..buffer.len() / SECTOR_BYTES) * SECTOR_BYTES;
+        let kept = state.injector.rng.usize(..buffer.len() / self.torn_bytes) * self.torn_bytes;
         let there = Io::Read { offset, buffer: IoBuffer::zeroed(buffer.len()) };
         let mut torn = match self.inner.submit(there).wait() {
             Ok(torn) => torn,

@@ -61,9 +61,10 @@ pub struct FaultCounts {
 /// [`ErrorKind::Gone`](crate::ErrorKind::Gone) until [`FaultDevice::restart`]. Writes that had completed
 /// before the last successful flush was submitted survive, and so does a write with
 /// [`Durability::Power`](crate::Durability::Power) that has completed. Of all others, those under way and delayed ones
-/// included, any subset of the sectors of 512 bytes survives, and where several touched a sector, any of their
-/// versions, by seeded choices. [`FaultPlan::volatile_cache`] and [`FaultPlan::atomic_write_bytes`] are for better
-/// drives. Deallocations are not undone: what a deallocated range reads as is unspecified anyway.
+/// included, any subset of the sectors of 512 bytes survives (of a device with smaller blocks: of its words of 8
+/// bytes), and where several touched a sector, any of their versions, by seeded choices. [`FaultPlan::volatile_cache`]
+/// and [`FaultPlan::atomic_write_bytes`] are for better drives. Deallocations are not undone: what a deallocated range
+/// reads as is unspecified anyway.
 ///
 /// **Delay.** A delayed request is carried out late: those that overtake it do not see it. A thread
 /// that blocks on it ([`IoFuture::wait`]) ends the delay, for it will submit nothing further. An

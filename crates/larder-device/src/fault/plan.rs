@@ -21,8 +21,9 @@ pub enum Fault {
         /// Whether the write is reported as done all the same.
         reported_done: bool,
     },
-    /// Only the first sectors of 512 bytes of a write reach the device, the rest keeps what was there,
-    /// and the write is reported as failed: a drive whose own unit is smaller than a block. Writes only.
+    /// Only the first sectors of 512 bytes of a write (of a device with smaller blocks: words of 8) reach the device,
+    /// the rest keeps what was there, and the write is reported as failed: a drive whose own unit is smaller than a
+    /// block. Writes only.
     TornSectors,
     /// The write is reported as done and never happens. Writes only.
     LostWrite,
@@ -221,9 +222,10 @@ impl FaultPlan {
         Self { held_back_max: submissions, ..self }
     }
 
-    /// What a loss of power leaves whole or not at all, in bytes: a power of two of at least 512. The device
+    /// What a loss of power leaves whole or not at all, in bytes: a power of two of at least 512, or of at least 8 of a
+    /// device with blocks of less than 512. The device
     /// says so ([`DeviceInfo::atomic_write_bytes`](crate::DeviceInfo::atomic_write_bytes)). By default it is a sector
-    /// of 512 bytes, of which it says nothing.
+    /// of 512 bytes, of which it says nothing, or a word of 8.
     #[must_use]
     pub fn atomic_write_bytes(self, bytes: u32) -> Self {
         Self { atomic_write_bytes: Some(bytes), ..self }

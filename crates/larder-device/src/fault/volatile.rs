@@ -10,7 +10,7 @@
 //! | by sector | each version is kept or lost by itself, with a chance drawn for this crash; the latest kept stays |
 //! | any version | one of all, each as likely: also an older one where later ones reached other sectors |
 //!
-//! A sector is what no loss of power tears: 512 bytes, or what the plan says.
+//! A sector is what no loss of power tears: 512 bytes, 8 of memory, or what the plan says.
 
 use std::collections::{BTreeMap, BTreeSet};
 

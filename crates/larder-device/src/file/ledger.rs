@@ -29,7 +29,7 @@ pub(crate) struct Ledger {
     pub(crate) deallocated_bytes: AtomicU64,
     pub(crate) zeroed_bytes: AtomicU64,
     /// Those of them that had to be written.
-    pub(super) zeroes_written_bytes: AtomicU64,
+    pub(crate) zeroes_written_bytes: AtomicU64,
     /// Neither kernel nor drive knows how to make zeros without a transfer.
     pub(super) zeroing_refused: AtomicBool,
     pub(crate) failed_requests: AtomicU64,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::device::BLOCK_BYTES_MIN;
+use crate::device::SECTOR_BYTES;
 
 /// Every filesystem that grants direct I/O grants it for blocks of so many bytes. Capacities that nobody names are
 /// multiples of it, so that a file or a drive has the same capacity however it is opened.
@@ -118,12 +118,12 @@ impl Default for FileOptions {
 impl FileOptions {
     /// What is wrong with the options, if anything: the field, its value and what it may be.
     pub(crate) fn complaint(&self) -> Option<String> {
-        let block = u64::from(BLOCK_BYTES_MIN);
+        let block = u64::from(SECTOR_BYTES);
         if let Some(bytes) = self.capacity_bytes
             && (bytes == 0 || !bytes.is_multiple_of(block) || i64::try_from(bytes).is_err())
         {
             return Some(format!(
-                "capacity of {bytes} bytes: must be a positive multiple of {BLOCK_BYTES_MIN}"
+                "capacity of {bytes} bytes: must be a positive multiple of {SECTOR_BYTES}"
             ));
         }
         if self.create && self.capacity_bytes.is_none() {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::options::{DirectIo, FileOptions, SAFE_BLOCK_BYTES};
 use super::sys;
 use crate::buffer::{IoBuffer, PAGE_BYTES};
-use crate::device::BLOCK_BYTES_MIN;
+use crate::device::SECTOR_BYTES;
 use crate::error::{Error, ErrorKind};
 use crate::label;
 
@@ -17,18 +17,18 @@ const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(20);
 
 /// A file that is locked, large enough and, if asked for, reserved.
 #[derive(Debug)]
-pub(super) struct Prepared {
-    pub(super) file: File,
-    pub(super) capacity_bytes: u64,
+pub(crate) struct Prepared {
+    pub(crate) file: File,
+    pub(crate) capacity_bytes: u64,
     pub(super) block_bytes: u32,
     pub(super) direct: bool,
-    pub(super) preallocated: bool,
+    pub(crate) preallocated: bool,
     /// It is a block device.
     pub(super) block: bool,
 }
 
 /// Opens `path` as `options` say.
-pub(super) fn prepare(path: &Path, options: &FileOptions) -> Result<Prepared, Error> {
+pub(crate) fn prepare(path: &Path, options: &FileOptions) -> Result<Prepared, Error> {
     if let Some(complaint) = options.complaint() {
         return Err(refuse(path, &complaint));
     }
@@ -124,7 +124,7 @@ fn open(path: &Path, create: bool) -> Result<(File, bool), Error> {
 
 /// The lock belongs to the open file: it goes when the last descriptor is closed, and, after a
 /// crash, when the kernel has ended the requests that were under way.
-fn lock(path: &Path, file: &File, wait: Duration) -> Result<(), Error> {
+pub(crate) fn lock(path: &Path, file: &File, wait: Duration) -> Result<(), Error> {
     let locked = patiently(wait, || match file.try_lock() {
         Ok(()) => Ok(Some(())),
         Err(TryLockError::WouldBlock) => Ok(None),
@@ -240,7 +240,7 @@ fn check_space(path: &Path, file: &File, bytes: u64) -> Result<(), Error> {
 fn settle_direct(path: &Path, file: &File, wanted: DirectIo) -> Result<(bool, u32), Error> {
     // A block device has blocks of its own, which the page cache asks for when it writes.
     let logical = sys::logical_block_bytes(file);
-    let buffered = (false, logical.unwrap_or(BLOCK_BYTES_MIN));
+    let buffered = (false, logical.unwrap_or(SECTOR_BYTES));
     if wanted == DirectIo::Off {
         return Ok(buffered);
     }
@@ -279,7 +279,7 @@ fn direct_block_bytes(file: &File, logical: Option<u32>) -> io::Result<u32> {
             "it needs memory aligned to {memory_bytes} bytes and blocks of {offset_bytes}"
         )));
     }
-    Ok(needs.offset_bytes.max(BLOCK_BYTES_MIN))
+    Ok(needs.offset_bytes.max(SECTOR_BYTES))
 }
 
 /// Reads the first block, of so many bytes.

@@ -212,6 +212,13 @@ mod platform {
         Some(whole.join("queue")).filter(|queue| queue.exists())
     }
 
+    /// Where sysfs shows a character device.
+    pub(crate) fn character_shown_at(file: &File) -> io::Result<PathBuf> {
+        let number = std::os::unix::fs::MetadataExt::rdev(&file.metadata()?);
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        std::fs::canonicalize(format!("/sys/dev/char/{major}:{minor}"))
+    }
+
     /// Whether a node is a character device.
     pub(crate) fn is_character(metadata: &std::fs::Metadata) -> bool {
         std::os::unix::fs::FileTypeExt::is_char_device(&metadata.file_type())

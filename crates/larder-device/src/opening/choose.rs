@@ -18,6 +18,8 @@ use crate::placement::PlacementInfo;
 #[cfg(target_os = "linux")]
 use crate::file::{IoEngine, sys};
 #[cfg(target_os = "linux")]
+use crate::mapped::MappedDevice;
+#[cfg(target_os = "linux")]
 use crate::nvme::{Node, PassthroughDevice, node::Roots, paths::streams_of};
 
 /// An open device, the node that it writes to, and the engine's excuse if it has one.
@@ -131,12 +133,37 @@ pub(super) struct Chooser<'a> {
 impl Chooser<'_> {
     pub(super) fn open(self, found: Found) -> Result<Opened, Error> {
         match (self.target.kind, found) {
+            #[cfg(target_os = "linux")]
+            (Some(TargetKind::Dax), _) => self.mapped(),
             (Some(TargetKind::File), _) | (None, Found::File) => self.file(),
             #[cfg(target_os = "linux")]
             (kind, _) => self.device(kind, found),
             #[cfg(not(target_os = "linux"))]
             _ => Err(self.refuse("block devices and NVMe drives are opened on Linux only")),
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn mapped(mut self) -> Result<Opened, Error> {
+        if self.options.placement != PlacementMode::Off {
+            self.miss(PlacementPath::WriteStreams, "memory has no placement handles");
+        }
+        if self.options.placement == PlacementMode::Required {
+            return Err(self.cannot_place());
+        }
+        let device = MappedDevice::open(&self.target.path, &self.options.file)?;
+        let emulated = device.is_emulated().then(|| {
+            format!(
+                "{} is emulated: its file system does not grant MAP_SYNC, so what has to outlive a loss of power goes \
+                 by msync; ext4 and xfs on persistent memory, mounted with -o dax, grant it",
+                self.target
+            )
+        });
+        let node = self.target.path.clone();
+        let opened = self.without(OpenNode { device: Arc::new(device), node, fallback: None });
+        let notices: Vec<String> = emulated.into_iter().chain(opened.notice).collect();
+        let notice = (!notices.is_empty()).then(|| notices.join("; "));
+        Ok(Opened { notice, ..opened })
     }
 
     fn file(mut self) -> Result<Opened, Error> {

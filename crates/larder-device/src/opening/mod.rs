@@ -9,6 +9,7 @@
 //! | `file:PATH` | a regular file, or a block device as one | none |
 //! | `block:PATH` | a block device or a partition | write streams (not of a partition), none |
 //! | `nvme:PATH` | a namespace or a partition, past the block layer | passthrough, none |
+//! | `dax:PATH` | a file or a region of persistent memory, mapped ([`mapped`](crate::mapped)) | none |
 //! | `PATH` | the file, block or character device that is there | all that it can have |
 
 mod choose;

@@ -63,7 +63,7 @@ pub struct Opened {
     pub status: PlacementStatus,
     /// The better placement paths, and why they cannot be had.
     pub missed: Vec<Missed>,
-    /// What the user must be told: placement was preferred and there is none.
+    /// What the user must be told: placement was preferred and there is none, or memory is emulated.
     pub notice: Option<String>,
 }
 

@@ -23,19 +23,23 @@ pub enum TargetKind {
     Block,
     /// `nvme:`
     Nvme,
+    /// `dax:`
+    Dax,
 }
+
+const PREFIXES: [(&str, TargetKind); 4] = [
+    ("file:", TargetKind::File),
+    ("block:", TargetKind::Block),
+    ("nvme:", TargetKind::Nvme),
+    ("dax:", TargetKind::Dax),
+];
 
 impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let prefixes = [
-            ("file:", TargetKind::File),
-            ("block:", TargetKind::Block),
-            ("nvme:", TargetKind::Nvme),
-        ];
         let found =
-            prefixes.iter().find_map(|(prefix, kind)| Some((*kind, text.strip_prefix(prefix)?)));
+            PREFIXES.iter().find_map(|(prefix, kind)| Some((*kind, text.strip_prefix(prefix)?)));
         let (kind, path) = found.map_or((None, text), |(kind, path)| (Some(kind), path));
         if path.is_empty() {
             return Err(format!("\"{text}\" names no path, such as block:/dev/nvme0n1"));
@@ -46,12 +50,7 @@ impl FromStr for Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.kind {
-            Some(TargetKind::File) => "file:",
-            Some(TargetKind::Block) => "block:",
-            Some(TargetKind::Nvme) => "nvme:",
-            None => "",
-        })?;
-        write!(f, "{}", self.path.display())
+        let prefix = PREFIXES.iter().find(|(_, kind)| self.kind == Some(*kind));
+        write!(f, "{}{}", prefix.map_or("", |(prefix, _)| prefix), self.path.display())
     }
 }

@@ -228,12 +228,28 @@ fn another_disk_is_used_without_placement() {
 
 #[test]
 fn targets_come_back() {
-    for text in ["file:/a", "block:/dev/nvme0n1p2", "nvme:/dev/ng0n1", "/dev/sda", "a:b"] {
+    for text in
+        ["file:/a", "block:/dev/nvme0n1p2", "nvme:/dev/ng0n1", "dax:/mnt/a", "/dev/sda", "a:b"]
+    {
         assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
     }
-    for text in ["", "block:", "nvme:", "file:"] {
+    for text in ["", "block:", "nvme:", "file:", "dax:"] {
         assert!(text.parse::<Target>().unwrap_err().contains("names no path"));
     }
+}
+
+#[test]
+fn mapped_memory_says_that_it_is_emulated() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = format!("dax:{}", folder.path().join("cache").display());
+    let file =
+        FileOptions { capacity_bytes: Some(1 << 20), create: true, ..FileOptions::default() };
+    let opened = open(&target, &OpenOptions { placement: Off, file: file.clone() }).unwrap();
+    assert_eq!(opened.device.info().block_bytes, 64);
+    let is_emulated = opened.device.info().name.ends_with("(emulated)");
+    assert_eq!(opened.notice.is_some_and(|it| it.contains("mounted with -o dax")), is_emulated);
+    let error = open(&target, &OpenOptions { placement: Required, file }).unwrap_err();
+    assert!(error.to_string().contains("memory has no placement handles"), "{error}");
 }
 
 #[test]

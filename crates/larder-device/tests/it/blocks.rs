@@ -77,7 +77,7 @@ fn stripes_have_the_largest_block_of_their_devices() {
     let coarse: Shared = Arc::new(MemoryDevice::holding(vec![0; CAPACITY]));
     let striped = StripedDevice::new(vec![memory(CAPACITY), coarse], 8192).unwrap();
     assert_eq!(striped.info().block_bytes, 4096);
-    assert!(MemoryDevice::with_blocks(vec![0; CAPACITY], 256).is_err());
+    assert!(MemoryDevice::with_blocks(vec![0; CAPACITY], 32).is_err());
     assert!(MemoryDevice::with_blocks(vec![0; CAPACITY], 1536).is_err());
 }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use larder_device::{
     Device, Durability, ErrorKind, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer,
-    IoEngine, ModelDevice, PlacementHandle, VolatileCache,
+    IoEngine, MemoryDevice, ModelDevice, PlacementHandle, VolatileCache,
 };
 
 use crate::support::{
@@ -340,6 +340,30 @@ fn without_a_volatile_cache_all_that_completed_stays() {
     }
     let device = FaultDevice::new(model(CAPACITY), &FaultPlan::new(1));
     assert_eq!(device.info().volatile_cache, VolatileCache::Yes);
+}
+
+/// Of a line of 64 bytes any words of 8 are new, and no smaller part.
+#[test]
+fn memory_is_torn_between_words() {
+    let mut seen = BTreeSet::new();
+    for seed in 0..200 {
+        let memory = MemoryDevice::with_blocks(vec![0; 4096], 64).unwrap();
+        let crash = FaultRule::new(Fault::Crash).on_writes();
+        let device = FaultDevice::new(memory, &FaultPlan::new(seed).with(crash));
+        assert_eq!(device.info().atomic_write_bytes, Some(8));
+        let mut buffer = IoBuffer::zeroed(64);
+        buffer.as_mut_slice().fill(1);
+        let _ends = device.submit(Io::write(128, buffer, PlacementHandle::DEFAULT)).wait();
+        let left = device.inner().bytes();
+        let words = left[128..192].chunks(8).map(|word| {
+            assert!(word == [0; 8] || word == [1; 8], "seed {seed}: {word:?}");
+            word[0]
+        });
+        seen.insert(words.collect::<Vec<u8>>());
+        assert!(left[..128].iter().chain(&left[192..]).all(|byte| *byte == 0), "seed {seed}");
+    }
+    assert!(seen.len() > 40, "{} different ones", seen.len());
+    assert!(seen.contains(&vec![0; 8]) && seen.contains(&vec![1; 8]));
 }
 
 #[test]

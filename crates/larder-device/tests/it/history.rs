@@ -143,6 +143,12 @@ fn files_hold_what_was_written_through_every_engine() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn mapped_memory_holds_what_was_written() {
+    seeds().for_each(|seed| run(&crate::mapped::mapped(CAPACITY).0, seed, 2000));
+}
+
 #[test]
 fn tiny_pieces_and_a_shallow_ring_change_nothing() {
     for engine in engines() {

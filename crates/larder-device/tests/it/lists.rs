@@ -74,6 +74,8 @@ fn every_engine_moves_lists_of_sectors() {
 fn memory_takes_lists() {
     let device = MemoryDevice::with_blocks(vec![0; 1 << 20], 512).unwrap();
     moves_lists(&device, &[3, 1, 40, 8, 17], Durability::Device);
+    #[cfg(target_os = "linux")]
+    moves_lists(&crate::mapped::mapped(CAPACITY).0, &[3, 1, 40, 8, 17], Durability::Power);
 }
 
 /// A write is torn, lost and damaged as a whole, however many buffers it comes from.

@@ -16,6 +16,8 @@ mod history;
 #[cfg(target_os = "linux")]
 mod hosted;
 mod lists;
+#[cfg(target_os = "linux")]
+mod mapped;
 mod striped;
 mod support;
 mod timed_blocks;

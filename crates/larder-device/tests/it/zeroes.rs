@@ -61,6 +61,14 @@ fn zeros_are_written_where_nobody_knows_better() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn mapped_memory_makes_zeros_by_storing_them() {
+    let (device, _directory) = crate::mapped::mapped(1 << 20);
+    makes_zeros(&device);
+    assert_eq!(device.stats().host_written_bytes, 141 * BLOCK as u64);
+}
+
 #[test]
 fn simulated_devices_make_zeros_too() {
     makes_zeros(&MemoryDevice::holding(vec![7; 1 << 20]));

@@ -5,7 +5,7 @@ use super::batch::{BatchHeader, RECORDS_MAX, RECORDS_OF_A_SECTOR};
 use super::index::{Extent, Found};
 use super::record::{Record, RecordKind};
 use super::room::Place;
-use super::state::{LogLayout, Purpose};
+use super::state::{LogLayout, Purpose, bytes_between};
 use super::write_buffer::Held;
 use crate::layout::line::{pack_line, unpack_line};
 use crate::layout::{Data, DeviceIo, Target};
@@ -113,7 +113,7 @@ impl LogLayout {
         let (header, place, footer) = self.head(lane, &records);
         let (segment, header_bytes) = (header.segment, self.geometry.header_bytes(taken.len()));
         let mut encoded = self.headers.take(header_bytes as usize);
-        header.encode(&self.uuid, &records, encoded.as_mut_slice());
+        self.geometry.encode(&header, &self.uuid, &records, encoded.as_mut_slice());
         let mut batch = Batch {
             sequence: header.sequence,
             horizon: header.horizon,
@@ -121,7 +121,7 @@ impl LogLayout {
             lane,
             segment,
             generation: header.generation,
-            end: header.position + header.bytes,
+            end: (header.position + header.bytes).max(self.geometry.notes_bytes()),
             records: Vec::with_capacity(taken.len()),
             displaced: Vec::new(),
             phase: self.grace.begin(),
@@ -131,8 +131,9 @@ impl LogLayout {
         parts.push(Data::new(encoded));
         let mut at = header.position + header_bytes;
         for (pending, record) in taken.into_iter().zip(&records) {
-            let location =
-                self.geometry.location_of(segment, at.min(self.geometry.segment_bytes - 1));
+            // What is void at the end of a segment lies nowhere.
+            let at_most = self.geometry.segment_bytes - self.geometry.block_bytes;
+            let location = self.geometry.offset_of(segment, at.min(at_most));
             at += u32::try_from(record.data_bytes()).expect("within a segment");
             parts.extend(pending.data.clone());
             self.put(segment, &pending, record, location, &mut batch.displaced);
@@ -181,7 +182,9 @@ impl LogLayout {
         });
         let footer_bytes = footer.as_ref().map_or(0, Data::len);
         let footer_bytes = u32::try_from(footer_bytes).expect("within a segment");
-        self.segments.append(segment, place.position + bytes + footer_bytes);
+        let end = place.position + bytes + footer_bytes;
+        // Both places for a note are taken by either.
+        self.segments.append(segment, end.max(self.geometry.notes_bytes()));
         (header, place, footer)
     }
 
@@ -239,6 +242,9 @@ impl LogLayout {
             }
             if batch.ended == Some(true) {
                 self.segments.is_stated(batch.void_below);
+                if batch.end == self.geometry.notes_bytes() {
+                    self.segments.note_is_durable(batch.segment);
+                }
                 batch.records.into_iter().for_each(|record| self.is_durable(record));
             } else {
                 self.take_back(batch);
@@ -267,7 +273,7 @@ impl LogLayout {
                 let found = self.find(span);
                 // A part that was overwritten meanwhile has a younger record.
                 for one in found {
-                    let shift = one.span.first - span.first;
+                    let shift = bytes_between(span, one.span);
                     if one.extent.location != from + shift {
                         continue;
                     }

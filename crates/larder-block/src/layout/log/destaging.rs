@@ -34,11 +34,9 @@ impl LogLayout {
     ) -> usize {
         unread.sort_by_key(|one| one.extent.location);
         let mut reads = 0;
-        for run in unread
-            .chunk_by(|a, b| a.extent.location + u64::from(a.span.sectors) == b.extent.location)
-        {
+        for run in unread.chunk_by(|a, b| a.extent.end() == b.extent.location) {
             for found in chunks_of_bytes(run) {
-                let offset = found[0].extent.location * SECTOR_BYTES as u64;
+                let offset = found[0].extent.location;
                 let bytes = found.iter().map(|one| one.span.bytes()).sum();
                 let io = DeviceIo::Read { target: Target::Cache, offset, bytes, reader: None };
                 self.issue(io, purpose(found));

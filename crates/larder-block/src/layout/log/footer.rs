@@ -193,8 +193,13 @@ fn filling(trailer: &Trailer, entries: &[Entry], geometry: &Geometry) -> Option<
         };
         let sequence = trailer.first_sequence.get().checked_add(chunk.first()?.word().into())?;
         let data: usize = records.iter().map(Record::data_bytes).sum();
-        let bytes = geometry.header_bytes(records.len()).checked_add(u32::try_from(data).ok()?)?;
+        let is_note = filling.is_none() && geometry.tears_sectors();
+        let bytes = match is_note {
+            true => geometry.notes_bytes(),
+            false => geometry.header_bytes(records.len()).checked_add(u32::try_from(data).ok()?)?,
+        };
         let is_sound = records.len() <= RECORDS_MAX
+            && (records.is_empty() || !is_note)
             && are_in_lines(&records, geometry)
             && position.checked_add(bytes)? <= footer_position
             && filling.as_ref().map_or(sequence == trailer.first_sequence.get(), |filling| {

@@ -15,6 +15,7 @@ const GEOMETRY: Geometry = Geometry {
     block_bytes: 512,
     line_bytes: 4096,
 };
+const MEMORY: Geometry = Geometry { block_bytes: 64, ..GEOMETRY };
 const UUID: [u8; 16] = [0; 16];
 
 /// Any bytes as what lies at the beginning of a segment. What is believed is what would be written.
@@ -25,6 +26,18 @@ pub fn header(bytes: &[u8]) {
     header.encode(&UUID, &records, &mut again);
     assert_eq!(bytes.get(..again.len()), Some(again.as_slice()));
     assert!(header.bytes <= GEOMETRY.segment_bytes);
+}
+
+/// The same of memory, whose headers are short and whose segments begin with a note at one of two places.
+pub fn short_header(bytes: &[u8]) {
+    for position in [0, 64, 128] {
+        let Some((header, records)) = MEMORY.parse(bytes, &UUID, (0, position)) else { continue };
+        let mut again = vec![0; super::short_header::header_bytes(records.len())];
+        MEMORY.encode(&header, &UUID, &records, &mut again);
+        assert_eq!(bytes.get(..again.len()), Some(again.as_slice()));
+        assert!(position + header.bytes <= MEMORY.segment_bytes);
+    }
+    play(MEMORY, bytes, &[]);
 }
 
 /// Any bytes as the last of a segment. The batches of what is believed lie one behind the other in front of it.
@@ -56,14 +69,19 @@ pub fn superblock(bytes: &[u8]) {
 
 /// A start that finds the first bytes at the beginning of a segment and the second at its end, and nothing elsewhere.
 pub fn start(first: &[u8], last: &[u8]) {
-    let mut device = vec![0; GEOMETRY.segment_bytes as usize];
+    play(GEOMETRY, first, last);
+    play(MEMORY, first, last);
+}
+
+fn play(geometry: Geometry, first: &[u8], last: &[u8]) {
+    let mut device = vec![0; geometry.segment_bytes as usize];
     let first = &first[..first.len().min(device.len())];
     let last = &last[..last.len().min(device.len())];
     device[..first.len()].copy_from_slice(first);
     let at = device.len() - last.len();
     device[at..].copy_from_slice(last);
-    device.resize(usize::try_from(GEOMETRY.capacity_bytes()).expect("512 KiB"), 0);
-    let mut recovery = LogRecovery::new(GEOMETRY, UUID);
+    device.resize(usize::try_from(geometry.capacity_bytes()).expect("512 KiB"), 0);
+    let mut recovery = LogRecovery::new(geometry, UUID);
     let mut reads = 0;
     while let Some(read) = recovery.next_read() {
         let from = usize::try_from(read.offset).expect("within the device");
@@ -82,6 +100,7 @@ mod tests {
         for length in 0..200 {
             let bytes = vec![0x4c; length];
             header(&bytes);
+            short_header(&bytes);
             footer(&bytes);
             superblock(&bytes);
             start(&bytes, &bytes);

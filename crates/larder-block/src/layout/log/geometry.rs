@@ -2,8 +2,10 @@
 
 use larder_device::DeviceInfo;
 
-use super::batch;
+use super::batch::{self, BatchHeader, CacheUuid};
 use super::index::LOCATION_END;
+use super::record::Record;
+use super::short_header;
 use crate::layout::SECTOR_BYTES;
 use crate::{Error, ErrorKind};
 
@@ -36,6 +38,23 @@ impl Default for LogOptions {
             write_buffer_bytes: 64 << 20,
             reinsert_percent: 45,
             write_unit_bytes: 512,
+        }
+    }
+}
+
+/// Which of the two places for the first header of a filling.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum NotePlace {
+    First,
+    #[default]
+    Second,
+}
+
+impl NotePlace {
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::First => Self::Second,
+            Self::Second => Self::First,
         }
     }
 }
@@ -93,9 +112,9 @@ impl Geometry {
                 "segment_bytes of {segment_bytes}: give at least four lines of {line_bytes}"
             ));
         }
-        if !block_bytes.is_power_of_two() || !(512..=4096).contains(&block_bytes) {
+        if !block_bytes.is_power_of_two() || !(64..=4096).contains(&block_bytes) {
             return Some(format!(
-                "its blocks have {block_bytes} bytes: take a device with 512 to 4096"
+                "its blocks have {block_bytes} bytes: take a device with 64 to 4096"
             ));
         }
         if !offset.is_multiple_of(u64::from(block_bytes)) {
@@ -110,7 +129,7 @@ impl Geometry {
         // The product of two numbers of 32 bits.
         let end = (u64::from(segments) * u64::from(segment_bytes)).checked_add(offset);
         match end {
-            Some(end) if end <= capacity_bytes && end / SECTOR_BYTES as u64 <= LOCATION_END => None,
+            Some(end) if end <= capacity_bytes && end <= LOCATION_END => None,
             _ => Some(format!(
                 "{segments} segments of {segment_bytes} bytes from {offset} on end beyond its {capacity_bytes} bytes, \
                  or beyond 512 TiB"
@@ -127,20 +146,31 @@ impl Geometry {
         self.line_bytes / 512
     }
 
+    /// Whether the device writes not even a sector whole: its blocks are smaller.
+    pub(super) fn tears_sectors(&self) -> bool {
+        (self.block_bytes as usize) < SECTOR_BYTES
+    }
+
+    /// Where the place is for the first header of a filling, if there are two in the segment ([`short_header`]).
+    pub(super) fn note_position(&self, place: NotePlace) -> Option<u32> {
+        let note_bytes = self.header_bytes(0);
+        self.tears_sectors().then(|| if place == NotePlace::First { 0 } else { note_bytes })
+    }
+
+    /// Bytes of both places together, behind which batches begin.
+    pub(super) fn notes_bytes(&self) -> u32 {
+        if self.tears_sectors() { 2 * self.header_bytes(0) } else { 0 }
+    }
+
     /// Where a position in a segment is on the device, in bytes.
     pub(super) fn offset_of(&self, segment: u32, position: u32) -> u64 {
         debug_assert!(segment < self.segments && position < self.segment_bytes);
         self.offset + u64::from(segment) * u64::from(self.segment_bytes) + u64::from(position)
     }
 
-    /// The same as a sector.
-    pub(super) fn location_of(&self, segment: u32, position: u32) -> u64 {
-        self.offset_of(segment, position) / SECTOR_BYTES as u64
-    }
-
-    /// Segment and position of a sector of the device.
+    /// Segment and position of a byte of the device.
     pub(super) fn place_of(&self, location: u64) -> (u32, u32) {
-        let at = location * SECTOR_BYTES as u64 - self.offset;
+        let at = location - self.offset;
         let bytes = u64::from(self.segment_bytes);
         let narrow = |number: u64| u32::try_from(number).expect("within the segments");
         (narrow(at / bytes), narrow(at % bytes))
@@ -148,7 +178,39 @@ impl Geometry {
 
     /// Bytes that the header of a batch of `entries` takes.
     pub(super) fn header_bytes(&self, entries: usize) -> u32 {
-        let bytes = batch::header_bytes(entries).next_multiple_of(self.block_bytes as usize);
+        let header_bytes =
+            if self.tears_sectors() { short_header::header_bytes } else { batch::header_bytes };
+        let bytes = header_bytes(entries).next_multiple_of(self.block_bytes as usize);
         u32::try_from(bytes).expect("a few kilobytes")
+    }
+
+    /// Puts a header at the beginning of `into`, which is as long as [`header_bytes`](Self::header_bytes) says.
+    pub(super) fn encode(
+        &self,
+        header: &BatchHeader,
+        uuid: &CacheUuid,
+        records: &[Record],
+        into: &mut [u8],
+    ) {
+        if self.tears_sectors() {
+            short_header::encode(header, uuid, records, into);
+        } else {
+            header.encode(uuid, records, into);
+        }
+    }
+
+    /// Reads what lies at a position of a segment. `None` if no batch of this cache begins there that ends there, too.
+    pub(super) fn parse(
+        &self,
+        bytes: &[u8],
+        uuid: &CacheUuid,
+        (segment, position): (u32, u32),
+    ) -> Option<(BatchHeader, Vec<Record>)> {
+        let room = (self.segment_bytes - position, self.block_bytes);
+        if self.tears_sectors() {
+            short_header::parse(bytes, uuid, (segment, position), room)
+        } else {
+            BatchHeader::parse(bytes, uuid, (segment, position), room)
+        }
     }
 }

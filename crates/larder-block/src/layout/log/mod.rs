@@ -39,6 +39,7 @@ mod record;
 mod recovery;
 mod room;
 mod segments;
+mod short_header;
 mod state;
 mod superblock;
 mod waiting;
@@ -50,8 +51,8 @@ use slab::Slab;
 
 use super::requests::Requests;
 use super::{
-    CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, PieceState, Request, RequestId,
-    SECTOR_BYTES, Span, Usage,
+    CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, PieceState, Request, RequestId, Span,
+    Usage,
 };
 use crate::streams::Streams;
 use appender::Appender;
@@ -228,7 +229,7 @@ impl Layout for LogLayout {
 
     fn clean_after(&self, core: CoreId, sector: u64) -> Option<(Span, u64)> {
         let found = self.index.first_after(core, sector, |extent| !extent.is_dirty)?;
-        Some((found.span, found.extent.location * SECTOR_BYTES as u64))
+        Some((found.span, found.extent.location))
     }
 
     fn lookup(&self, span: Span, pieces: &mut Vec<Piece>) {

@@ -14,7 +14,7 @@ impl LogLayout {
         let segment_of = |one: &Found| geometry.place_of(one.extent.location).0;
         let follows = |a: &Found, b: &Found| {
             a.span.end() == b.span.first
-                && a.extent.location + u64::from(a.span.sectors) == b.extent.location
+                && a.extent.end() == b.extent.location
                 && segment_of(a) == segment_of(b)
         };
         for run in found.chunk_by(follows) {
@@ -25,7 +25,7 @@ impl LogLayout {
             self.read_part(request, span, part, (Target::Cache, location), Some(segment));
         }
         for absent in gaps(span, &found) {
-            self.read_part(request, span, absent, (Target::Core(span.core), absent.first), None);
+            self.read_part(request, span, absent, (Target::Core(span.core), absent.offset()), None);
         }
         found.clear();
         self.found = found;
@@ -36,13 +36,13 @@ impl LogLayout {
         request: RequestId,
         span: Span,
         part: Span,
-        (target, sector): (Target, u64),
+        (target, offset): (Target, u64),
         segment: Option<u32>,
     ) {
         self.requests.add_part(request);
         let into =
             usize::try_from(part.first - span.first).expect("within a request") * SECTOR_BYTES;
-        let (offset, bytes) = (sector * SECTOR_BYTES as u64, part.bytes());
+        let bytes = part.bytes();
         let io = DeviceIo::Read { target, offset, bytes, reader: Some((request, into)) };
         self.issue(io, Purpose::Read { request, segment });
     }

@@ -18,7 +18,7 @@ use super::appender::Appender;
 use super::batch::{BatchHeader, CacheUuid, HEADER_BYTES_MAX};
 use super::filling::{Batch, Filling, are_in_lines};
 use super::footer::{Footer, footer_bytes};
-use super::geometry::{Geometry, LogOptions};
+use super::geometry::{Geometry, LogOptions, NotePlace};
 use super::index::Extent;
 use super::record::{Record, RecordKind};
 use super::segments::Adopted;
@@ -71,6 +71,8 @@ pub struct LogRecovery {
     uuid: CacheUuid,
     /// By segment.
     fillings: Vec<Option<Filling>>,
+    /// By segment, of those that were found.
+    note_places: Vec<NotePlace>,
     wanted: VecDeque<RecoveryRead>,
     outstanding: usize,
     has_checked: bool,
@@ -85,6 +87,7 @@ impl LogRecovery {
             geometry,
             uuid,
             fillings: (0..geometry.segments).map(|_| None).collect(),
+            note_places: vec![NotePlace::default(); geometry.segments as usize],
             wanted: VecDeque::new(),
             outstanding: 0,
             has_checked: false,
@@ -126,8 +129,7 @@ impl LogRecovery {
             Want::Batch { segment, batch } => {
                 let filling = self.fillings[segment as usize].as_mut().expect("it was found");
                 let Batch { sequence, position, .. } = filling.batches()[batch];
-                let room = (self.geometry.segment_bytes - position, self.geometry.block_bytes);
-                let parsed = BatchHeader::parse(bytes, &self.uuid, (segment, position), room);
+                let parsed = self.geometry.parse(bytes, &self.uuid, (segment, position));
                 let is_whole = parsed.is_some_and(|(header, records)| {
                     let data = bytes.get(self.geometry.header_bytes(records.len()) as usize..);
                     header.sequence == sequence
@@ -159,11 +161,28 @@ impl LogRecovery {
     }
 
     fn first_read(&mut self, segment: u32, bytes: &[u8]) {
-        let Some((header, records)) = self.header(segment, 0, bytes) else { return };
+        let Some((header, records)) = self.first_header(segment, bytes) else { return };
         self.fillings[segment as usize] = Some(Filling::new(&header, &records));
         // If all is whole lines, one read is enough.
         let lines = self.geometry.segment_bytes / self.geometry.line_bytes;
         self.want_footer(segment, footer_bytes(lines as usize, self.geometry.block_bytes));
+    }
+
+    /// The header that a filling begins with. Of a note that has two places it is the later one, and counts as both.
+    fn first_header(&mut self, segment: u32, bytes: &[u8]) -> Option<(BatchHeader, Vec<Record>)> {
+        if !self.geometry.tears_sectors() {
+            return self.header(segment, 0, bytes);
+        }
+        let notes = [NotePlace::First, NotePlace::Second].into_iter().filter_map(|place| {
+            let position = self.geometry.note_position(place)?;
+            let (header, records) =
+                self.header(segment, position, bytes.get(position as usize..)?)?;
+            records.is_empty().then_some((place, header))
+        });
+        let (place, header) = notes.max_by_key(|(_, header)| header.generation)?;
+        self.note_places[segment as usize] = place;
+        let bytes = self.geometry.notes_bytes();
+        Some((BatchHeader { position: 0, bytes, ..header }, Vec::new()))
     }
 
     fn footer_read(&mut self, segment: u32, bytes: &[u8]) {
@@ -194,7 +213,8 @@ impl LogRecovery {
             let filling = self.fillings[segment as usize].as_mut().expect("its header was read");
             // Within an epoch sequences grow, from one filling of a segment to the next as well: what an earlier one
             // has left there has a lower one. An earlier epoch may have left a higher one, which no start has found.
-            if header.epoch != filling.epoch || header.sequence <= filling.last().sequence {
+            let is_of_it = (header.epoch, header.generation) == (filling.epoch, filling.generation);
+            if !is_of_it || header.sequence <= filling.last().sequence {
                 return;
             }
             filling.push(&header, &records);
@@ -209,8 +229,7 @@ impl LogRecovery {
         position: u32,
         bytes: &[u8],
     ) -> Option<(BatchHeader, Vec<Record>)> {
-        let room = (self.geometry.segment_bytes - position, self.geometry.block_bytes);
-        let parsed = BatchHeader::parse(bytes, &self.uuid, (segment, position), room);
+        let parsed = self.geometry.parse(bytes, &self.uuid, (segment, position));
         parsed.filter(|(_, records)| are_in_lines(records, &self.geometry))
     }
 
@@ -311,6 +330,9 @@ impl LogRecovery {
             };
             log.segments.adopt(segment, found);
         }
+        for (segment, place) in (0..).zip(&self.note_places) {
+            log.segments.adopt_note(segment, *place);
+        }
         log.segments.end_adopting();
     }
 
@@ -334,7 +356,7 @@ impl LogRecovery {
             for Record { span, kind, .. } in records {
                 let is_known = !matches!(kind, RecordKind::Void | RecordKind::Unsettled);
                 let extent = is_known.then(|| Extent {
-                    location: self.geometry.location_of(segment, position),
+                    location: self.geometry.offset_of(segment, position),
                     sectors: span.sectors,
                     is_dirty: *kind != RecordKind::Clean && !is_clean,
                     // What is told to be clean would be taken for clean again if it were overwritten where it is.

@@ -35,13 +35,15 @@ impl LogLayout {
         }
         let state = &mut self.appender.lanes[lane];
         let opened = self.segments.open(state.class).expect("one was ready");
-        (state.open, state.awaits_note) = (Some(opened.segment), opened.needs_note);
+        // A device that tears sectors has a place for notes, and its fillings begin with one.
+        let needs_note = opened.needs_note || self.geometry.tears_sectors();
+        (state.open, state.awaits_note) = (Some(opened.segment), needs_note);
         state.listing.clear();
         self.forget_filling(opened.segment, &opened.lines);
-        if opened.needs_note {
+        if needs_note {
             self.send(lane, Vec::new());
         }
-        !opened.needs_note
+        !needs_note
     }
 
     /// Whether the lane's open segment has room for a batch of so many records and bytes of data, and the footer.
@@ -62,6 +64,12 @@ impl LogLayout {
         };
         let (used, size) = (self.used_bytes(lane), self.geometry.segment_bytes);
         let next = self.geometry.header_bytes(1) + self.geometry.line_bytes;
+        if used == 0
+            && let Some(position) = self.note_position(lane)
+        {
+            debug_assert!(records == 0, "a filling begins with a note");
+            return Place { position, is_last: false, has_footer: false };
+        }
         if used + bytes + next + footer_bytes(listed + 1) <= size {
             return Place { position: used, is_last: false, has_footer: false };
         }
@@ -72,6 +80,12 @@ impl LogLayout {
         let position = size - footer_bytes(listed) - bytes;
         debug_assert!(position >= used, "an open segment has room");
         Place { position, is_last: true, has_footer: true }
+    }
+
+    /// Where the note of a filling goes: to the place where that of the filling before is not.
+    fn note_position(&self, lane: usize) -> Option<u32> {
+        let open = self.appender.lanes[lane].open.expect("a segment is open");
+        self.geometry.note_position(self.segments.get(open).note_place().other())
     }
 
     pub(super) fn used_bytes(&self, lane: usize) -> u32 {

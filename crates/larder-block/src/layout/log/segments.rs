@@ -12,10 +12,12 @@
 //! *Always:* segments drain in the order of their generations. One is filled anew only when all are drained that may
 //! hold an older record of what it holds: those that were open before it was sealed (its `barrier`). A header on the
 //! device says that they are void before anything else is written there, if need be one that stands alone and is in
-//! force or not by one sector. So no record outlives a younger one of the same sectors.
+//! force or not by one sector, or, where a device tears those, lies beside the one before it. So no record outlives a
+//! younger one of the same sectors.
 
 use std::collections::BTreeMap;
 
+use super::geometry::NotePlace;
 use crate::layout::Class;
 
 /// Segments that are not opened for users, so that what is kept of a draining one, dirty and clean, finds room.
@@ -48,6 +50,8 @@ pub(super) struct Segment {
     writes: u32,
     /// Others who need what is there: readers, batches that may still fail and leave it in force.
     pins: u32,
+    /// Where the last note is that has landed, on a device with two places for it.
+    note_place: NotePlace,
     /// Lines that were written here, packed, in order.
     lines: Vec<u64>,
 }
@@ -78,6 +82,7 @@ impl Segments {
             is_adopted: false,
             writes: 0,
             pins: 0,
+            note_place: NotePlace::default(),
             lines: Vec::new(),
         };
         Self {
@@ -207,6 +212,13 @@ impl Segments {
         barrier + 1
     }
 
+    /// The note of its filling has landed: the next one goes to the other place. One that has failed may be torn, and
+    /// is written over.
+    pub(super) fn note_is_durable(&mut self, segment: u32) {
+        let place = &mut self.at(segment).note_place;
+        *place = place.other();
+    }
+
     /// Batches that end up to `position` are stated to be complete, if this is still the filling of `generation`.
     pub(super) fn cover(&mut self, segment: u32, generation: u64, position: u32) {
         let one = self.at(segment);
@@ -247,9 +259,14 @@ impl Segments {
         (one.state, one.class, one.generation) = (State::Sealed, Class::Dirty, found.generation);
         (one.barrier, one.covered_bytes, one.lines) =
             (found.barrier, found.covered_bytes, found.lines);
-        self.at(segment).is_adopted = true;
+        one.is_adopted = true;
         self.order.insert(found.generation, segment);
         self.next_generation = self.next_generation.max(found.generation + 1);
+    }
+
+    /// Where a crash has left the last note of a segment, taken over or void.
+    pub(super) fn adopt_note(&mut self, segment: u32, place: NotePlace) {
+        self.at(segment).note_place = place;
     }
 
     /// All that were found have been taken over.
@@ -291,6 +308,11 @@ pub(super) struct Adopted {
 }
 
 impl Segment {
+    /// Where the note of the last filling is whose note has landed.
+    pub(super) fn note_place(&self) -> NotePlace {
+        self.note_place
+    }
+
     pub(super) fn state(&self) -> State {
         self.state
     }

@@ -119,6 +119,11 @@ pub(super) enum Purpose {
     Flush { core: CoreId, covers: CoreState, request: Option<RequestId> },
 }
 
+/// How far a part begins behind the whole, in bytes.
+pub(super) fn bytes_between(whole: Span, part: Span) -> u64 {
+    part.offset() - whole.offset()
+}
+
 impl LogLayout {
     pub(super) fn issue(&mut self, io: DeviceIo, purpose: Purpose) {
         let id = IoId(self.ios.insert(purpose));
@@ -151,7 +156,7 @@ impl LogLayout {
     pub(super) fn still_there(&self, found: &Found) -> Vec<Found> {
         let mut now = self.find(found.span);
         now.retain(|one| {
-            one.extent.location == found.extent.location + (one.span.first - found.span.first)
+            one.extent.location == found.extent.location + bytes_between(found.span, one.span)
         });
         now
     }

@@ -28,9 +28,16 @@ enum Way {
 
 /// Sectors that lie one behind the other on the cache device, from `first` of the core on.
 struct Run {
+    /// In bytes.
     location: u64,
     first: u64,
     sectors: u64,
+}
+
+impl Run {
+    fn end(&self) -> u64 {
+        self.location + self.sectors * SECTOR_BYTES as u64
+    }
 }
 
 impl LogLayout {
@@ -104,12 +111,12 @@ impl LogLayout {
 
     fn way_of(&self, span: Span, found: &[Found]) -> Way {
         let Some(align) = self.policy.overwrite_align_bytes else { return Way::Append };
-        let align = u64::from(align) / SECTOR_BYTES as u64;
+        let align = u64::from(align);
         let mut runs: Vec<Run> = Vec::new();
         let (mut next, mut is_covered) = (span.first, true);
         for Found { span: part, extent } in found {
             let is_aligned = extent.location.is_multiple_of(align)
-                && u64::from(part.sectors).is_multiple_of(align);
+                && (part.bytes() as u64).is_multiple_of(align);
             if part.first != next || !extent.is_overwritable || extent.is_busy || !is_aligned {
                 return Way::Append;
             }
@@ -124,9 +131,7 @@ impl LogLayout {
             }
             next = part.end();
             match runs.last_mut() {
-                Some(run) if run.location + run.sectors == extent.location => {
-                    run.sectors += u64::from(part.sectors)
-                }
+                Some(run) if run.end() == extent.location => run.sectors += u64::from(part.sectors),
                 _ => runs.push(Run {
                     location: extent.location,
                     first: part.first,
@@ -154,7 +159,7 @@ impl LogLayout {
             self.overwrites += 1;
             let io = DeviceIo::Write {
                 target: Target::Cache,
-                offset: run.location * SECTOR_BYTES as u64,
+                offset: run.location,
                 parts: vec![data.slice(from..from + bytes(run.sectors))],
                 class: Class::Dirty,
                 metadata_bytes: 0,

@@ -27,7 +27,7 @@ use crate::args::numbers::size;
   larder block create fast.img --core slow.img --over 2f1c…      a cache that was there, by its UUID
   larder block start fast.img --unix /run/larder.sock            serves core 0 as nbd+unix:///0?socket=…")]
 pub(crate) struct CacheCreateArgs {
-    /// The device that becomes the cache: PATH, file:PATH, block:PATH or nvme:PATH
+    /// The device that becomes the cache: PATH, file:PATH, block:PATH, nvme:PATH or dax:PATH, persistent memory
     #[arg(value_name = "CACHE")]
     pub(crate) cache: TargetArg,
 

@@ -12,7 +12,7 @@ use super::keeper::Keeper;
 use super::pages::Verified;
 use super::state::{Power, State};
 use super::store::VssdBlocks;
-use crate::device::BLOCK_BYTES_MIN;
+use crate::device::SECTOR_BYTES;
 use crate::error::{Error, ErrorKind};
 
 /// Virtual SSDs on one array of drives, with the bytes of their pages. Clones are the same array.
@@ -54,9 +54,9 @@ fn check(drives: &[RawSsd]) -> Result<u32, Error> {
         return fail("virtual SSDs: no drives: an array has at least one".to_owned());
     };
     let page_bytes = first.geometry().mapping_bytes;
-    if !page_bytes.is_power_of_two() || page_bytes < BLOCK_BYTES_MIN {
+    if !page_bytes.is_power_of_two() || page_bytes < SECTOR_BYTES {
         return fail(format!(
-            "virtual SSDs: mapping_bytes of {page_bytes}: must be a power of two of at least {BLOCK_BYTES_MIN}"
+            "virtual SSDs: mapping_bytes of {page_bytes}: must be a power of two of at least {SECTOR_BYTES}"
         ));
     }
     if !drives.iter().all(RawSsd::keeps_words) {

@@ -1,9 +1,11 @@
 //! What the index says of consecutive sectors of a core: 8 bytes.
 
+use crate::layout::SECTOR_BYTES;
+
 /// Where sectors lie on the cache device, and what is known of them. Beside the first sector, which is the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// Sector of the cache device, below 2^40.
+    /// Where on the cache device, in bytes: a multiple of 64 below 2^49.
     pub(crate) location: u64,
     /// 1 to 128.
     pub(crate) sectors: u32,
@@ -19,25 +21,28 @@ pub(crate) struct Extent {
 /// Hits are counted this far.
 pub(crate) const HITS_MAX: u8 = 7;
 
-const LOCATION_BITS: u32 = 40;
+/// Locations are kept in units of 64 bytes: no device has smaller blocks.
+const LOCATION_SHIFT: u32 = 6;
+const LOCATION_BITS: u32 = 43;
 const SECTORS_BITS: u32 = 7;
-const DIRTY: u64 = 1 << 47;
-const OVERWRITABLE: u64 = 1 << 48;
-const BUSY: u64 = 1 << 49;
-const HITS_SHIFT: u32 = 50;
+const DIRTY: u64 = 1 << 50;
+const OVERWRITABLE: u64 = 1 << 51;
+const BUSY: u64 = 1 << 52;
+const HITS_SHIFT: u32 = 53;
 
 /// Most sectors of an extent.
 pub(crate) const EXTENT_SECTORS_MAX: u32 = 1 << SECTORS_BITS;
 
-/// Sectors of a cache device, at most.
-pub(crate) const LOCATION_END: u64 = 1 << LOCATION_BITS;
+/// Bytes of a cache device, at most.
+pub(crate) const LOCATION_END: u64 = 1 << (LOCATION_BITS + LOCATION_SHIFT);
 
 impl Extent {
     pub(super) fn pack(self) -> u64 {
         debug_assert!(self.location < LOCATION_END && self.hits <= HITS_MAX);
+        debug_assert!(self.location.is_multiple_of(1 << LOCATION_SHIFT), "whole blocks");
         debug_assert!((1..=EXTENT_SECTORS_MAX).contains(&self.sectors));
         let flag = |is: bool, bit: u64| if is { bit } else { 0 };
-        self.location
+        self.location >> LOCATION_SHIFT
             | u64::from(self.sectors - 1) << LOCATION_BITS
             | flag(self.is_dirty, DIRTY)
             | flag(self.is_overwritable, OVERWRITABLE)
@@ -48,7 +53,7 @@ impl Extent {
     pub(super) fn unpack(packed: u64) -> Self {
         let bits = |shift: u32, count: u32| (packed >> shift) & ((1 << count) - 1);
         Self {
-            location: bits(0, LOCATION_BITS),
+            location: bits(0, LOCATION_BITS) << LOCATION_SHIFT,
             sectors: u32::try_from(bits(LOCATION_BITS, SECTORS_BITS)).expect("7 bits") + 1,
             is_dirty: packed & DIRTY != 0,
             is_overwritable: packed & OVERWRITABLE != 0,
@@ -60,6 +65,12 @@ impl Extent {
     /// The part of it from its sector `from` to its sector `to`.
     pub(super) fn part(self, from: u32, to: u32) -> Self {
         debug_assert!(from < to && to <= self.sectors);
-        Self { location: self.location + u64::from(from), sectors: to - from, ..self }
+        let location = self.location + u64::from(from) * SECTOR_BYTES as u64;
+        Self { location, sectors: to - from, ..self }
+    }
+
+    /// Where on the cache device it ends, in bytes.
+    pub(crate) fn end(self) -> u64 {
+        self.location + u64::from(self.sectors) * SECTOR_BYTES as u64
     }
 }

@@ -10,7 +10,9 @@ fn core(number: u16) -> CoreId {
     CoreId::new(number).unwrap()
 }
 
-fn extent(location: u64, sectors: u32, is_dirty: bool) -> Extent {
+/// At a sector of the cache device, and 64 bytes behind.
+fn extent(sector: u64, sectors: u32, is_dirty: bool) -> Extent {
+    let location = sector * 512 + 64;
     Extent { location, sectors, is_dirty, is_overwritable: false, is_busy: false, hits: 0 }
 }
 
@@ -23,7 +25,9 @@ impl Shadow {
         for number in 0..u64::from(span.sectors) {
             let key = (span.core.get(), span.first + number);
             match with {
-                Some(extent) => self.0.insert(key, (extent.location + number, extent.is_dirty)),
+                Some(extent) => {
+                    self.0.insert(key, (extent.location + number * 512, extent.is_dirty))
+                }
                 None => self.0.remove(&key),
             };
         }
@@ -36,7 +40,7 @@ impl Shadow {
         for one in found {
             for number in 0..u64::from(one.span.sectors) {
                 let key = (span.core.get(), one.span.first + number);
-                let said = (one.extent.location + number, one.extent.is_dirty);
+                let said = (one.extent.location + number * 512, one.extent.is_dirty);
                 assert!(told.insert(key, said).is_none(), "sectors in two extents");
             }
         }
@@ -111,7 +115,9 @@ fn a_part_that_is_cleaned_leaves_its_neighbours_dirty() {
     index.change(middle, |extent| extent.is_dirty = false);
     let mut found = Vec::new();
     index.find(span, &mut found);
-    let told: Vec<_> =
-        found.iter().map(|f| (f.span.first, f.extent.location, f.extent.is_dirty)).collect();
+    let told: Vec<_> = found
+        .iter()
+        .map(|f| (f.span.first, (f.extent.location - 64) / 512, f.extent.is_dirty))
+        .collect();
     assert_eq!(told, [(16, 1000, true), (18, 1002, false), (20, 1004, true)]);
 }

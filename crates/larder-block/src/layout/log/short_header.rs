@@ -1,0 +1,196 @@
+//! The header of a batch on a device whose blocks are smaller than a sector: memory. As the [header](super::batch) on
+//! other devices, but that what follows from where it lies and from its records is not said once more: with one record
+//! it is 64 bytes, a line of the processor's cache. Little-endian.
+//!
+//! ```text
+//!  offset  bytes  field
+//!       0      4  magic "LBSH"
+//!       4      2  version of the formats
+//!       6      2  n: number of records, at most 252
+//!       8      4  CRC-32C of the cache's UUID (16 bytes), the segment (4), where in the segment the batch begins (4),
+//!                 and of bytes 12 to 48 + 16 n
+//!      12      4  epoch: which start of the cache wrote this
+//!      16      8  generation of the segment
+//!      24      8  sequence
+//!      32      8  horizon
+//!      40      8  oldest generation that counts
+//!      48   16 n  records
+//! ```
+//!
+//! Behind the header, which is filled up to a block of the device, lie the data of the records in their order.
+//!
+//! Such a device writes words of 8 bytes whole, and nothing longer: power that is lost while a header is written over
+//! another may leave neither. Within a segment headers are written over what counts no more; but the first one of a
+//! filling is written over that of the filling before, which may count. So the first two blocks of a segment are places
+//! for the first header, which is a note, without records, and goes to the place where the one that counts is not. The
+//! one with the higher generation counts. Batches begin behind both.
+
+#![deny(clippy::indexing_slicing)]
+
+use larder_device::label::FORMAT_VERSION;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::batch::{BatchHeader, CacheUuid, RECORDS_MAX};
+use super::record::{ENTRY_BYTES, Entry, Record};
+
+const MAGIC: [u8; 4] = *b"LBSH";
+const CHECKED_FROM: usize = 12;
+const HEADER_BYTES: usize = size_of::<Fixed>();
+const _: () = assert!(HEADER_BYTES + ENTRY_BYTES == 64);
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Fixed {
+    magic: [u8; 4],
+    version: U16,
+    records: U16,
+    checksum: U32,
+    epoch: U32,
+    generation: U64,
+    sequence: U64,
+    horizon: U64,
+    void_below: U64,
+}
+
+/// Bytes of a header of so many records, before it is filled up to a block.
+pub(super) fn header_bytes(records: usize) -> usize {
+    HEADER_BYTES + records * ENTRY_BYTES
+}
+
+/// As [`BatchHeader::encode`].
+///
+/// # Panics
+/// As there.
+pub(super) fn encode(header: &BatchHeader, uuid: &CacheUuid, records: &[Record], into: &mut [u8]) {
+    assert!(records.len() <= RECORDS_MAX, "{} records of {RECORDS_MAX}", records.len());
+    let mut fixed = Fixed {
+        magic: MAGIC,
+        version: FORMAT_VERSION.into(),
+        records: u16::try_from(records.len()).expect("checked").into(),
+        checksum: 0.into(),
+        epoch: header.epoch.into(),
+        generation: header.generation.into(),
+        sequence: header.sequence.into(),
+        horizon: header.horizon.into(),
+        void_below: header.void_below.into(),
+    };
+    let (head, rest) = into.split_at_mut(HEADER_BYTES);
+    let (entries, zeros) = rest.split_at_mut(records.len() * ENTRY_BYTES);
+    for (record, entry) in records.iter().zip(entries.chunks_exact_mut(ENTRY_BYTES)) {
+        entry.copy_from_slice(Entry::of(record, record.checksum).as_bytes());
+    }
+    zeros.fill(0);
+    let checked = fixed.as_bytes().get(CHECKED_FROM..).unwrap_or_default();
+    let checksum = crc32c::crc32c_append(identity(uuid, header.segment, header.position), checked);
+    fixed.checksum = crc32c::crc32c_append(checksum, entries).into();
+    head.copy_from_slice(fixed.as_bytes());
+}
+
+/// As [`BatchHeader::parse`].
+pub(super) fn parse(
+    bytes: &[u8],
+    uuid: &CacheUuid,
+    (segment, position): (u32, u32),
+    (room, block_bytes): (u32, u32),
+) -> Option<(BatchHeader, Vec<Record>)> {
+    let (fixed, rest) = Fixed::ref_from_prefix(bytes).ok()?;
+    let count = usize::from(fixed.records.get());
+    if fixed.magic != MAGIC || fixed.version.get() != FORMAT_VERSION || count > RECORDS_MAX {
+        return None;
+    }
+    let (entries, _) = <[Entry]>::ref_from_prefix_with_elems(rest, count).ok()?;
+    let checksum = crc32c::crc32c_append(
+        identity(uuid, segment, position),
+        bytes.get(CHECKED_FROM..header_bytes(count))?,
+    );
+    if fixed.checksum.get() != checksum {
+        return None;
+    }
+    let records: Vec<Record> =
+        entries.iter().map(|entry| entry.record(entry.word())).collect::<Option<_>>()?;
+    let data: usize = records.iter().map(Record::data_bytes).sum();
+    let header = header_bytes(count).next_multiple_of(block_bytes as usize);
+    let bytes = u32::try_from(header + data).ok().filter(|bytes| *bytes <= room)?;
+    let header = BatchHeader {
+        segment,
+        position,
+        bytes,
+        generation: fixed.generation.get(),
+        sequence: fixed.sequence.get(),
+        horizon: fixed.horizon.get(),
+        void_below: fixed.void_below.get(),
+        epoch: fixed.epoch.get(),
+    };
+    Some((header, records))
+}
+
+/// The checksum of what a header is of, and where.
+fn identity(uuid: &CacheUuid, segment: u32, position: u32) -> u32 {
+    let place = [U32::new(segment), U32::new(position)];
+    crc32c::crc32c_append(crc32c::crc32c(uuid), place.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::log::record::RecordKind;
+    use crate::layout::{CoreId, Span};
+
+    const UUID: CacheUuid = *b"0123456789abcdef";
+    const AT: (u32, u32) = (3, 4096 + 64);
+
+    fn sample(records: u32) -> (BatchHeader, Vec<Record>, Vec<u8>) {
+        let span = |number: u32| Span {
+            core: CoreId::new(9).unwrap(),
+            first: 1 << 40 | u64::from(number) << 3,
+            sectors: 8,
+        };
+        let kind = RecordKind::Dirty { is_overwritable: false };
+        let records: Vec<Record> =
+            (0..records).map(|number| Record { span: span(number), kind, checksum: 7 }).collect();
+        let head = header_bytes(records.len()).next_multiple_of(64);
+        let header = BatchHeader {
+            segment: AT.0,
+            position: AT.1,
+            bytes: u32::try_from(head + records.len() * 4096).unwrap(),
+            generation: 9,
+            sequence: 10,
+            horizon: 8,
+            void_below: 2,
+            epoch: 1,
+        };
+        let mut bytes = vec![7; head];
+        encode(&header, &UUID, &records, &mut bytes);
+        (header, records, bytes)
+    }
+
+    #[test]
+    fn what_is_written_is_read_where_it_was_written_and_by_whom() {
+        for count in [0, 1, 2, 252] {
+            let (header, records, bytes) = sample(count);
+            let room = (header.bytes, 64);
+            assert_eq!(parse(&bytes, &UUID, AT, room), Some((header, records)));
+            assert_eq!(parse(&bytes, b"another cache of", AT, room), None);
+            assert_eq!(parse(&bytes, &UUID, (3, 4096), room), None, "elsewhere");
+            assert_eq!(parse(&bytes, &UUID, (4, AT.1), room), None, "of another segment");
+            assert_eq!(parse(&bytes, &UUID, AT, (header.bytes - 1, 64)), None, "no room");
+        }
+        assert_eq!((sample(0).2.len(), sample(1).2.len(), sample(2).2.len()), (64, 64, 128));
+    }
+
+    /// Each bit by itself, and each length; of a note what fills it up is nobody's.
+    #[test]
+    fn no_bit_flip_and_no_cut_passes() {
+        let (_, _, bytes) = sample(1);
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            *flipped.get_mut(bit / 8).unwrap() ^= 1 << (bit % 8);
+            assert_eq!(parse(&flipped, &UUID, AT, (1 << 20, 64)), None, "bit {bit}");
+        }
+        for length in 0..bytes.len() {
+            let cut = bytes.get(..length).unwrap();
+            assert_eq!(parse(cut, &UUID, AT, (1 << 20, 64)), None, "{length} bytes");
+        }
+    }
+}
