@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use larder::config::Demotions;
 use larder::plan::Class;
 use larder::{ArrayConfig, Config, CrashSafety, Larder, RealClock, SocConfig, block_on};
 use larder_device::{Fault, FaultDevice, FaultPlan, FaultRule, MemoryDevice};
@@ -27,6 +28,8 @@ fn open(drive: &Drive) -> Larder {
         soc: SocConfig { percent: Some(0.0), log_percent: 0.0, ..SocConfig::default() },
         array,
         crash_safety: CrashSafety::Process,
+        // A thread would write at other times in each run, and so little log might be full of what is needed.
+        demotions: Demotions::Callers,
         // So few that it goes round: it does not go on to say who is dead.
         tombstone_log_bytes: Some(16 << 10),
         hash_seed: Some(1),
