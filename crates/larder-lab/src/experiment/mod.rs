@@ -109,6 +109,7 @@ pub fn all() -> &'static [&'static Experiment] {
         &block::BLOCK_PLACEMENT,
         &block::BLOCK_EVICTION,
         &block::BLOCK_INVALIDATE,
+        &block::BLOCK_OFFLOAD,
         &bare::FULL_SCALE,
         &real_drive::REAL_DRIVE,
     ];

@@ -72,6 +72,8 @@ fn settings_out_of_range_are_refused_by_name() {
         ("block-eviction", "log_depth=0"),
         ("block-invalidate", "files=2000"),
         ("block-placement", "drive_writes=1"),
+        ("block-offload", "cores=40,200"),
+        ("block-offload", "windows=1"),
         ("vssd-accounting", "appends=10"),
         ("vssd-accounting", "scale=0"),
         ("vssd-accounting", "vssd=plane"),
