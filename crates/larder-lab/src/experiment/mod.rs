@@ -113,6 +113,7 @@ pub fn all() -> &'static [&'static Experiment] {
         &block::BLOCK_INVALIDATE,
         &block::BLOCK_FULL,
         &block::BLOCK_RECOVERY,
+        &block::BLOCK_OFFLOAD,
         &bare::FULL_SCALE,
         &real_drive::REAL_DRIVE,
     ];

@@ -528,6 +528,16 @@ fn block_caches() {
 }
 
 #[test]
+fn block_offload() {
+    let name = "block-offload";
+    expect(name, &[("gain.hits.40", 1.29)], InShape);
+    expect(name, &[("of_best.writes.80", 0.84)], InShape);
+    expect(name, &[("lowest.misses.10", 0.96)], InShape);
+    expect(name, &[("gain.writes.20", 0.96)], InShape);
+    expect(name, &[("gain.misses.20", 0.89)], Diverges);
+}
+
+#[test]
 fn array_crash_memory_and_failure() {
     expect("array-crash", &[("kept.clean.64", 0.998)], InShape);
     expect("array-crash", &[("kept.crash.64", 0.89)], InShape);

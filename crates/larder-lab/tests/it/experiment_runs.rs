@@ -45,6 +45,7 @@ fn short(name: &str) -> &'static [&'static str] {
         "block-eviction" => &["lines=512", "rounds=1"],
         "block-invalidate" => &["lines=1024", "files=50,125"],
         "block-placement" => &["flash_mib=32", "drive_writes=2"],
+        "block-offload" => &["cores=20", "windows=2"],
         "ycsb" => &["records=300", "ops=150"],
         "vssd-accounting" => {
             &["requests=40000", "flash_mib=8", "appends=2000", "map_gib=1", "scale=100"]

@@ -92,6 +92,8 @@ fn settings_of_block_caches_are_refused_by_name() {
         ("block-eviction", "log_depth=0"),
         ("block-invalidate", "files=2000"),
         ("block-placement", "drive_writes=1"),
+        ("block-offload", "cores=40,200"),
+        ("block-offload", "windows=1"),
     ]);
 }
 

@@ -12,6 +12,7 @@
 //! | `metadata` | the experiment `block-metadata`: first and second writes of a file, by its length |
 //! | `eviction` | the experiment `block-eviction`: what a full cache writes and reads |
 //! | `placement` | the experiment `block-placement`: what the drive below writes |
+//! | `offload` | the experiment `block-offload`: hits that the core serves while the cache device is saturated |
 //! | `invalidation` | the experiment `block-invalidate`: writes that go around a full cache |
 
 mod access;
@@ -20,6 +21,7 @@ mod eviction;
 mod full;
 mod invalidation;
 mod metadata;
+mod offload;
 mod placement;
 mod raw;
 mod recovery;
@@ -31,6 +33,7 @@ pub(super) use eviction::BLOCK_EVICTION;
 pub(super) use full::BLOCK_FULL;
 pub(super) use invalidation::BLOCK_INVALIDATE;
 pub(super) use metadata::BLOCK_METADATA;
+pub(super) use offload::BLOCK_OFFLOAD;
 pub(super) use placement::BLOCK_PLACEMENT;
 pub(super) use raw::BLOCK_RAW;
 pub(super) use recovery::BLOCK_RECOVERY;

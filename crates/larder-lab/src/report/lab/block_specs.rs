@@ -224,6 +224,21 @@ pub(super) const SPECS: &[(&str, &[Spec<'static>])] = &[
         ],
     ),
     (
+        "block-offload",
+        &[Spec {
+            title: "Rates with a tuned share, by those of classic caching",
+            x: "speed of the core, percent of the cache device's",
+            y: "times classic caching",
+            series: &[
+                ("gain.hits.*", "hits"),
+                ("gain.misses.*", "5 % misses"),
+                ("gain.writes.*", "30 % writes"),
+            ],
+            places: Places::Numbers,
+            base: 0.0,
+        }],
+    ),
+    (
         "block-invalidate",
         &[
             AROUND_128,
