@@ -104,14 +104,14 @@ impl Calibrated {
 
     fn render(&self) -> String {
         let mut text = format!(
-            "{:8}{:>10}{:>10}{:>8}{:>16}{:>14}\n",
+            "{:8}{:>10}{:>12}{:>8}{:>16}{:>14}\n",
             "DEVICE", "DIRECTION", "BYTES", "DEPTH", "A SECOND", "LATENCY"
         );
         for point in &self.points {
             let device = point.core.map_or("cache".to_owned(), |core| format!("core {core}"));
             let latency = format!("{:.1?}", std::time::Duration::from_nanos(point.latency_ns));
             text += &format!(
-                "{device:8}{:>10}{:>10}{:>8}{:>16}{latency:>14}\n",
+                "{device:8}{:>10}{:>12}{:>8}{:>16}{latency:>14}\n",
                 point.direction,
                 BinaryBytes(point.bytes.into()).to_string(),
                 point.depth,

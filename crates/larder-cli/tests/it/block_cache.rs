@@ -184,7 +184,8 @@ fn a_cache_that_was_calibrated_tunes_its_routing() {
     assert_eq!(place.json("block routing split core=100 --unix s")["policy"], "split,core=100");
     place.json("block flush --unix s");
     assert_eq!(read(&place, "s"), *b"bread");
-    assert_eq!(place.json("block stats --unix s")["core_hits"], 1, "it is clean now");
+    let stats = place.json("block stats --unix s");
+    assert!(stats["core_hits"].as_u64() > Some(0), "it is clean now: {stats}");
     let text = place.succeed("block status --unix s").stdout;
     assert!(
         text.contains("routing    split,core=100: absorb, 100.0 % of clean hits to the core"),

@@ -47,8 +47,8 @@ pub(in crate::experiment) static BLOCK_OFFLOAD: Experiment = Experiment {
                  a SATA SSD before cores of a part of its speed, write-through, 64 requests of 4 KiB at a time",
     criterion: "reads at 1.3 times the rate of classic caching or more where the core has 0.4 of the cache's speed or \
                 more; all loads at 0.85 of the best fixed share or more and 0.97 of classic or more, each from a \
-                second after it has begun; of reads no window of 50 ms is below 0.97 of the lowest of classic caching; in \
-                shape if all loads are at 0.9 of classic or more",
+                second after it has begun; of reads no window of 50 ms is below 0.97 of the lowest of classic; \
+                in shape if all loads are at 0.9 of classic or more",
     parameters: &[CORES, WINDOWS],
     metrics: &[
         (
