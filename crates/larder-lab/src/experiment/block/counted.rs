@@ -31,20 +31,22 @@ pub(super) const LINE_KIB: [u32; 3] = [4, 16, 64];
 
 /// Writes between two looks at whether to stop.
 const WRITES_AT_ONCE: usize = 4096;
-const BLOCK_BYTES: u32 = 512;
 const LONGEST_WRITE_BYTES: usize = 1 << 20;
 const IDENTITY: LogIdentity = LogIdentity { uuid: *b"a counted cache.", epoch: 1 };
 
 /// What is compared, by its name in metrics.
 pub(super) const KINDS: [(&str, Kind); 3] = [
-    ("log", Kind::Log),
+    ("log", Kind::Log { block_bytes: 512 }),
     ("ocf22", Kind::Ocf(OcfVersion::V22)),
     ("ocf26", Kind::Ocf(OcfVersion::V26)),
 ];
 
+/// The log in persistent memory.
+pub(super) const DAX: (&str, Kind) = ("dax", Kind::Log { block_bytes: 64 });
+
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    Log,
+    Log { block_bytes: u32 },
     Ocf(OcfVersion),
 }
 
@@ -82,21 +84,21 @@ impl Counted {
         let capacity_bytes = u64::from(lines) * u64::from(line_bytes);
         let refused = |error: larder_block::Error| Error::usage(error.to_string());
         let cache = match kind {
-            Kind::Log => {
+            Kind::Log { block_bytes } => {
                 let options = LogOptions {
                     segment_bytes: (256 << 10).max(16 * line_bytes),
                     line_bytes,
                     write_buffer_bytes: capacity_bytes / 16,
                     ..LogOptions::default()
                 };
-                let info = device(capacity_bytes);
+                let info = device(capacity_bytes, block_bytes);
                 let geometry = Geometry::new(&info, 0, &options).map_err(refused)?;
                 let layout = LogLayout::new(geometry, IDENTITY, &info, &options);
                 Cache::Log(Box::new(counted(layout)))
             }
             Kind::Ocf(version) => {
                 let options = OcfOptions { version, line_bytes };
-                let info = device(ocf::Geometry::device_bytes(0, lines, &options));
+                let info = device(ocf::Geometry::device_bytes(0, lines, &options), 512);
                 let geometry = ocf::Geometry::new(&info, 0, &options).map_err(refused)?;
                 Cache::Lines(Box::new(counted(OcfLayout::new(geometry, IDENTITY.uuid))))
             }
@@ -176,9 +178,10 @@ fn carry_out(
     }
 }
 
-fn device(bytes: u64) -> DeviceInfo {
-    let info = DeviceInfo::new("cache", bytes, BLOCK_BYTES, 1 << 20);
-    DeviceInfo { atomic_write_bytes: Some(4096), ..info }
+/// Memory writes words whole, others lines.
+fn device(bytes: u64, block_bytes: u32) -> DeviceInfo {
+    let info = DeviceInfo::new("cache", bytes, block_bytes, 1 << 20);
+    DeviceInfo { atomic_write_bytes: Some(if block_bytes < 512 { 8 } else { 4096 }), ..info }
 }
 
 fn counted<L: Layout>(layout: L) -> Accounting<L> {
