@@ -511,6 +511,7 @@ fn block_caches() {
     expect(name, &[("cw.second.ocf22.4.50", 1.001)], InShape);
     expect(name, &[("cw.first.log.4.50", 1.16)], InShape);
     expect(name, &[("cw.first.log.4.50", 2.01)], Diverges);
+    expect(name, &[("cw.first.dax.4.50", 1.031)], InShape);
     expect(name, &[("kw.second.ocf26.4.150", 0.6)], Diverges);
     expect(name, &[("kw.second.ocf22.16.75", 0.1)], Diverges);
     let name = "block-eviction";

@@ -208,14 +208,15 @@ pub(super) fn usable_bytes(utilization_percent: f64, capacity_bytes: u64) -> u64
 }
 
 /// All that the cache writes begins and ends at multiples of [`BLOCK`], which a device can be written at only if
-/// its own blocks divide that.
+/// its own blocks divide that. What is written over what must not be lost relies on sectors that a loss of power
+/// leaves whole, which memory with smaller blocks does not.
 fn check_block(info: &DeviceInfo) -> Result<(), Error> {
-    if info.block_bytes > 0 && BLOCK.is_multiple_of(u64::from(info.block_bytes)) {
+    if info.block_bytes >= 512 && BLOCK.is_multiple_of(u64::from(info.block_bytes)) {
         return Ok(());
     }
     Err(Error::config(format!(
-        "block_bytes {} of {}: the cache writes units of {BLOCK} bytes, which must be whole blocks of the device; \
-         format the drive with blocks of 512 or 4096 bytes, or use another",
+        "block_bytes {} of {}: the cache writes units of {BLOCK} bytes, which must be whole blocks of the device, \
+         of 512 at least; format the drive with blocks of 512 or 4096 bytes, or use another",
         info.block_bytes, info.name
     )))
 }

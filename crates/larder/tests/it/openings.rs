@@ -75,7 +75,7 @@ fn a_cache_works_on_any_device_whose_blocks_divide_its_own() {
         let found = found.count();
         assert!(found > 200, "of 400 in blocks of {block_bytes} bytes: {found}");
     }
-    for block_bytes in [8192, 16_384] {
+    for block_bytes in [64, 8192, 16_384] {
         let device = Arc::new(MemoryDevice::with_blocks(vec![0; 8 << 20], block_bytes).unwrap());
         let error = Rig::try_open(config(), &device).err().expect("it must be refused");
         assert_eq!(error.kind(), ErrorKind::Config, "{error}");

@@ -29,22 +29,26 @@ pub(super) const FILES: Parameter = Parameter {
 };
 pub(super) const LINE_KIB: [u32; 3] = [4, 16, 64];
 
+/// Blocks of all devices but memory.
+pub(super) const BLOCK_BYTES: u32 = 512;
 /// Writes between two looks at whether to stop.
 const WRITES_AT_ONCE: usize = 4096;
-const BLOCK_BYTES: u32 = 512;
 const LONGEST_WRITE_BYTES: usize = 1 << 20;
 pub(super) const IDENTITY: LogIdentity = LogIdentity { uuid: *b"a counted cache.", epoch: 1 };
 
 /// What is compared, by its name in metrics.
 pub(super) const KINDS: [(&str, Kind); 3] = [
-    ("log", Kind::Log),
+    ("log", Kind::Log { block_bytes: BLOCK_BYTES }),
     ("ocf22", Kind::Ocf(OcfVersion::V22)),
     ("ocf26", Kind::Ocf(OcfVersion::V26)),
 ];
 
+/// The log in persistent memory.
+pub(super) const DAX: (&str, Kind) = ("dax", Kind::Log { block_bytes: 64 });
+
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    Log,
+    Log { block_bytes: u32 },
     Ocf(OcfVersion),
 }
 
@@ -81,9 +85,10 @@ impl Counted {
     pub(super) fn new(kind: Kind, line_bytes: u32, lines: u32) -> Result<Self, Error> {
         let capacity_bytes = u64::from(lines) * u64::from(line_bytes);
         let cache = match kind {
-            Kind::Log => {
+            Kind::Log { block_bytes } => {
                 let segment_bytes = (256 << 10).max(16 * line_bytes);
-                Cache::Log(Box::new(counted(log_of(line_bytes, lines, segment_bytes)?.0)))
+                let (log, _) = log_of(block_bytes, line_bytes, lines, segment_bytes)?;
+                Cache::Log(Box::new(counted(log)))
             }
             Kind::Ocf(version) => {
                 Cache::Lines(Box::new(counted(lines_of(version, line_bytes, lines)?.0)))
@@ -155,6 +160,7 @@ impl Counted {
 
 /// An empty log of so many lines, headers included, with a write buffer of a 16th, and what its device has room for.
 pub(super) fn log_of(
+    block_bytes: u32,
     line_bytes: u32,
     lines: u32,
     segment_bytes: u32,
@@ -166,7 +172,7 @@ pub(super) fn log_of(
         write_buffer_bytes: capacity_bytes / 16,
         ..LogOptions::default()
     };
-    let info = device(capacity_bytes);
+    let info = device(capacity_bytes, block_bytes);
     let geometry = Geometry::new(&info, 0, &options).map_err(refused)?;
     Ok((LogLayout::new(geometry, IDENTITY, &info, &options), capacity_bytes))
 }
@@ -179,7 +185,8 @@ pub(super) fn lines_of(
 ) -> Result<(OcfLayout, u64), Error> {
     let options = OcfOptions { version, line_bytes };
     let device_bytes = ocf::Geometry::device_bytes(0, lines, &options);
-    let geometry = ocf::Geometry::new(&device(device_bytes), 0, &options).map_err(refused)?;
+    let geometry =
+        ocf::Geometry::new(&device(device_bytes, BLOCK_BYTES), 0, &options).map_err(refused)?;
     Ok((OcfLayout::new(geometry, IDENTITY.uuid), device_bytes))
 }
 
@@ -203,9 +210,10 @@ fn carry_out(
     }
 }
 
-pub(super) fn device(bytes: u64) -> DeviceInfo {
-    let info = DeviceInfo::new("cache", bytes, BLOCK_BYTES, 1 << 20);
-    DeviceInfo { atomic_write_bytes: Some(4096), ..info }
+/// Memory writes words whole, others lines.
+pub(super) fn device(bytes: u64, block_bytes: u32) -> DeviceInfo {
+    let info = DeviceInfo::new("cache", bytes, block_bytes, 1 << 20);
+    DeviceInfo { atomic_write_bytes: Some(if block_bytes < 512 { 8 } else { 4096 }), ..info }
 }
 
 fn counted<L: Layout>(layout: L) -> Accounting<L> {

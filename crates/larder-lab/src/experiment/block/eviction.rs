@@ -74,7 +74,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     let log_depth: usize = settings.within(LOG_DEPTH.name, 1..=1024)?;
     let mut metrics = Metrics::new();
     for (layout, kind) in KINDS {
-        let depth = if matches!(kind, Kind::Log) { log_depth } else { 1 };
+        let depth = if matches!(kind, Kind::Log { .. }) { log_depth } else { 1 };
         for kib in LINE_KIB {
             let mut cache = Counted::new(kind, kib << 10, lines)?.with_depth(depth);
             let bytes = u64::from(kib) << 10;

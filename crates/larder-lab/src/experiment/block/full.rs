@@ -3,7 +3,7 @@
 use larder_block::accounting::timed::TimedRun;
 use larder_device::model::virtual_time::shapes;
 
-use super::counted::Kind;
+use super::counted::{BLOCK_BYTES, Kind};
 use super::study::{Costs, DRIVE_IO_NS, MEMORY_IO_NS, PM9A3, PMEM, REQUEST_NS, Storage};
 use super::timed::{Asks, Made, Pair, mb_s};
 use crate::Error;
@@ -89,7 +89,12 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     let segment = (bytes / SEGMENTS).next_power_of_two().min(16 << 20);
     let segment_bytes = u32::try_from(segment).map_err(|_| Error::usage("too large"))?;
     let load = Load {
-        made: Made { kind: Kind::Log, line_bytes: LINE_BYTES, lines, segment_bytes },
+        made: Made {
+            kind: Kind::Log { block_bytes: BLOCK_BYTES },
+            line_bytes: LINE_BYTES,
+            lines,
+            segment_bytes,
+        },
         asks: Asks {
             bytes: write_bytes,
             depth: settings.within(DEPTH.name, 1..=1024)?,

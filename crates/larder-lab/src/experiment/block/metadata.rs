@@ -1,7 +1,7 @@
 //! What it costs to say where data are: a file that is written twice in succession, by its length.
 
 use super::counted::{
-    COUNTED_22, COUNTED_26, Counted, FILES, KINDS, LINE_KIB, LINES, files, lines, note,
+    COUNTED_22, COUNTED_26, Counted, DAX, FILES, KINDS, LINE_KIB, LINES, files, lines, note,
 };
 use crate::Error;
 use crate::experiment::judge::{Checks, highest, lowest};
@@ -15,7 +15,8 @@ pub(in crate::experiment) static BLOCK_METADATA: Experiment = Experiment {
     title: "bytes that a block cache writes for the first and the second write of a file",
     reproduces: "HotStorage'23 study of Open CAS, figure 3, as bytes: writes of a line each, first and second access",
     criterion: "within 2 % of what was counted of Open CAS 26, 5 % of 22 beyond the capacity; its second writes reach \
-                the core only beyond the capacity; the log writes at most 1.15, 1.04 and 1.01 times by lines",
+                the core only beyond the capacity; the log writes at most 1.15, 1.04 and 1.01 times by lines, in \
+                memory at most 1.03, 1.01 and 1.003",
     parameters: &[LINES, FILES],
     metrics: &[
         (
@@ -41,7 +42,12 @@ pub(in crate::experiment) static BLOCK_METADATA: Experiment = Experiment {
         PaperValue { metric: "cw.first.ocf22.16.150", value: 1.265, source: COUNTED_22 },
         PaperValue { metric: "cw.first.ocf22.64.150", value: 1.063, source: COUNTED_22 },
     ],
-    needs: &["cw.first.ocf26.4.50", "cw.first.ocf26.4.150", "cw.first.log.4.50"],
+    needs: &[
+        "cw.first.ocf26.4.50",
+        "cw.first.ocf26.4.150",
+        "cw.first.log.4.50",
+        "cw.first.dax.4.50",
+    ],
     measure,
     judge,
 };
@@ -50,7 +56,7 @@ fn measure(settings: &Settings, _seed: u64, monitor: &Monitor) -> Result<Metrics
     let lines = lines(settings)?;
     let files = files(settings)?;
     let mut metrics = Metrics::new();
-    for (layout, kind) in KINDS {
+    for (layout, kind) in KINDS.into_iter().chain([DAX]) {
         for kib in LINE_KIB {
             for percent in &files {
                 let mut cache = Counted::new(kind, kib << 10, lines)?;
@@ -84,6 +90,7 @@ fn judge(summary: &Summary) -> Judgement {
     let more = versions.map(|of| LINE_KIB.map(|kib| mean(format!("cw.first.{of}.{kib}.50"))));
     let limits = [1.15, 1.04, 1.01];
     let of_log = LINE_KIB.map(|kib| mean(format!("cw.first.log.{kib}.50")));
+    let of_dax = LINE_KIB.map(|kib| mean(format!("cw.first.dax.{kib}.50")));
     let is_less = of_log.iter().zip(more[1]).all(|(log, lines)| *log < lines);
     checks
         .exact(highest(again.concat()).abs() < 1e-9, "what is dirty is written again at no cost")
@@ -99,6 +106,10 @@ fn judge(summary: &Summary) -> Judgement {
         .exact(
             of_log.iter().zip(limits).all(|(log, limit)| *log <= limit),
             format!("the log writes {:.3}, {:.3} and {:.3} times", of_log[0], of_log[1], of_log[2]),
+        )
+        .exact(
+            of_dax.iter().zip([1.03, 1.01, 1.003]).all(|(dax, limit)| *dax <= limit),
+            format!("in memory {:.3}, {:.3} and {:.3} times", of_dax[0], of_dax[1], of_dax[2]),
         )
         .judge()
 }

@@ -10,7 +10,7 @@ use larder_block::layout::{Data, DeviceIo, Layout, Request, RequestId, Span, Tar
 use larder_device::DeviceInfo;
 use larder_device::model::virtual_time::{Moment, Shape, ShapedStorage, shapes};
 
-use super::counted::{IDENTITY, core, device, refused};
+use super::counted::{BLOCK_BYTES, IDENTITY, core, device, refused};
 use crate::Error;
 use crate::experiment::judge::{Checks, lowest};
 use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Settings, Summary};
@@ -163,7 +163,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
 fn table_ms(bytes: u64, shape: Shape, depth: usize) -> Result<f64, Error> {
     let bytes = bytes * BLANK;
     let options = ocf::OcfOptions { version: OcfVersion::V26, line_bytes: LINE_BYTES };
-    let geometry = ocf::Geometry::new(&device(bytes), 0, &options).map_err(refused)?;
+    let geometry = ocf::Geometry::new(&device(bytes, BLOCK_BYTES), 0, &options).map_err(refused)?;
     let stored = Stored::Ocf(geometry);
     let blank = Crashed { image: Image::default(), usage: Usage::default(), stored, bytes };
     let (start, _) = blank.start(shape, depth, u64::MAX)?;
@@ -185,14 +185,15 @@ impl Crashed {
             let segment_bytes = whole.min(1 << most.ilog2());
             let options =
                 LogOptions { segment_bytes, write_buffer_bytes: 0, ..LogOptions::default() };
-            let info = device(bytes);
+            let info = device(bytes, BLOCK_BYTES);
             let geometry = log::Geometry::new(&info, 0, &options).map_err(refused)?;
             let log = log::LogLayout::new(geometry, IDENTITY, &info, &options);
             let (image, usage) = filled(log, (bytes, u64::from(options.segment_bytes)), seed)?;
             (image, usage, Stored::Log(geometry))
         } else {
             let options = ocf::OcfOptions { version: OcfVersion::V26, line_bytes: LINE_BYTES };
-            let geometry = ocf::Geometry::new(&device(bytes), 0, &options).map_err(refused)?;
+            let geometry =
+                ocf::Geometry::new(&device(bytes, BLOCK_BYTES), 0, &options).map_err(refused)?;
             let lines = ocf::OcfLayout::new(geometry, IDENTITY.uuid);
             let (image, usage) = filled(lines, (bytes, 1), seed)?;
             (image, usage, Stored::Ocf(geometry))
@@ -201,7 +202,7 @@ impl Crashed {
     }
 
     fn info(&self) -> DeviceInfo {
-        device(self.bytes)
+        device(self.bytes, BLOCK_BYTES)
     }
 
     /// Reads what a start wants, at most so many reads. What it has found is nothing if they are not all.

@@ -166,6 +166,7 @@ pub(super) const SPECS: &[(&str, &[Spec<'static>])] = &[
                     ("cw.first.ocf22.64.*", "Open CAS 22"),
                     ("cw.first.ocf26.64.*", "Open CAS 26"),
                     ("cw.first.log.64.*", "log"),
+                    ("cw.first.dax.64.*", "log in memory"),
                 ],
                 ..FIRST_4
             },
