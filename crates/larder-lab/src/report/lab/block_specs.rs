@@ -229,7 +229,7 @@ pub(super) const SPECS: &[(&str, &[Spec<'static>])] = &[
         &[Spec {
             title: "Rates with a tuned share, by those of classic caching",
             x: "speed of the core, percent of the cache device's",
-            y: "times classic caching",
+            y: "bandwidth (1 = classic caching)",
             series: &[
                 ("gain.hits.*", "hits"),
                 ("gain.misses.*", "5 % misses"),
