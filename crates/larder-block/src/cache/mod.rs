@@ -143,7 +143,7 @@ impl Cache {
                 self.statistics.io(&what);
                 let (target, reads) = (what.target(), what.reads());
                 let is_timed = target == Target::Cache && is_of_user(&what);
-                let began = is_timed.then(|| self.router.read_begins());
+                let began = self.router.read_begins().filter(|_| is_timed);
                 let under_way = IoUnderWay::Layout { io, target, reads, began };
                 ios.push((IoId(self.ios.insert(under_way)), what));
             }

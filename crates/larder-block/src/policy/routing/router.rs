@@ -45,38 +45,45 @@ impl RoutingPolicy {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Router {
-    way: Way,
-    gauge: Gauge,
-}
+pub(crate) struct Router(Way);
 
 #[derive(Debug)]
 enum Way {
     Off,
-    Tuned(Routing),
+    /// This one alone measures: the others cost a look-up nothing.
+    Tuned(Box<Tuned>),
     Fixed(Split),
+}
+
+#[derive(Debug)]
+struct Tuned {
+    routing: Routing,
+    gauge: Gauge,
 }
 
 impl Router {
     /// One that has measured nothing.
     pub(crate) fn new(policy: RoutingPolicy) -> Self {
-        let way = match policy {
+        Self(match policy {
             RoutingPolicy::Off => Way::Off,
-            RoutingPolicy::Tuned(calibration) => Way::Tuned(Routing::new(calibration)),
+            RoutingPolicy::Tuned(calibration) => {
+                let (routing, gauge) = (Routing::new(calibration), Gauge::default());
+                Way::Tuned(Box::new(Tuned { routing, gauge }))
+            }
             RoutingPolicy::Fixed { core_permille } => Way::Fixed(Split::new(core_permille)),
-        };
-        Self { way, gauge: Gauge::default() }
+        })
     }
 
     /// Whether it has to be told the time.
     pub(crate) fn measures(&self) -> bool {
-        matches!(self.way, Way::Tuned(_))
+        matches!(self.0, Way::Tuned(_))
     }
 
     /// Tells the time. Whether the cache device is saturated now, and was not before.
     pub(crate) fn at(&mut self, now: Duration) -> bool {
-        let Way::Tuned(routing) = &mut self.way else { return false };
-        let Some(window) = self.gauge.at(now) else { return false };
+        let Way::Tuned(tuned) = &mut self.0 else { return false };
+        let Tuned { routing, gauge } = &mut **tuned;
+        let Some(window) = gauge.at(now) else { return false };
         let before = routing.state();
         routing.window(&window);
         before != routing.state() && routing.state() == RoutingState::Saturated
@@ -84,50 +91,58 @@ impl Router {
 
     /// When it has to be told the time, if nothing is asked: a share that nobody needs any more goes back to 0.
     pub(crate) fn due(&self) -> Option<Duration> {
-        let Way::Tuned(routing) = &self.way else { return None };
-        (routing.state() != RoutingState::Absorb).then(|| self.gauge.due())
+        let Way::Tuned(tuned) = &self.0 else { return None };
+        let is_needed = tuned.routing.state() != RoutingState::Absorb;
+        is_needed.then(|| tuned.gauge.due())
     }
 
     /// What it does, and the share of clean hits that go to the core, in thousandths. `None` if it is off.
     pub(crate) fn state(&self) -> Option<(RoutingState, u16)> {
-        match &self.way {
+        match &self.0 {
             Way::Off => None,
-            Way::Tuned(routing) => Some((routing.state(), routing.core_permille())),
+            Way::Tuned(tuned) => Some((tuned.routing.state(), tuned.routing.core_permille())),
             Way::Fixed(split) => Some((RoutingState::Absorb, split.core_permille())),
         }
     }
 
     /// Whether a clean hit goes to the core. To be asked once of each.
     pub(crate) fn goes_to_core(&mut self) -> bool {
-        match &mut self.way {
+        match &mut self.0 {
             Way::Off => false,
-            Way::Tuned(routing) => routing.goes_to_core(),
+            Way::Tuned(tuned) => tuned.routing.goes_to_core(),
             Way::Fixed(split) => split.goes_to_core(),
         }
     }
 
     /// Whether what was missed may be kept.
     pub(crate) fn admits(&self) -> bool {
-        if let Way::Tuned(routing) = &self.way { routing.admits() } else { true }
+        if let Way::Tuned(tuned) = &self.0 { tuned.routing.admits() } else { true }
     }
 
     /// A user's read was looked up.
     pub(crate) fn looked_up(&mut self, is_hit: bool) {
-        self.gauge.looked_up(is_hit);
+        if let Way::Tuned(tuned) = &mut self.0 {
+            tuned.gauge.looked_up(is_hit);
+        }
     }
 
-    /// The time, for [`read_ended`](Self::read_ended), of a read of the cache device that begins.
-    pub(crate) fn read_begins(&self) -> Duration {
-        self.gauge.now()
+    /// The time, for [`read_ended`](Self::read_ended), of a read of the cache device that begins. `None` if nothing is
+    /// measured.
+    pub(crate) fn read_begins(&self) -> Option<Duration> {
+        if let Way::Tuned(tuned) = &self.0 { Some(tuned.gauge.now()) } else { None }
     }
 
     /// A read of the cache device has ended that began then.
     pub(crate) fn read_ended(&mut self, began: Duration) {
-        self.gauge.read_ended(began);
+        if let Way::Tuned(tuned) = &mut self.0 {
+            tuned.gauge.read_ended(began);
+        }
     }
 
     /// A user's request has ended well.
     pub(crate) fn ended(&mut self, bytes: usize) {
-        self.gauge.ended(bytes);
+        if let Way::Tuned(tuned) = &mut self.0 {
+            tuned.gauge.ended(bytes);
+        }
     }
 }
