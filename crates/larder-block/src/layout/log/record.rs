@@ -111,6 +111,22 @@ impl Entry {
         }
     }
 
+    /// Puts records at the beginning of `into`, each with its checksum, and zeros behind them. Gives their bytes.
+    pub(super) fn put_all<'a>(records: &[Record], into: &'a mut [u8]) -> &'a [u8] {
+        let (entries, zeros) = into.split_at_mut(records.len() * ENTRY_BYTES);
+        for (record, entry) in records.iter().zip(entries.chunks_exact_mut(ENTRY_BYTES)) {
+            entry.copy_from_slice(Self::of(record, record.checksum).as_bytes());
+        }
+        zeros.fill(0);
+        entries
+    }
+
+    /// So many records that `bytes` begins with, each with its checksum. `None` if one can be none.
+    pub(super) fn take_all(bytes: &[u8], count: usize) -> Option<Vec<Record>> {
+        let (entries, _) = <[Self]>::ref_from_prefix_with_elems(bytes, count).ok()?;
+        entries.iter().map(|entry| entry.record(entry.word())).collect()
+    }
+
     /// In the place of the records of a batch that has none.
     pub(super) fn of_none(word: u32) -> Self {
         Self { first: 0.into(), core: 0.into(), sectors_less_one: 0, kind: NONE, word: word.into() }

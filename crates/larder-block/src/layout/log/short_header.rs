@@ -76,11 +76,7 @@ pub(super) fn encode(header: &BatchHeader, uuid: &CacheUuid, records: &[Record],
         void_below: header.void_below.into(),
     };
     let (head, rest) = into.split_at_mut(HEADER_BYTES);
-    let (entries, zeros) = rest.split_at_mut(records.len() * ENTRY_BYTES);
-    for (record, entry) in records.iter().zip(entries.chunks_exact_mut(ENTRY_BYTES)) {
-        entry.copy_from_slice(Entry::of(record, record.checksum).as_bytes());
-    }
-    zeros.fill(0);
+    let entries = Entry::put_all(records, rest);
     let checked = fixed.as_bytes().get(CHECKED_FROM..).unwrap_or_default();
     let checksum = crc32c::crc32c_append(identity(uuid, header.segment, header.position), checked);
     fixed.checksum = crc32c::crc32c_append(checksum, entries).into();
@@ -99,7 +95,6 @@ pub(super) fn parse(
     if fixed.magic != MAGIC || fixed.version.get() != FORMAT_VERSION || count > RECORDS_MAX {
         return None;
     }
-    let (entries, _) = <[Entry]>::ref_from_prefix_with_elems(rest, count).ok()?;
     let checksum = crc32c::crc32c_append(
         identity(uuid, segment, position),
         bytes.get(CHECKED_FROM..header_bytes(count))?,
@@ -107,8 +102,7 @@ pub(super) fn parse(
     if fixed.checksum.get() != checksum {
         return None;
     }
-    let records: Vec<Record> =
-        entries.iter().map(|entry| entry.record(entry.word())).collect::<Option<_>>()?;
+    let records = Entry::take_all(rest, count)?;
     let data: usize = records.iter().map(Record::data_bytes).sum();
     let header = header_bytes(count).next_multiple_of(block_bytes as usize);
     let bytes = u32::try_from(header + data).ok().filter(|bytes| *bytes <= room)?;
