@@ -119,9 +119,8 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
             }
             let crashed = Crashed::new(layout, mib << 20, seed)?;
             for (device, shape) in DEVICES {
-                let reads = crashed.start(shape, depth, u64::MAX)?.0.reads;
-                let first = crashed.start(shape, depth, reads / 2)?.0;
                 let (whole, found) = crashed.start(shape, depth, u64::MAX)?;
+                let first = crashed.start(shape, depth, whole.reads / 2)?.0;
                 let answer_ns = answer_ns(shape);
                 let ms = |nanoseconds: u64| (nanoseconds + answer_ns) as f64 / 1e6;
                 let point = format!("{layout}.{device}.{mib}");
