@@ -13,7 +13,7 @@ use crate::caller::Caller;
 use crate::protocol::{Protocol, Step};
 use crate::within::within;
 use crate::worker::{UnderWay, Worker};
-use larder_device::sockets::{BUFFER_BYTES, Socket};
+use larder_device::sockets::{BUFFER_BYTES, Socket, yield_now};
 
 /// Who does not take that the connection ends within so long is not told.
 const FAREWELL: Duration = Duration::from_millis(200);
@@ -99,7 +99,7 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
             }
             input.keep_from(at, needed);
             // Who sends without end leaves the others their turns.
-            worker.others_first().await;
+            yield_now().await;
         }
     }
 }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-use larder_device::sockets::Socket;
+use larder_device::sockets::{Socket, yield_now};
 use larder_tls::{Tls, TlsError, TlsSocket};
 
 use crate::caller::Caller;
@@ -82,7 +82,7 @@ async fn shake<S: Socket>(socket: &mut TlsSocket<S>, caller: &mut Caller) -> Res
         }
         let turn = worker.handshake_turn.lock().await;
         let processed = socket.process();
-        worker.others_first().await;
+        yield_now().await;
         drop(turn);
         processed.map_err(Failure::Tls)?;
         poll_fn(|cx| socket.poll_flush(cx)).await.map_err(Failure::Socket)?;

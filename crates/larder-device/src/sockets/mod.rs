@@ -50,6 +50,7 @@ mod slot;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 pub use buffers::{BUFFER_BYTES, Buffers};
 pub use epoll::{Epoll, EpollSocket};
@@ -57,3 +58,4 @@ pub use inbox::Inbox;
 pub use listening::{Endpoint, ListeningSocket, Peer, Stop, wait_for, why_not};
 pub use ring::{RingSocket, SocketRing};
 pub use stream::{Backend, Output, Socket, SocketBackend};
+pub use turns::yield_now;

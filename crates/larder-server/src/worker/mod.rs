@@ -8,10 +8,8 @@ mod turns;
 mod under_way;
 
 use std::cell::Cell;
-use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use larder::{Error, Value};
@@ -85,19 +83,6 @@ impl Worker {
         }
         let _turn = self.flash_turns.take(tenant.number, tenant.weight()).await;
         cache.get(key).await
-    }
-
-    /// Lets all other tasks that were woken run before this one goes on.
-    pub(crate) async fn others_first(&self) {
-        let mut is_first = true;
-        poll_fn(|cx| match std::mem::take(&mut is_first) {
-            true => {
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }
-            false => Poll::Ready(()),
-        })
-        .await;
     }
 
     /// Runs something beside the connections. The end of the server does not wait for it.

@@ -10,13 +10,12 @@ use std::time::Duration;
 use event_listener::EventListener;
 use futures_util::future::{Either, select};
 use larder_device::Clock;
-use larder_device::sockets::{Output, Socket};
+use larder_device::sockets::{Output, Socket, yield_now};
 use larder_tls::TlsSocket;
 
 use super::encryption::encrypt;
 use super::negotiation::{Agreement, Encryption, Negotiation, OPTION_BYTES_MAX, Step};
 use super::transmission::Transmission;
-use super::turns::yield_now;
 use super::worker::Worker;
 
 /// Who has not chosen an export by then has the connection closed.

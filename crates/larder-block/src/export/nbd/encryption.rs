@@ -4,10 +4,8 @@ use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 
-use larder_device::sockets::{Buffers, Socket};
+use larder_device::sockets::{Buffers, Socket, yield_now};
 use larder_tls::{Tls, TlsSocket};
-
-use super::turns::yield_now;
 
 /// Makes it. `None` if it came to nothing, of which the client was told.
 pub(super) async fn encrypt<S: Socket>(

@@ -29,7 +29,6 @@ mod reply;
 mod request;
 mod server;
 mod transmission;
-mod turns;
 mod under_way;
 mod wire;
 mod worker;

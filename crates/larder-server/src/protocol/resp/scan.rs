@@ -1,7 +1,6 @@
 //! Requests about all keys: walking over them, counting them, picking one.
 
-use std::future::poll_fn;
-use std::task::Poll;
+use larder_device::sockets::yield_now;
 
 use super::context::Context;
 use super::glob;
@@ -15,19 +14,6 @@ const PAGE_ITEMS: usize = 64;
 const SCAN_KEYS_MAX: usize = 100_000;
 /// How often a random place is looked at before the whole cache is.
 const RANDOM_TRIES: usize = 8;
-
-/// Lets other connections have their turn.
-async fn give_way() {
-    let mut has_waited = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut has_waited, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
 
 /// `SCAN`.
 pub(super) async fn scan(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
@@ -64,7 +50,7 @@ pub(super) async fn scan(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
         if cursor == 0 || seen >= count {
             break;
         }
-        give_way().await;
+        yield_now().await;
     }
     cx.out.array(2);
     cx.out.bulk(cursor.to_string());
@@ -92,7 +78,7 @@ pub(super) async fn keys(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
         if cursor == 0 {
             break;
         }
-        give_way().await;
+        yield_now().await;
     }
     cx.out.array(keys.len());
     keys.iter().for_each(|key| cx.out.bulk(key));
@@ -109,7 +95,7 @@ pub(super) async fn random_key(cx: &mut Context<'_>) -> Outcome {
             cx.out.bulk(item.key());
             return Ok(());
         }
-        give_way().await;
+        yield_now().await;
     }
     let mut cursor = 0;
     loop {
@@ -123,7 +109,7 @@ pub(super) async fn random_key(cx: &mut Context<'_>) -> Outcome {
             cx.out.null();
             return Ok(());
         }
-        give_way().await;
+        yield_now().await;
     }
 }
 
