@@ -12,6 +12,8 @@ mod numbers;
 mod plan;
 #[cfg(target_os = "linux")]
 mod serve;
+#[cfg(target_os = "linux")]
+pub(crate) mod tls;
 mod vssd;
 
 use std::path::PathBuf;
@@ -27,10 +29,10 @@ pub(crate) use array_engine::ArrayEngineArgs;
 pub(crate) use bench::BenchArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use block::{
-    AskArgs, BlockCommand, BlockTlsArgs, CacheCreateArgs, CacheStatsArgs, CacheStatusArgs,
-    CalibrateArgs, ChangedCoreArg, CleaningArg, CoreArg, CoreOfArgs, CutOffArg, ExportArgs,
-    IoClassArgs, LayoutArg, ModeArgs, PolicyArgs, PromotionArg, RecoverArgs, RoutingArg, StartArgs,
-    StopArgs, TargetArg,
+    AskArgs, BlockCommand, CacheCreateArgs, CacheStatsArgs, CacheStatusArgs, CalibrateArgs,
+    ChangedCoreArg, CleaningArg, CoreArg, CoreOfArgs, CutOffArg, ExportArgs, IoClassArgs,
+    LayoutArg, ModeArgs, PolicyArgs, PromotionArg, RecoverArgs, RoutingArg, StartArgs, StopArgs,
+    TargetArg,
 };
 #[cfg(target_os = "linux")]
 pub(crate) use device::{

@@ -4,12 +4,13 @@ mod cache;
 mod control;
 mod policies;
 mod target;
-mod tls;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
+
+use super::tls::TlsArgs;
 
 pub(crate) use cache::{
     CacheCreateArgs, CalibrateArgs, ChangedCoreArg, CoreArg, LayoutArg, RecoverArgs, StartArgs,
@@ -20,7 +21,6 @@ pub(crate) use control::{
 };
 pub(crate) use policies::{CleaningArg, CutOffArg, PromotionArg, RoutingArg};
 pub(crate) use target::TargetArg;
-pub(crate) use tls::BlockTlsArgs;
 
 /// Block devices: a cache before a slow device, or any drive, file or model, exported to the system.
 #[derive(Debug, Subcommand)]
@@ -153,5 +153,5 @@ pub(crate) struct ExportArgs {
     pub(crate) connections: u32,
 
     #[command(flatten)]
-    pub(crate) tls: BlockTlsArgs,
+    pub(crate) tls: TlsArgs,
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use larder_server::{PasswordHash, SocketBackend};
 
+use super::tls::TlsArgs;
 use super::{ArrayEngineArgs, positive_size, size};
 
 /// Serve memcached and Redis clients from DRAM and flash.
@@ -49,17 +50,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = listen)]
     pub(crate) resp_tls: Option<Vec<ListenArg>>,
 
-    /// The certificate that is shown by TLS, in PEM, with those between it and one that clients know
-    #[arg(long, value_name = "PATH")]
-    pub(crate) tls_certificate: Option<PathBuf>,
-
-    /// Its private key, in PEM
-    #[arg(long, value_name = "PATH")]
-    pub(crate) tls_key: Option<PathBuf>,
-
-    /// Who issues certificates for clients, in PEM: by TLS only who has one comes in
-    #[arg(long, value_name = "PATH")]
-    pub(crate) tls_client_ca: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
 
     /// Where the admin page, metrics and readiness are asked for by HTTP: an address, or none [default: 127.0.0.1:9180]
     #[arg(long, value_name = "ADDRESS", value_parser = listen)]

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use larder_block::export::nbd::NbdServer;
 use larder_device::sockets::{Endpoint, SocketBackend};
 use larder_lab::Error;
-use larder_tls::{Tls, TlsFile, TlsFiles};
+use larder_tls::{Tls, TlsFault, TlsFiles};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::args::BlockTlsArgs;
+use crate::args::tls::{TlsArgs, incomplete, name_of};
 
 /// Who may open the Unix socket: its owner and the group.
 const SOCKET_MODE: u32 = 0o660;
@@ -38,7 +38,7 @@ pub(super) fn endpoints(unix: Option<&PathBuf>, tcp: Option<SocketAddr>) -> Vec<
 }
 
 /// What is shown to clients, if they have to speak TLS.
-pub(super) fn tls(told: &BlockTlsArgs) -> Result<Option<Tls>, Error> {
+pub(super) fn tls(told: &TlsArgs) -> Result<Option<Tls>, Error> {
     let files = match (&told.tls_certificate, &told.tls_key, &told.tls_client_ca) {
         (None, None, None) => return Ok(None),
         (Some(certificate), Some(key), client_ca) => TlsFiles {
@@ -46,19 +46,10 @@ pub(super) fn tls(told: &BlockTlsArgs) -> Result<Option<Tls>, Error> {
             key: key.clone(),
             client_ca: client_ca.clone(),
         },
-        _ => {
-            let message = "TLS needs both a certificate and its key: --tls-certificate, --tls-key";
-            return Err(Error::usage(message));
-        }
+        _ => return Err(incomplete()),
     };
-    Tls::load(&files).map(Some).map_err(|fault| {
-        let option = match fault.file {
-            TlsFile::Certificate => "--tls-certificate",
-            TlsFile::Key => "--tls-key",
-            TlsFile::ClientCa => "--tls-client-ca",
-        };
-        Error::usage(format!("{option} {fault}"))
-    })
+    let refused = |fault: TlsFault| Error::usage(format!("--tls-{} {fault}", name_of(fault.file)));
+    Tls::load(&files).map(Some).map_err(refused)
 }
 
 /// Says how many threads serve, and how they wait.

@@ -14,7 +14,8 @@ use larder_tls::Tls;
 use super::control;
 use super::entry::BlockEntry;
 use super::serving;
-use crate::args::{BlockTlsArgs, ChangedCoreArg, CoreArg, RoutingArg, StartArgs, TargetArg};
+use crate::args::tls::TlsArgs;
+use crate::args::{ChangedCoreArg, CoreArg, RoutingArg, StartArgs, TargetArg};
 use crate::serve::Source;
 
 /// See the module.
@@ -94,9 +95,9 @@ impl Settings {
 }
 
 /// Those of the command line, or else of the file.
-fn tls_files(arguments: &StartArgs, file: Option<&BlockEntry>) -> BlockTlsArgs {
-    let BlockTlsArgs { tls_certificate, tls_key, tls_client_ca } = arguments.tls.clone();
-    BlockTlsArgs {
+fn tls_files(arguments: &StartArgs, file: Option<&BlockEntry>) -> TlsArgs {
+    let TlsArgs { tls_certificate, tls_key, tls_client_ca } = arguments.tls.clone();
+    TlsArgs {
         tls_certificate: tls_certificate.or_else(|| file?.tls_certificate.clone()),
         tls_key: tls_key.or_else(|| file?.tls_key.clone()),
         tls_client_ca: tls_client_ca.or_else(|| file?.tls_client_ca.clone()),

@@ -11,6 +11,7 @@ use toml::Spanned;
 
 use super::source::{From, Setting, Source};
 use crate::args::ServeArgs;
+use crate::args::tls::{incomplete, name_of};
 
 /// A certificate that ends sooner is warned of.
 const SOON: Duration = Duration::from_secs(14 * DAY);
@@ -46,16 +47,13 @@ pub(crate) fn told(
         let said = said.clone().map(|path| (path, None));
         said.or_else(|| filed.map(|it| (it.get_ref().clone(), Some(it.span()))))
     };
-    let certificate = one(&arguments.tls_certificate, entry.map(|it| &it.certificate));
-    let key = one(&arguments.tls_key, entry.map(|it| &it.key));
-    let client_ca = one(&arguments.tls_client_ca, entry.and_then(|it| it.client_ca.as_ref()));
+    let certificate = one(&arguments.tls.tls_certificate, entry.map(|it| &it.certificate));
+    let key = one(&arguments.tls.tls_key, entry.map(|it| &it.key));
+    let client_ca = one(&arguments.tls.tls_client_ca, entry.and_then(|it| it.client_ca.as_ref()));
     let ((certificate, at_certificate), (key, at_key)) = match (certificate, key, &client_ca) {
         (Some(certificate), Some(key), _) => (certificate, key),
         (None, None, None) => return Ok(Setting(None, From::Default)),
-        _ => {
-            let message = "tls needs both a certificate and its key: --tls-certificate, --tls-key";
-            return Err(Error::usage(message));
-        }
+        _ => return Err(incomplete()),
     };
     let (client_ca, at_client_ca) = client_ca.unzip();
     let places = [at_certificate, at_key, at_client_ca.flatten()];
@@ -76,11 +74,12 @@ fn refusal(
     [certificate, key, client_ca]: [Option<Range<usize>>; 3],
     source: Option<&Source>,
 ) -> Error {
-    let (place, name) = match fault.file {
-        TlsFile::Certificate => (certificate, "certificate"),
-        TlsFile::Key => (key, "key"),
-        TlsFile::ClientCa => (client_ca, "client-ca"),
+    let place = match fault.file {
+        TlsFile::Certificate => certificate,
+        TlsFile::Key => key,
+        TlsFile::ClientCa => client_ca,
     };
+    let name = name_of(fault.file);
     match (source, place) {
         (Some(source), Some(place)) => {
             source.refuse(Some(place), &format!("tls.{}: {fault}", name.replace('-', "_")))

@@ -12,8 +12,8 @@ use larder_device::label::Uuid;
 
 use super::policies::{CleaningArg, CutOffArg, PromotionArg, RoutingArg, time};
 use super::target::TargetArg;
-use super::tls::BlockTlsArgs;
 use crate::args::numbers::size;
+use crate::args::tls::TlsArgs;
 
 /// Make a device a cache before slower devices.
 ///
@@ -160,7 +160,7 @@ pub(crate) struct StartArgs {
     pub(crate) connections: Option<u32>,
 
     #[command(flatten)]
-    pub(crate) tls: BlockTlsArgs,
+    pub(crate) tls: TlsArgs,
 }
 
 /// Measure what a cache's devices do, by size, direction and depth.
