@@ -4,6 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use larder_workload::machine;
+
 use crate::target::Address;
 
 /// A server of this machine.
@@ -34,12 +36,7 @@ impl ServerProcess {
 
     /// What its threads have used so far. Threads that have ended are missing.
     pub(crate) fn cpu(self) -> Option<Duration> {
-        let threads = fs::read_dir(format!("/proc/{}/task", self.0)).ok()?;
-        let ns = |text: String| text.split(' ').next()?.parse::<u64>().ok();
-        let of_thread =
-            |thread: fs::DirEntry| fs::read_to_string(thread.path().join("schedstat")).ok();
-        let sum = threads.flatten().filter_map(of_thread).filter_map(ns).sum();
-        Some(Duration::from_nanos(sum))
+        machine::threads_cpu(format!("/proc/{}", self.0)).ok()
     }
 }
 

@@ -187,7 +187,7 @@ fn ocf22() -> OcfOptions {
 fn write_twice(core: &CachedCore, depth: usize, bytes: u64) -> Result<Measured, Failed> {
     let mut measured = [[0.0; 2]; 2];
     for pass in &mut measured {
-        let (began, before) = (Instant::now(), on_cpu_ns("/proc/self/task")?);
+        let (began, before) = (Instant::now(), machine::threads_cpu("/proc/self")?);
         let mut under_way = VecDeque::new();
         for offset in (0..bytes).step_by(LINE) {
             if under_way.len() == depth {
@@ -201,9 +201,9 @@ fn write_twice(core: &CachedCore, depth: usize, bytes: u64) -> Result<Measured, 
             future.wait()?;
         }
         let (seconds, requests) = (began.elapsed().as_secs_f64(), bytes / LINE as u64);
-        let used = on_cpu_ns("/proc/self/task")? - before;
+        let used = machine::threads_cpu("/proc/self")?.saturating_sub(before);
         #[allow(clippy::cast_precision_loss)]
-        let of_pass = [bytes as f64 / seconds / 1e6, used as f64 / 1e3 / requests as f64];
+        let of_pass = [bytes as f64 / seconds / 1e6, used.as_secs_f64() * 1e6 / requests as f64];
         *pass = of_pass;
     }
     Ok(measured)
@@ -230,7 +230,7 @@ fn passes_us<L: Layout>(layout: L, depth: usize, bytes: u64) -> Result<[f64; 2],
     let lines: Vec<u64> = (0..bytes / LINE as u64).collect();
     let mut times = [0.0; 2];
     for time in &mut times {
-        let before = on_cpu_ns("/proc/thread-self")?;
+        let before = machine::thread_cpu("/proc/thread-self")?;
         for lines in lines.chunks(depth) {
             let requests = lines.iter().map(|line| {
                 let span = Span { core, first: line * 8, sectors: 8 };
@@ -241,22 +241,9 @@ fn passes_us<L: Layout>(layout: L, depth: usize, bytes: u64) -> Result<[f64; 2],
             });
         }
         #[allow(clippy::cast_precision_loss)]
-        let of_pass = (on_cpu_ns("/proc/thread-self")? - before) as f64 / 1e3 / lines.len() as f64;
+        let of_pass = (machine::thread_cpu("/proc/thread-self")? - before).as_secs_f64() * 1e6
+            / lines.len() as f64;
         *time = of_pass;
     }
     Ok(times)
-}
-
-/// Nanoseconds that a thread has been on a processor, or all that `directory` lists.
-fn on_cpu_ns(directory: &str) -> Result<u64, Failed> {
-    let of = |path: &Path| -> Result<u64, Failed> {
-        let stat = std::fs::read_to_string(path.join("schedstat"))?;
-        Ok(stat.split(' ').next().ok_or("an empty schedstat")?.parse()?)
-    };
-    if !directory.ends_with("task") {
-        return of(Path::new(directory));
-    }
-    // A thread may end between the list and the look.
-    let threads = std::fs::read_dir(directory)?.filter_map(Result::ok);
-    Ok(threads.filter_map(|thread| of(&thread.path()).ok()).sum())
 }

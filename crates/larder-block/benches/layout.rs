@@ -81,18 +81,14 @@ fn times(load: Load, is_random: bool, depth: usize, rounds: usize) -> Result<Vec
         if matches!(load, Load::FirstTouch) {
             blind = blank()?;
         }
-        let before = on_cpu_ns()?;
+        // Others may want the processor too.
+        let on_cpu = || machine::thread_cpu("/proc/thread-self");
+        let before = on_cpu()?;
         measured(&mut blind, load, &order, depth);
         #[allow(clippy::cast_precision_loss)]
-        times.push((on_cpu_ns()? - before) as f64 / LINES as f64);
+        times.push((on_cpu()? - before).as_secs_f64() * 1e9 / LINES as f64);
     }
     Ok(times)
-}
-
-/// Nanoseconds that this thread has been on a processor: others may want it too.
-fn on_cpu_ns() -> Result<u64, Failed> {
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat")?;
-    Ok(stat.split(' ').next().ok_or("an empty schedstat")?.parse()?)
 }
 
 fn blank() -> Result<Blind<LogLayout>, Failed> {

@@ -164,22 +164,13 @@ fn measure(
     // A server that keeps only what was written has something to read.
     client.fill()?;
     client.run(kind, depth, time / 10)?;
-    let before = cpu_of(server.0.id())?;
+    let cpu = || machine::threads_cpu(format!("/proc/{}", server.0.id()));
+    let before = cpu()?;
     let begin = Instant::now();
     let requests = client.run(kind, depth, time)?;
-    let (elapsed, used) = (begin.elapsed(), cpu_of(server.0.id())? - before);
+    let (elapsed, used) = (begin.elapsed(), cpu()? - before);
     let requests = f64::from(requests);
     Ok(Some((requests / elapsed.as_secs_f64(), used.as_secs_f64() * 1e6 / requests)))
-}
-
-/// What the threads of a process have used.
-fn cpu_of(process: u32) -> Result<Duration, Failed> {
-    let mut sum = Duration::ZERO;
-    for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
-        let times = std::fs::read_to_string(thread?.path().join("schedstat"))?;
-        sum += Duration::from_nanos(times.split(' ').next().unwrap_or_default().parse()?);
-    }
-    Ok(sum)
 }
 
 /// A connection that has one kind of requests under way.

@@ -1,6 +1,7 @@
 //! What the numbers were measured on.
 
 use std::path::Path;
+use std::time::Duration;
 use std::{fs, io};
 
 /// Ticks of `/proc/self/stat` in a second: Linux tells user space this number everywhere.
@@ -43,6 +44,27 @@ pub fn cpu_seconds() -> io::Result<f64> {
         Ok([user, kernel]) => Ok((f64::from(*user) + f64::from(*kernel)) / TICKS_PER_SECOND),
         _ => Err(io::Error::other("/proc/self/stat: no CPU times in it")),
     }
+}
+
+/// Time that a thread has been on a processor, by the nanosecond: that of `/proc/thread-self`, or of one of
+/// `/proc/N/task`.
+///
+/// # Errors
+/// Where it has no `schedstat`.
+pub fn thread_cpu(thread: impl AsRef<Path>) -> io::Result<Duration> {
+    let stat = fs::read_to_string(thread.as_ref().join("schedstat"))?;
+    let ns = stat.split(' ').next().and_then(|ns| ns.parse().ok());
+    ns.map(Duration::from_nanos).ok_or_else(|| io::Error::other("schedstat: no time in it"))
+}
+
+/// The same of all threads of a process that there are: `/proc/N`, `/proc/self`. Those that have ended are missing.
+///
+/// # Errors
+/// Where there is no such process.
+pub fn threads_cpu(process: impl AsRef<Path>) -> io::Result<Duration> {
+    let threads = fs::read_dir(process.as_ref().join("task"))?.flatten();
+    // A thread may end between the list and the look.
+    Ok(threads.filter_map(|thread| thread_cpu(thread.path()).ok()).sum())
 }
 
 fn cores() -> usize {
