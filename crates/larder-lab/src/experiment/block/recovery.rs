@@ -11,6 +11,7 @@ use larder_device::DeviceInfo;
 use larder_device::model::virtual_time::{Moment, Shape, ShapedStorage, shapes};
 
 use super::counted::{BLOCK_BYTES, IDENTITY, core, device, refused};
+use super::study::read_alone_ns;
 use crate::Error;
 use crate::experiment::judge::{Checks, lowest};
 use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Settings, Summary};
@@ -161,9 +162,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
 #[allow(clippy::cast_precision_loss)]
 fn table_ms(bytes: u64, shape: Shape, depth: usize) -> Result<f64, Error> {
     let bytes = bytes * BLANK;
-    let options = ocf::OcfOptions { version: OcfVersion::V26, line_bytes: LINE_BYTES };
-    let geometry = ocf::Geometry::new(&device(bytes, BLOCK_BYTES), 0, &options).map_err(refused)?;
-    let stored = Stored::Ocf(geometry);
+    let stored = Stored::Ocf(table(bytes)?);
     let blank = Crashed { image: Image::default(), usage: Usage::default(), stored, bytes };
     let (start, _) = blank.start(shape, depth, u64::MAX)?;
     Ok((start.nanoseconds + answer_ns(shape)) as f64 / 1e6)
@@ -171,8 +170,13 @@ fn table_ms(bytes: u64, shape: Shape, depth: usize) -> Result<f64, Error> {
 
 /// The first answer once all is read: a read of a line, alone.
 fn answer_ns(shape: Shape) -> u64 {
-    let moving = u64::from(LINE_BYTES) * 1_000_000_000 / shape.read.bytes_per_s.value;
-    shape.read.latency_ns.value + moving
+    read_alone_ns(&shape, LINE_BYTES.into())
+}
+
+/// Open CAS's table on a device of so many bytes.
+fn table(bytes: u64) -> Result<ocf::Geometry, Error> {
+    let options = ocf::OcfOptions { version: OcfVersion::V26, line_bytes: LINE_BYTES };
+    ocf::Geometry::new(&device(bytes, BLOCK_BYTES), 0, &options).map_err(refused)
 }
 
 impl Crashed {
@@ -190,9 +194,7 @@ impl Crashed {
             let (image, usage) = filled(log, (bytes, u64::from(options.segment_bytes)), seed)?;
             (image, usage, Stored::Log(geometry))
         } else {
-            let options = ocf::OcfOptions { version: OcfVersion::V26, line_bytes: LINE_BYTES };
-            let geometry =
-                ocf::Geometry::new(&device(bytes, BLOCK_BYTES), 0, &options).map_err(refused)?;
+            let geometry = table(bytes)?;
             let lines = ocf::OcfLayout::new(geometry, IDENTITY.uuid);
             let (image, usage) = filled(lines, (bytes, 1), seed)?;
             (image, usage, Stored::Ocf(geometry))

@@ -13,6 +13,11 @@ use larder_device::model::virtual_time::{Shape, shapes};
 use crate::Error;
 use crate::experiment::{Parameter, Settings};
 
+/// How long a read of so many bytes takes that is alone.
+pub(super) fn read_alone_ns(shape: &Shape, bytes: u64) -> u64 {
+    shape.read.latency_ns.value + bytes * 1_000_000_000 / shape.read.bytes_per_s.value
+}
+
 /// Fitted so that first writes of a line are slower than second ones by as much as in the study.
 const GAPS: &str = "the study's losses of the first access, by line";
 const ORDER: &str = "assumed; the study's order of devices holds";

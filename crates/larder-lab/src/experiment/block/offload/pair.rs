@@ -13,6 +13,8 @@ use larder_device::model::virtual_time::shape::{Sourced, Transfer};
 use larder_device::model::virtual_time::{Shape, ShapedStorage};
 use larder_device::{DeviceInfo, Error as DeviceError};
 
+use crate::experiment::block::study::read_alone_ns;
+
 const CACHE_BYTES: u64 = 32 << 20;
 const CORE_BYTES: u64 = 1 << 30;
 const LINE: usize = 4096;
@@ -54,8 +56,7 @@ fn slower(shape: Shape, percent: u64) -> Shape {
 
 /// Bytes a second of reads of a line at depth, and how long one takes alone.
 fn reads_of(shape: &Shape) -> (u64, Duration) {
-    let moving_ns = LINE as u64 * 1_000_000_000 / shape.read.bytes_per_s.value;
-    let alone_ns = shape.read.latency_ns.value + moving_ns;
+    let alone_ns = read_alone_ns(shape, LINE as u64);
     let rate = shape.channels.value * LINE as u64 * 1_000_000_000 / alone_ns.max(1);
     (rate.min(shape.read.bytes_per_s.value), Duration::from_nanos(alone_ns))
 }
