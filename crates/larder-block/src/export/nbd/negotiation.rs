@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A server with a certificate answers nothing else before `NBD_OPT_STARTTLS` (`FORCEDTLS`): who listens on the way
-//! learns not even names. What was said before it counts no more behind it, and nothing may have come with it.
+//! learns not even names. So nothing was agreed that could count behind it, and nothing may have come with it.
 //!
 //! What is not understood is refused and the handshake goes on, but where the protocol has no reply for it
 //! (`NBD_OPT_EXPORT_NAME`), or nothing behind it could be understood: then the connection ends. An option takes no more
@@ -214,7 +214,7 @@ impl Negotiation {
         Step::GoesOn(used)
     }
 
-    /// Nothing that was said before counts behind it.
+    /// Nothing was agreed before: all else was refused.
     fn start_tls(&mut self, content: &[u8]) -> Result<(), Refused> {
         Fields::of(content).end()?;
         match self.encryption {
@@ -222,7 +222,6 @@ impl Negotiation {
             Encryption::Begun => Err(Refused(option_reply::ERR_INVALID, "this is TLS already")),
             Encryption::Required => {
                 self.encryption = Encryption::Begun;
-                (self.is_structured, self.chosen) = (false, Chosen::default());
                 Ok(())
             }
         }
