@@ -13,6 +13,9 @@ impl Cache {
     /// Begins with the first chunk, whether something of it is dirty or not: with that the layout makes durable on the
     /// core what went there by itself.
     pub(super) fn begin_cleaning(&mut self, key: usize) {
+        if self.layout.unloaded_parts() > 0 {
+            return self.clean_when_loaded(key);
+        }
         let What::Clean(clean) = &mut self.ops[key].what else { unreachable!("it cleans") };
         let first = chunk_of(Span { core: clean.core, first: 0, sectors: 1 });
         (clean.next, clean.outstanding) = (Some(first.end()), 1);

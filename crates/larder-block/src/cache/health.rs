@@ -39,6 +39,7 @@ impl Cache {
         if self.ops.iter().any(|(key, op)| writes(op) && !self.parked.contains(&key)) {
             return false;
         }
+        self.layout.load_all();
         if self.layout.is_on_cores() {
             self.mark = Mark::Wanted;
             return false;
@@ -84,7 +85,8 @@ impl Cache {
     }
 
     /// Ranges of a core that only the cache device has, joined where they touch; at most `ranges_max`.
-    pub fn dirty_ranges(&self, core: CoreId, ranges_max: usize) -> Vec<std::ops::Range<u64>> {
+    pub fn dirty_ranges(&mut self, core: CoreId, ranges_max: usize) -> Vec<std::ops::Range<u64>> {
+        self.layout.load_all();
         let mut ranges: Vec<std::ops::Range<u64>> = Vec::new();
         for dirty in dirty_runs(&*self.layout, core) {
             let goes_on = ranges.last().is_some_and(|last| last.end == dirty.first);

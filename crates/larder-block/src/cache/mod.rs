@@ -17,6 +17,7 @@
 mod cleaning;
 mod coverage;
 mod health;
+mod loading;
 mod locks;
 mod mode;
 mod op;
@@ -40,6 +41,7 @@ use crate::policy::cleaning::{Cleaning, CleaningOptions};
 use crate::policy::routing::{Router, RoutingPolicy, RoutingState};
 use crate::policy::{CutOffPolicy, Promotion, PromotionPolicy, SequentialCutOff};
 use crate::{Error, ErrorKind};
+use loading::Loading;
 use locks::Locks;
 pub use mode::Mode;
 use op::{IoUnderWay, Op};
@@ -83,6 +85,7 @@ impl Cache {
             now: Duration::ZERO,
             asked_at: Duration::ZERO,
             retry_at: None,
+            loading: Loading::default(),
             pieces: Vec::new(),
             layout_ended: Vec::new(),
             layout_ios: Vec::new(),
@@ -133,6 +136,7 @@ impl Cache {
     /// Appends what is to be carried out. Requests may end in a turn.
     pub fn turn(&mut self, ios: &mut Vec<(IoId, DeviceIo)>) {
         self.hear_of_layout();
+        self.begin_loaded();
         let mut of_layout = std::mem::take(&mut self.layout_ios);
         loop {
             self.layout.turn(&mut of_layout);
@@ -180,16 +184,16 @@ impl Cache {
     }
 
     /// What is known of some sectors, in their order, without holes.
-    pub fn lookup(&self, span: Span, pieces: &mut Vec<Piece>) {
+    pub fn lookup(&mut self, span: Span, pieces: &mut Vec<Piece>) {
         self.layout.lookup(span, pieces);
     }
 
-    /// The first run of dirty sectors of a core at `sector` or behind it.
+    /// The first run of dirty sectors of a core at `sector` or behind it, of what is loaded.
     pub fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span> {
         self.layout.dirty_after(core, sector)
     }
 
-    /// What is cached.
+    /// What is cached; of what is not loaded, what may be at most.
     pub fn usage(&self) -> Usage {
         self.layout.usage()
     }
@@ -297,10 +301,14 @@ impl Cache {
         self.exports.insert(core, name.into());
     }
 
-    /// Looks for what a start has found dirty of a core, for the cleaning policy.
-    pub fn look_for_dirty(&mut self, core: CoreId) {
-        for dirty in health::dirty_runs(&*self.layout, core) {
-            self.cleaning.found_dirty(dirty);
+    /// Looks for what a start has found dirty of these cores, for the cleaning policy. It hears of what is not loaded
+    /// when it is.
+    pub fn look_for_dirty(&mut self, cores: impl IntoIterator<Item = CoreId>) {
+        drop(self.layout.take_loaded_dirty());
+        for core in cores {
+            for dirty in health::dirty_runs(&*self.layout, core) {
+                self.cleaning.found_dirty(dirty);
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use slab::Slab;
 
+use super::loading::Loading;
 use super::locks::Locks;
 use super::mode::Mode;
 use super::op::{IoUnderWay, Op};
@@ -38,6 +39,9 @@ pub struct CacheOptions {
     pub routing: RoutingPolicy,
     /// Errors of the cache device after which it is not written to any more. 1 or more; default 8.
     pub cache_errors_max: u32,
+    /// In which time the rest of what a start has found is loaded, where that is too much to wait for; 0: as fast as
+    /// that can be. Requests are served meanwhile. Default a minute.
+    pub load_time: Duration,
 }
 
 impl Default for CacheOptions {
@@ -51,6 +55,7 @@ impl Default for CacheOptions {
             classes: IoClasses::default(),
             routing: RoutingPolicy::default(),
             cache_errors_max: 8,
+            load_time: Duration::from_secs(60),
         }
     }
 }
@@ -96,6 +101,7 @@ pub struct Cache {
     pub(super) asked_at: Duration,
     /// When what a device has refused is tried once more.
     pub(super) retry_at: Option<Duration>,
+    pub(super) loading: Loading,
     pub(super) pieces: Vec<Piece>,
     pub(super) layout_ended: Vec<(RequestId, Ending)>,
     pub(super) layout_ios: Vec<(IoId, DeviceIo)>,

@@ -30,6 +30,7 @@ impl Cache {
             self.retry_at = Some(self.now + RETRY);
             self.layout.retry();
         }
+        let loads_at = self.go_on_loading();
         let facts = CleaningFacts {
             dirty_sectors: self.layout.usage().dirty_sectors,
             capacity_sectors: self.shape.capacity_bytes / SECTOR_BYTES as u64,
@@ -38,6 +39,6 @@ impl Cache {
         let mut pieces = Vec::new();
         let cleans_at = self.cleaning.work(self.now, &facts, &mut pieces);
         pieces.into_iter().for_each(|piece| self.destage(piece, None));
-        [self.retry_at, cleans_at, self.router.due()].into_iter().flatten().min()
+        [self.retry_at, loads_at, cleans_at, self.router.due()].into_iter().flatten().min()
     }
 }

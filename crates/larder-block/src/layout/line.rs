@@ -5,6 +5,12 @@ use super::{CoreId, Span};
 /// Bits of a line's number behind those of its core.
 const NUMBER_BITS: u32 = 52;
 
+/// The number of the line that a sector is of: lines are a power of two, and this is asked for each record of a start.
+pub(super) fn line_of(sector: u64, line_sectors: u32) -> u64 {
+    debug_assert!(line_sectors.is_power_of_two());
+    sector >> line_sectors.trailing_zeros()
+}
+
 /// `span` by lines of `line_sectors`.
 pub(super) fn by_line(span: Span, line_sectors: u32) -> impl Iterator<Item = Span> {
     let line = u64::from(line_sectors);
@@ -20,7 +26,7 @@ pub(super) fn by_line(span: Span, line_sectors: u32) -> impl Iterator<Item = Spa
 
 /// The line that `span` begins in, as one number: 12 bits of the core, the rest for its number.
 pub(super) fn pack_line(span: Span, line_sectors: u32) -> u64 {
-    u64::from(span.core.get()) << NUMBER_BITS | (span.first / u64::from(line_sectors))
+    u64::from(span.core.get()) << NUMBER_BITS | line_of(span.first, line_sectors)
 }
 
 /// The sectors of a line that was packed.

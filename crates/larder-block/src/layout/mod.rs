@@ -330,19 +330,40 @@ pub trait Layout: Send + fmt::Debug {
     fn retry(&mut self);
 
     /// What is known of some sectors, in their order, without holes.
-    fn lookup(&self, span: Span, pieces: &mut Vec<Piece>);
+    fn lookup(&mut self, span: Span, pieces: &mut Vec<Piece>);
 
-    /// The first run of dirty sectors of a core at `sector` or behind it, within a line.
+    /// The first run of dirty sectors of a core at `sector` or behind it, within a line, of what is loaded.
     fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span>;
 
-    /// The first run of clean sectors of a core at `sector` or behind it, within a line, and where on the cache device
-    /// it lies, in bytes. A layout whose clean data do not outlive a crash need not tell.
+    /// The first run of clean sectors of a core at `sector` or behind it, within a line, of what is loaded, and where
+    /// on the cache device it lies, in bytes. A layout whose clean data do not outlive a crash need not tell.
     fn clean_after(&self, _core: CoreId, _sector: u64) -> Option<(Span, u64)> {
         None
     }
 
-    /// What is cached.
+    /// What is cached; of what is not loaded, what may be at most.
     fn usage(&self) -> Usage;
+
+    /// A layout may serve before all that a start has found is in its index: parts that are not. What a request is
+    /// about is loaded when it comes. 0 once all is loaded.
+    fn unloaded_parts(&self) -> usize {
+        0
+    }
+
+    /// Loads one of them, in a few milliseconds.
+    fn load_part(&mut self) {}
+
+    /// Loads all of them.
+    fn load_all(&mut self) {
+        while self.unloaded_parts() > 0 {
+            self.load_part();
+        }
+    }
+
+    /// What was loaded since this was asked last and is dirty, in no order.
+    fn take_loaded_dirty(&mut self) -> Vec<Span> {
+        Vec::new()
+    }
 
     /// Bytes of memory that grow with what is cached.
     fn memory_bytes(&self) -> usize;
@@ -382,7 +403,7 @@ impl<L: Layout + ?Sized> Layout for Box<L> {
         (**self).retry();
     }
 
-    fn lookup(&self, span: Span, pieces: &mut Vec<Piece>) {
+    fn lookup(&mut self, span: Span, pieces: &mut Vec<Piece>) {
         (**self).lookup(span, pieces);
     }
 
@@ -396,6 +417,18 @@ impl<L: Layout + ?Sized> Layout for Box<L> {
 
     fn usage(&self) -> Usage {
         (**self).usage()
+    }
+
+    fn unloaded_parts(&self) -> usize {
+        (**self).unloaded_parts()
+    }
+
+    fn load_part(&mut self) {
+        (**self).load_part();
+    }
+
+    fn take_loaded_dirty(&mut self) -> Vec<Span> {
+        (**self).take_loaded_dirty()
     }
 
     fn memory_bytes(&self) -> usize {

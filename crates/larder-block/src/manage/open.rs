@@ -112,9 +112,7 @@ pub async fn open(
     let cache_options = CacheOptions { mode: keeper.stored.mode, ..options.cache.clone() };
     let cache = Cache::new(found.layout, found.shape, cache_options)?;
     let cache = running(cache, device, cores, options.handles);
-    for core in cores {
-        cache.with(|cache| cache.look_for_dirty(core.id));
-    }
+    cache.with(|cache| cache.look_for_dirty(cores.iter().map(|core| core.id)));
     let (uuid, started) = (keeper.labeller.uuid(), found.started);
     let opened = Opened { cache, uuid, started, keeper, _claims: claims };
     opened.prepare_mark()?;
@@ -130,9 +128,12 @@ async fn find(
     keeper: &mut Keeper,
 ) -> Result<Recovered, Error> {
     let identity = identity(keeper.labeller.uuid(), &keeper.stored.layout);
-    let mut found = recover(device, &keeper.stored.layout, identity, &options.log).await;
+    let mut found = recover(device, &keeper.stored.layout, identity, &options.log).await?;
     let samples = (options.samples, options.seed);
-    sample::sample(&*found.layout, device, cores, samples, &mut found.started).await?;
+    sample::sample(&mut *found.layout, device, cores, samples, &mut found.started).await?;
+    if found.started.changed > 0 {
+        found.load_all();
+    }
     let started = found.started;
     let has_changed = started.changed > 0;
     if has_changed && started.dirty_sectors > 0 && options.changed == ChangedCore::Refuse {
@@ -174,7 +175,7 @@ async fn anew(
     next_epoch(&mut keeper.stored.layout)?;
     keeper.write().await?;
     let layout = keeper.stored.layout;
-    Ok(recover(device, &layout, identity(uuid, &layout), options).await)
+    recover(device, &layout, identity(uuid, &layout), options).await
 }
 
 fn identity(uuid: Uuid, layout: &StoredLayout) -> ([u8; 16], u32) {

@@ -7,9 +7,10 @@ use larder_device::{BufferPool, Device, Io, IoFuture};
 
 use super::stored::StoredLayout;
 use crate::cache::CacheShape;
-use crate::layout::Layout;
 use crate::layout::log::{self, LogOptions, LogRecovery};
 use crate::layout::ocf::{self, OcfRecovery};
+use crate::layout::{Layout, Usage};
+use crate::{Error, ErrorKind};
 
 /// Reads that go side by side.
 const READS: usize = 32;
@@ -17,10 +18,12 @@ const READS: usize = 32;
 /// What a start has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Started {
-    /// Sectors that are cached.
+    /// Sectors that are cached; if not all is loaded, at most.
     pub valid_sectors: u64,
-    /// Of these, those that only the cache device has.
+    /// Of these, those that only the cache device has; if not all is loaded, at most.
     pub dirty_sectors: u64,
+    /// Whether something is loaded beside requests, for it is more than a start waits for.
+    pub is_loading: bool,
     /// Bytes read.
     pub read_bytes: u64,
     /// Reads that the device refused: dirty data may have been lost.
@@ -42,12 +45,15 @@ pub(super) struct Recovered {
 }
 
 /// `epoch`: of this start, for a log.
+///
+/// # Errors
+/// [`ErrorKind::Format`] if what lies there is of a later start than the label.
 pub(super) async fn recover(
     device: &Arc<dyn Device>,
     stored: &StoredLayout,
     (uuid, epoch): ([u8; 16], u32),
     options: &LogOptions,
-) -> Recovered {
+) -> Result<Recovered, Error> {
     let mut started = Started::default();
     let (layout, shape): (Box<dyn Layout>, CacheShape) = match stored {
         StoredLayout::Log(superblock) => {
@@ -56,6 +62,16 @@ pub(super) async fn recover(
             let (next, completed) = (LogRecovery::next_read, LogRecovery::completed);
             let place = |read: &log::RecoveryRead| (read.offset, read.bytes);
             started.read_bytes = read_all(device, &mut recovery, next, place, completed).await;
+            if recovery.last_epoch() >= epoch {
+                let (name, last) = (&device.info().name, recovery.last_epoch());
+                let message = format!(
+                    "{name}: its label is of start {} and its data of start {last}: the newer copy of the label is \
+                     damaged, and with it what says which data the cores have. Nothing was written; if what only the \
+                     cache has may go, create the cache anew over it, by its UUID",
+                    epoch - 1
+                );
+                return Err(Error::new(ErrorKind::Format, message));
+            }
             let (layout, found) = recovery.finish(epoch, device.info(), options);
             (started.failed_reads, started.torn) = (found.failed_reads, found.torn_batches);
             let (capacity_bytes, line_bytes) = (geometry.capacity_bytes(), geometry.line_bytes);
@@ -73,9 +89,22 @@ pub(super) async fn recover(
             (Box::new(layout), CacheShape { capacity_bytes, line_bytes })
         }
     };
-    let usage = layout.usage();
-    (started.valid_sectors, started.dirty_sectors) = (usage.valid_sectors, usage.dirty_sectors);
-    Recovered { layout, shape, started }
+    let mut recovered = Recovered { layout, shape, started };
+    recovered.look();
+    Ok(recovered)
+}
+
+impl Recovered {
+    fn look(&mut self) {
+        let Usage { valid_sectors, dirty_sectors } = self.layout.usage();
+        (self.started.valid_sectors, self.started.dirty_sectors) = (valid_sectors, dirty_sectors);
+        self.started.is_loading = self.layout.unloaded_parts() > 0;
+    }
+
+    pub(super) fn load_all(&mut self) {
+        self.layout.load_all();
+        self.look();
+    }
 }
 
 /// Carries out what a recovery wants to be read, [`READS`] side by side; their ends are told in the order in which they

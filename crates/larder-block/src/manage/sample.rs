@@ -14,12 +14,14 @@ use crate::{Error, ErrorKind};
 /// # Errors
 /// [`ErrorKind::Device`].
 pub(super) async fn sample(
-    layout: &dyn Layout,
+    layout: &mut dyn Layout,
     device: &Arc<dyn Device>,
     cores: &[Core],
     (samples, seed): (u32, u64),
     started: &mut Started,
 ) -> Result<(), Error> {
+    // A part is of ranges from all over the cores: as good a sample as any.
+    layout.load_part();
     let mut rng = fastrand::Rng::with_seed(seed);
     for number in 0..samples {
         let core = &cores[number as usize % cores.len()];

@@ -23,6 +23,16 @@ pub(crate) fn start(
     epoch: u32,
     cache: Image,
 ) -> Accounting<LogLayout> {
+    Accounting::new(found(device, options, epoch, &cache), cache)
+}
+
+/// The same without devices.
+pub(crate) fn found(
+    device: &DeviceInfo,
+    options: &LogOptions,
+    epoch: u32,
+    cache: &Image,
+) -> LogLayout {
     let geometry = Geometry::new(device, 0, options).unwrap();
     let mut recovery = LogRecovery::new(geometry, IDENTITY.uuid);
     while let Some(read) = recovery.next_read() {
@@ -30,8 +40,7 @@ pub(crate) fn start(
         cache.read(read.offset, &mut bytes);
         recovery.completed(read, Some(&bytes));
     }
-    let (layout, _) = recovery.finish(epoch, device, options);
-    Accounting::new(layout, cache)
+    recovery.finish(epoch, device, options).0
 }
 
 pub(crate) struct Log {

@@ -48,7 +48,7 @@ fn tells_the_state_of_each_sector(mut run: Accounting<impl Layout>, seed: u64) {
         assert_eq!(run.run(request).0, Ending::Done);
         run.settle();
         let mut pieces = Vec::new();
-        run.layout().lookup(Span { core: core(0), first: 0, sectors: SECTORS }, &mut pieces);
+        run.layout_mut().lookup(Span { core: core(0), first: 0, sectors: SECTORS }, &mut pieces);
         let mut next = 0;
         for piece in &pieces {
             assert_eq!(piece.span.first, next, "in their order, without holes");

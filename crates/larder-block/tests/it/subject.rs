@@ -2,7 +2,9 @@
 
 use fastrand::Rng;
 use larder_block::accounting::Image;
-use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions, LogRecovery};
+use larder_block::layout::log::{
+    Geometry, LoadOptions, LogIdentity, LogLayout, LogOptions, LogRecovery,
+};
 use larder_block::layout::ocf::{self, OcfLayout, OcfOptions, OcfRecovery, OcfVersion};
 use larder_block::layout::{Layout, SECTOR_BYTES};
 use larder_device::DeviceInfo;
@@ -54,6 +56,11 @@ impl Subject for Log {
             line_bytes: if rng.bool() { 4096 } else { 16384 },
             write_buffer_bytes: rng.choice([0, 64 << 10, 256 << 10]).unwrap(),
             reinsert_percent: rng.choice([0, 25, 50]).unwrap(),
+            load: LoadOptions {
+                at_start_max: rng.choice([0, 1 << 20]).unwrap(),
+                part_records: rng.choice([4, 32]).unwrap(),
+                range_lines: rng.choice([1, 8]).unwrap(),
+            },
             ..LogOptions::default()
         };
         let geometry = Geometry::new(&device, 0, &options).unwrap();

@@ -31,6 +31,7 @@ pub(crate) struct BlockEntry {
     pub(super) routing: Option<Text<RoutingArg>>,
     pub(super) io_classes: Option<PathBuf>,
     pub(super) cache_errors_max: Option<u32>,
+    pub(super) load_time: Option<u32>,
     pub(super) changed_core: Option<Text<ChangedCoreArg>>,
     pub(super) flush_on_stop: Option<bool>,
     pub(super) threads: Option<u16>,

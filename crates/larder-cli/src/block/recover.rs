@@ -1,5 +1,6 @@
 //! `larder block recover`: what only a cache has goes to its cores.
 
+use larder_block::layout::log::{LoadOptions, LogOptions};
 use larder_block::manage::{self, OpenOptions};
 use larder_device::block_on;
 use larder_lab::Error;
@@ -27,9 +28,12 @@ pub(super) fn run(arguments: &RecoverArgs) -> Result<Ending, Error> {
     let device = target::open(&arguments.cache)?;
     let seen = block_on(manage::look(&device)).map_err(|error| failed(&error))?;
     let cores = cores::of_known(&arguments.cache, &seen.stored, &arguments.cores)?;
+    let load = LoadOptions { at_start_max: usize::MAX, ..LoadOptions::default() };
     let options = OpenOptions {
         changed: settings::changed_core(arguments.changed_core),
         seed: std::process::id().into(),
+        // Nobody is served meanwhile.
+        log: LogOptions { load, ..LogOptions::default() },
         ..OpenOptions::default()
     };
     let opened = block_on(manage::open(&device, &cores, &options));

@@ -36,7 +36,11 @@ fn running(it: &Running) -> String {
     let health = if it.healthy { "" } else { "; its device has FAILED and is not written to" };
     let mut text = format!("state      runs for {} s{health}\n", it.seconds);
     text += &format!("found      {}\n", found(&it.found));
-    text += &format!("usage      {}\n", usage(&it.usage));
+    let loading = match it.unloaded_parts {
+        0 => String::new(),
+        parts => format!("; at most: {parts} parts of what was found are being loaded"),
+    };
+    text += &format!("usage      {}{loading}\n", usage(&it.usage));
     text += &format!("cut-off    {}\npromotion  {}\n", it.cut_off, it.promotion);
     text += &format!("cleaning   {}\nclasses    {}\n", it.cleaning, it.io_classes);
     text += &format!("routing    {}", it.routing);

@@ -44,6 +44,9 @@ pub(super) struct Running {
     pub(super) seconds: u64,
     pub(super) healthy: bool,
     pub(super) usage: Usage,
+    /// Parts of what the start has found that are not loaded yet; what they hold is counted at most.
+    #[serde(default)]
+    pub(super) unloaded_parts: usize,
     pub(super) cut_off: String,
     pub(super) promotion: String,
     pub(super) cleaning: String,
@@ -188,6 +191,7 @@ impl Running {
                 seconds,
                 healthy: cache.health() == Health::Whole,
                 usage,
+                unloaded_parts: cache.unloaded_parts(),
                 cut_off: cut_off.to_string(),
                 promotion: PromotionArg(options.promotion).to_string(),
                 cleaning: CleaningArg(options.cleaning).to_string(),

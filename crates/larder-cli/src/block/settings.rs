@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use larder_block::cache::CacheOptions;
 use larder_block::manage::{ChangedCore, OpenOptions, StoredCache};
@@ -148,6 +149,9 @@ fn open(arguments: &StartArgs, file: Option<&BlockEntry>) -> Result<OpenOptions,
     }
     if let Some(errors) = arguments.cache_errors_max.or_else(|| file?.cache_errors_max) {
         cache.cache_errors_max = errors;
+    }
+    if let Some(seconds) = arguments.load_time.or_else(|| file?.load_time) {
+        cache.load_time = Duration::from_secs(seconds.into());
     }
     if let Some(path) = arguments.io_classes.clone().or_else(|| file?.io_classes.clone()) {
         cache.classes = classes(&path)?;

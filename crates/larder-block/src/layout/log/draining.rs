@@ -18,6 +18,9 @@ impl LogLayout {
                 return;
             }
             let Some(segment) = self.segments.oldest_undrained() else { return };
+            if !self.knows_lines_of(segment) {
+                return;
+            }
             let is_open = self.segments.get(segment).state() == State::Open;
             if is_open && !self.close(segment) {
                 return;
@@ -33,6 +36,18 @@ impl LogLayout {
             self.has_changed = true;
         }
         self.collect();
+    }
+
+    /// Whether the index says what there is of a segment's lines. If not, loads a part of them; and all, if nothing is
+    /// under way with whose end it would go on.
+    fn knows_lines_of(&mut self, segment: u32) -> bool {
+        let lines = self.segments.take_lines(segment);
+        let mut has_loaded = self.load_one_of(&lines);
+        while has_loaded && self.ios.is_empty() {
+            has_loaded = self.load_one_of(&lines);
+        }
+        self.segments.put_lines(segment, lines);
+        !has_loaded
     }
 
     /// Seals a segment that is open still, if no batch is on its way to it.

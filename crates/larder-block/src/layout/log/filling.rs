@@ -3,6 +3,7 @@
 use super::batch::BatchHeader;
 use super::geometry::Geometry;
 use super::record::Record;
+use crate::layout::line::line_of;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Filling {
@@ -41,6 +42,18 @@ impl Filling {
         };
         filling.push(header, records);
         filling
+    }
+
+    /// Makes room for so many records.
+    pub(super) fn reserve(&mut self, records: usize) {
+        self.records.reserve(records);
+        // Whoever writes as fast as it can writes 32 together.
+        self.batches.reserve(records / 32);
+    }
+
+    /// Records of all batches.
+    pub(super) fn records(&self) -> usize {
+        self.records.len()
     }
 
     pub(super) fn push(&mut self, header: &BatchHeader, records: &[Record]) {
@@ -93,6 +106,6 @@ impl Filling {
 
 /// Whether no record crosses a line.
 pub(super) fn are_in_lines(records: &[Record], geometry: &Geometry) -> bool {
-    let line = u64::from(geometry.line_sectors());
-    records.iter().all(|record| record.span.first / line == (record.span.end() - 1) / line)
+    let line = |sector| line_of(sector, geometry.line_sectors());
+    records.iter().all(|record| line(record.span.first) == line(record.span.end() - 1))
 }

@@ -179,13 +179,15 @@ impl Footer {
 fn filling(trailer: &Trailer, entries: &[Entry], geometry: &Geometry) -> Option<Filling> {
     let footer = u32::try_from(footer_bytes(entries.len(), geometry.block_bytes)).ok()?;
     let footer_position = geometry.segment_bytes.checked_sub(footer)?;
-    let mut filling: Option<Filling> = None;
+    let (mut filling, mut records): (Option<Filling>, Vec<Record>) = (None, Vec::new());
     let mut chunks = entries.chunk_by(|a, b| a.word() == b.word()).peekable();
     while let Some(chunk) = chunks.next() {
-        let records: Vec<Record> = match chunk {
-            [none] if none.is_none() => Vec::new(),
-            _ => chunk.iter().map(|entry| entry.record(0)).collect::<Option<_>>()?,
-        };
+        records.clear();
+        if !matches!(chunk, [none] if none.is_none()) {
+            for entry in chunk {
+                records.push(entry.record(0)?);
+            }
+        }
         let position = match (&filling, chunks.peek()) {
             (_, None) => trailer.last_position.get(),
             (Some(filling), _) => filling.end(),
@@ -220,7 +222,7 @@ fn filling(trailer: &Trailer, entries: &[Entry], geometry: &Geometry) -> Option<
         };
         match &mut filling {
             Some(filling) => filling.push(&header, &records),
-            None => filling = Some(Filling::new(&header, &records)),
+            None => filling.insert(Filling::new(&header, &records)).reserve(entries.len()),
         }
     }
     filling.filter(|filling| filling.end() == footer_position)

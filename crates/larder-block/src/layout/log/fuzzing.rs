@@ -2,9 +2,11 @@
 //!
 //! The log that it plays has eight segments of 64 KiB, blocks of 512 bytes, lines of 4 KiB, and a UUID of zeros.
 
+use larder_device::DeviceInfo;
+
 use super::batch::BatchHeader;
 use super::footer::Footer;
-use super::geometry::Geometry;
+use super::geometry::{Geometry, LogOptions};
 use super::recovery::LogRecovery;
 use super::superblock::LogSuperblock;
 
@@ -88,6 +90,11 @@ fn play(geometry: Geometry, first: &[u8], last: &[u8]) {
         recovery.completed(read, Some(&device[from..from + read.bytes]));
         reads += 1;
         assert!(reads < 1024, "a recovery ends");
+    }
+    // Whatever was believed can be told to an index.
+    let info = DeviceInfo::new("fuzzed", geometry.capacity_bytes(), geometry.block_bytes, 1 << 20);
+    if recovery.last_epoch() < u32::MAX {
+        drop(recovery.finish(u32::MAX, &info, &LogOptions::default()));
     }
 }
 

@@ -28,6 +28,26 @@ pub struct LogOptions {
     /// The unit that the exported device promises to write whole: its logical block, at least 512 bytes. Dirty data
     /// are overwritten in place only where the cache device does as much. Default 512.
     pub write_unit_bytes: u32,
+    /// What a start does not wait for.
+    pub load: LoadOptions,
+}
+
+/// How a start tells the index of what it has found: [`Layout::load_part`](crate::layout::Layout::load_part).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// Of so many records before it ends, in a tenth of a second or less; of more when they are asked for, and beside.
+    /// Default 1 Mi.
+    pub at_start_max: usize,
+    /// Records of a part, more or less. Default 32 Ki: some milliseconds.
+    pub part_records: usize,
+    /// Lines of a core that are in one part: a power of two. Default 2048.
+    pub range_lines: u32,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self { at_start_max: 1 << 20, part_records: 1 << 15, range_lines: 2048 }
+    }
 }
 
 impl Default for LogOptions {
@@ -38,6 +58,7 @@ impl Default for LogOptions {
             write_buffer_bytes: 64 << 20,
             reinsert_percent: 45,
             write_unit_bytes: 512,
+            load: LoadOptions::default(),
         }
     }
 }

@@ -42,6 +42,7 @@ mod segments;
 mod short_header;
 mod state;
 mod superblock;
+mod unloaded;
 mod waiting;
 mod write_buffer;
 mod writing;
@@ -56,7 +57,7 @@ use super::{
 };
 use crate::streams::Streams;
 use appender::Appender;
-pub use geometry::{Geometry, LogOptions, SEGMENTS_MIN};
+pub use geometry::{Geometry, LoadOptions, LogOptions, SEGMENTS_MIN};
 use grace::Grace;
 use index::Index;
 use leaving::Leaving;
@@ -65,6 +66,7 @@ use segments::Segments;
 use state::{CoreState, Policy, Purpose};
 pub use state::{LogIdentity, LogLayout};
 pub use superblock::LogSuperblock;
+use unloaded::Unloaded;
 use write_buffer::WriteBuffer;
 
 impl LogLayout {
@@ -102,6 +104,8 @@ impl LogLayout {
             waiting: Vec::new(),
             held_writes: Vec::new(),
             overwrites: 0,
+            unloaded: None,
+            loaded_dirty: Vec::new(),
             grace: Grace::default(),
             ios: Slab::new(),
             found: Vec::new(),
@@ -132,6 +136,9 @@ impl Layout for LogLayout {
     fn submit(&mut self, id: RequestId, request: Request) {
         self.check(&request);
         self.requests.begin(id);
+        if let Some(span) = request.span() {
+            self.load(span);
+        }
         match request {
             Request::Read { span } => self.read(id, span, true),
             Request::PassThroughRead { span } => self.read(id, span, false),
@@ -209,7 +216,9 @@ impl Layout for LogLayout {
     /// What streams have written goes to the cores without a flush.
     fn is_on_cores(&self) -> bool {
         let is_durable = |core: &CoreState| core.destages == core.destages_flushed;
-        self.index.dirty_sectors() == 0 && self.cores.iter().all(is_durable)
+        self.unloaded.is_none()
+            && self.index.dirty_sectors() == 0
+            && self.cores.iter().all(is_durable)
     }
 
     fn tell_clean(&mut self) -> Option<u64> {
@@ -232,7 +241,8 @@ impl Layout for LogLayout {
         Some((found.span, found.extent.location))
     }
 
-    fn lookup(&self, span: Span, pieces: &mut Vec<Piece>) {
+    fn lookup(&mut self, span: Span, pieces: &mut Vec<Piece>) {
+        self.load(span);
         let found = self.find(span);
         let before = pieces.len();
         pieces.extend(found.iter().map(|one| {
@@ -245,13 +255,27 @@ impl Layout for LogLayout {
     }
 
     fn usage(&self) -> Usage {
+        let (valid, dirty) = self.unloaded.as_ref().map_or((0, 0), Unloaded::sectors);
         Usage {
-            valid_sectors: self.index.valid_sectors(),
-            dirty_sectors: self.index.dirty_sectors(),
+            valid_sectors: self.index.valid_sectors() + valid,
+            dirty_sectors: self.index.dirty_sectors() + dirty,
         }
     }
 
+    fn unloaded_parts(&self) -> usize {
+        self.unloaded.as_ref().map_or(0, Unloaded::left)
+    }
+
+    fn load_part(&mut self) {
+        self.load_next();
+    }
+
+    fn take_loaded_dirty(&mut self) -> Vec<Span> {
+        std::mem::take(&mut self.loaded_dirty)
+    }
+
     fn memory_bytes(&self) -> usize {
-        self.index.memory_bytes() + self.segments.memory_bytes()
+        let unloaded = self.unloaded.as_ref().map_or(0, Unloaded::memory_bytes);
+        self.index.memory_bytes() + self.segments.memory_bytes() + unloaded
     }
 }

@@ -18,11 +18,13 @@ use super::appender::Appender;
 use super::batch::{BatchHeader, CacheUuid, HEADER_BYTES_MAX};
 use super::filling::{Batch, Filling, are_in_lines};
 use super::footer::{Footer, footer_bytes};
-use super::geometry::{Geometry, LogOptions, NotePlace};
+use super::geometry::{Geometry, LoadOptions, LogOptions, NotePlace};
 use super::index::Extent;
 use super::record::{Record, RecordKind};
 use super::segments::Adopted;
 use super::state::{LogIdentity, LogLayout};
+use super::unloaded::Unloaded;
+use crate::layout::Layout;
 use crate::layout::line::pack_line;
 
 /// Read at once where headers follow each other.
@@ -55,6 +57,8 @@ enum Want {
 pub struct Recovered {
     /// Batches that count.
     pub batches: u64,
+    /// And their records.
+    pub records: u64,
     /// Batches whose data are not what their header says: they were under way when the cache stopped.
     pub torn_batches: u64,
     /// Reads that the device refused. Dirty data may have been lost.
@@ -266,6 +270,11 @@ impl LogRecovery {
         horizons
     }
 
+    /// The highest epoch that was found: whoever finishes has a higher one.
+    pub fn last_epoch(&self) -> u32 {
+        self.found().map(|filling| filling.epoch).max().unwrap_or(0)
+    }
+
     /// The log as it was left, on the device that `info` is about, and what was found. `epoch` has to be higher than
     /// that of the start before, and stand durably in the label.
     ///
@@ -283,7 +292,7 @@ impl LogRecovery {
         let void_below = self.found().map(|filling| filling.void_below).max().unwrap_or(0);
         let youngest = self.found().map(|filling| filling.generation).max().unwrap_or(0);
         let last_sequence = self.found().map(|filling| filling.last().sequence).max().unwrap_or(0);
-        self.found.last_epoch = self.found().map(|filling| filling.epoch).max().unwrap_or(0);
+        self.found.last_epoch = self.last_epoch();
         assert!(
             epoch > self.found.last_epoch,
             "epoch {epoch} behind one of {}",
@@ -297,7 +306,14 @@ impl LogRecovery {
         log.appender = Appender::new(last_sequence);
         log.segments.adopt_bounds(void_below, youngest);
         self.adopt_segments(&mut log, &horizons);
-        self.put_records(&mut log);
+        let may_overwrite = log.policy.overwrite_align_bytes.is_some();
+        let unloaded = self.put_records(&options.load, may_overwrite);
+        let records = unloaded.records();
+        log.unloaded = Some(unloaded).filter(|unloaded| unloaded.left() > 0);
+        if records <= options.load.at_start_max {
+            log.load_all();
+            log.loaded_dirty.clear();
+        }
         (log, self.found)
     }
 
@@ -318,15 +334,18 @@ impl LogRecovery {
             let is_stated = |batch: &&Batch| batch.sequence <= horizons[&filling.epoch];
             let stated = filling.batches().iter().filter(is_stated);
             let covered = stated.map(|batch| batch.position + batch.bytes).max();
-            let records = filling.whole().flat_map(|(_, records)| records);
-            let lines = records.filter(|record| record.kind.has_data());
             let line_sectors = self.geometry.line_sectors();
+            let mut lines = Vec::with_capacity(filling.records());
+            for (_, records) in filling.whole() {
+                let data = records.iter().filter(|record| record.kind.has_data());
+                lines.extend(data.map(|record| pack_line(record.span, line_sectors)));
+            }
             let generation = filling.generation;
             let found = Adopted {
                 generation,
                 barrier: youngest[..beside].last().map_or(generation, |(_, youngest)| *youngest),
                 covered_bytes: covered.unwrap_or(0),
-                lines: lines.map(|record| pack_line(record.span, line_sectors)).collect(),
+                lines,
             };
             log.segments.adopt(segment, found);
         }
@@ -336,39 +355,50 @@ impl LogRecovery {
         log.segments.end_adopting();
     }
 
-    /// Tells the index of all records in the order in which they were written.
-    fn put_records(&mut self, log: &mut LogLayout) {
-        let batches: u64 = self.found().map(|filling| filling.batches().len() as u64).sum();
-        let mut whole: Vec<(u32, &Batch, &[Record])> = (0..)
-            .zip(&self.fillings)
-            .filter_map(|(segment, filling)| Some((segment, filling.as_ref()?)))
-            .flat_map(|(segment, filling)| {
-                filling.whole().map(move |(batch, records)| (segment, batch, records))
-            })
-            .collect();
-        (self.found.batches, self.found.torn_batches) =
-            (whole.len() as u64, batches - whole.len() as u64);
-        whole.sort_unstable_by_key(|(_, batch, _)| batch.sequence);
-        let is_allowed = log.policy.overwrite_align_bytes.is_some();
-        for (segment, batch, records) in whole {
-            let is_clean = batch.sequence <= self.clean_up_to;
-            let mut position = batch.position + self.geometry.header_bytes(records.len());
-            for Record { span, kind, .. } in records {
-                let is_known = !matches!(kind, RecordKind::Void | RecordKind::Unsettled);
-                let extent = is_known.then(|| Extent {
-                    location: self.geometry.offset_of(segment, position),
-                    sectors: span.sectors,
-                    is_dirty: *kind != RecordKind::Clean && !is_clean,
-                    // What is told to be clean would be taken for clean again if it were overwritten where it is.
-                    is_overwritable: is_allowed
-                        && !is_clean
-                        && *kind == RecordKind::Dirty { is_overwritable: true },
-                    is_busy: false,
-                    hits: 0,
-                });
-                log.index.replace(*span, extent, &mut Vec::new());
-                position += if kind.has_data() { span.sectors * 512 } else { 0 };
+    /// What all records say, for the index. They are forgotten here, segment by segment.
+    fn put_records(&mut self, options: &LoadOptions, may_overwrite: bool) -> Unloaded {
+        let of_filling =
+            |filling: &Filling| filling.whole().map(|(_, records)| records.len()).sum();
+        let records: usize = self.found().map::<usize, _>(of_filling).sum();
+        let mut unloaded = Unloaded::new(records, self.geometry.line_sectors(), options);
+        for (segment, filling) in (0..).zip(std::mem::take(&mut self.fillings)) {
+            let Some(filling) = filling else { continue };
+            let mut batches = filling.batches().len() as u64;
+            for (batch, records) in filling.whole() {
+                self.put_batch(&mut unloaded, (segment, batch), records, may_overwrite);
+                self.found.batches += 1;
+                self.found.records += records.len() as u64;
+                batches -= 1;
             }
+            self.found.torn_batches += batches;
+        }
+        unloaded
+    }
+
+    fn put_batch(
+        &self,
+        unloaded: &mut Unloaded,
+        (segment, batch): (u32, &Batch),
+        records: &[Record],
+        may_overwrite: bool,
+    ) {
+        let is_clean = batch.sequence <= self.clean_up_to;
+        let mut position = batch.position + self.geometry.header_bytes(records.len());
+        for Record { span, kind, .. } in records {
+            let is_known = !matches!(kind, RecordKind::Void | RecordKind::Unsettled);
+            let extent = is_known.then(|| Extent {
+                location: self.geometry.offset_of(segment, position),
+                sectors: span.sectors,
+                is_dirty: *kind != RecordKind::Clean && !is_clean,
+                // What is told to be clean would be taken for clean again if it were overwritten where it is.
+                is_overwritable: may_overwrite
+                    && !is_clean
+                    && *kind == RecordKind::Dirty { is_overwritable: true },
+                is_busy: false,
+                hits: 0,
+            });
+            unloaded.push(batch.sequence, *span, extent);
+            position += if kind.has_data() { span.sectors * 512 } else { 0 };
         }
     }
 }

@@ -12,6 +12,7 @@ use super::grace::{Grace, Phase};
 use super::index::{Found, Index};
 use super::leaving::Leaving;
 use super::segments::Segments;
+use super::unloaded::Unloaded;
 use super::waiting::Waiting;
 use super::write_buffer::WriteBuffer;
 use crate::layout::requests::Requests;
@@ -53,6 +54,10 @@ pub struct LogLayout {
     pub(super) held_writes: Vec<(RequestId, Span, Data)>,
     /// Overwrites in place under way.
     pub(super) overwrites: usize,
+    /// What a start has found and the index does not say yet.
+    pub(super) unloaded: Option<Unloaded>,
+    /// What was loaded, and is dirty, since it was asked for last.
+    pub(super) loaded_dirty: Vec<Span>,
     /// Of overwrites and batches.
     pub(super) grace: Grace,
     pub(super) ios: Slab<Purpose>,

@@ -222,7 +222,7 @@ impl Layout for OcfLayout {
         }
     }
 
-    fn lookup(&self, span: Span, pieces: &mut Vec<Piece>) {
+    fn lookup(&mut self, span: Span, pieces: &mut Vec<Piece>) {
         self.known(span, pieces);
     }
 

@@ -14,7 +14,7 @@ use larder_device::label::{FORMAT_VERSION, Uuid};
 use larder_device::{CheckedIo, Device, DeviceInfo, DeviceStats, IoFuture, block_on};
 
 use super::super::rig::core;
-use super::{MIB, Rig, Shared, layouts, log, memory, options, put, read, write};
+use super::{MIB, Rig, Shared, layouts, log, memory, options, put, read, write, write_to};
 
 #[test]
 fn nothing_but_zeros_is_written_over_unasked() {
@@ -155,6 +155,23 @@ fn no_flipped_byte_of_a_label_starts_a_cache() {
         assert!(block_on(look(&rig.device)).is_ok(), "one whole copy is enough");
         put(&rig.device, 16 << 10, &before[1]);
     }
+}
+
+/// Of a label that is older than the data behind it nobody knows what has become clean since.
+#[test]
+fn an_older_label_before_newer_data_is_refused() {
+    let rig = Rig::new();
+    rig.create(&log());
+    let older = [0, 16 << 10].map(|copy| (copy, read(&*rig.device, copy, 4096)));
+    for _ in 0..2 {
+        let opened = rig.open();
+        write_to(&opened, 0, 0, 1, 4096);
+        block_on(opened.stop(false)).unwrap();
+    }
+    older.iter().for_each(|(copy, block)| put(&rig.device, *copy, block));
+    let (kind, message) = rig.refusal(&options());
+    assert_eq!(kind, ErrorKind::Format);
+    assert!(message.contains("its label is of start"), "{message}");
 }
 
 #[test]

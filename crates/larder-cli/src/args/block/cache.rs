@@ -139,6 +139,11 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) cache_errors_max: Option<u32>,
 
+    /// In how many seconds what the start has found is loaded beside requests, if it is a million records or more
+    /// [default: 60]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) load_time: Option<u32>,
+
     /// If a core was written while the cache was away and the cache has dirty data
     #[arg(long, value_enum)]
     pub(crate) changed_core: Option<ChangedCoreArg>,
@@ -212,6 +217,11 @@ pub(crate) struct RecoverArgs {
     /// Where a core is, if it is not where it was when the cache was made
     #[arg(long = "core", value_name = "[N=]PATH")]
     pub(crate) cores: Vec<CoreArg>,
+
+    /// In how many seconds what the start has found is loaded beside requests, if it is a million records or more
+    /// [default: 60]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) load_time: Option<u32>,
 
     /// If a core was written while the cache was away and the cache has dirty data
     #[arg(long, value_enum, default_value_t = ChangedCoreArg::Refuse)]

@@ -37,7 +37,7 @@ pub(crate) const EXTENT_SECTORS_MAX: u32 = 1 << SECTORS_BITS;
 pub(crate) const LOCATION_END: u64 = 1 << (LOCATION_BITS + LOCATION_SHIFT);
 
 impl Extent {
-    pub(super) fn pack(self) -> u64 {
+    pub(in crate::layout::log) fn pack(self) -> u64 {
         debug_assert!(self.location < LOCATION_END && self.hits <= HITS_MAX);
         debug_assert!(self.location.is_multiple_of(1 << LOCATION_SHIFT), "whole blocks");
         debug_assert!((1..=EXTENT_SECTORS_MAX).contains(&self.sectors));
@@ -50,7 +50,7 @@ impl Extent {
             | u64::from(self.hits) << HITS_SHIFT
     }
 
-    pub(super) fn unpack(packed: u64) -> Self {
+    pub(in crate::layout::log) fn unpack(packed: u64) -> Self {
         let bits = |shift: u32, count: u32| (packed >> shift) & ((1 << count) - 1);
         Self {
             location: bits(0, LOCATION_BITS) << LOCATION_SHIFT,

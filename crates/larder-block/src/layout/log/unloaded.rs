@@ -1,0 +1,282 @@
+//! What a start has found and the index does not say yet.
+//!
+//! To tell the index of each record of a large cache takes longer than to read them all. So they are divided by ranges
+//! of cores into parts that are small, and the first answer waits for one part: the one that it is about. The others
+//! are told one by one, by whoever has the time ([`Layout::load_part`](crate::layout::Layout::load_part)).
+//!
+//! *Always:* the index says nothing of a sector whose part is not loaded; nobody looks there before it is.
+
+use super::geometry::LoadOptions;
+use super::index::{Extent, LOCATION_END};
+use super::state::LogLayout;
+use crate::layout::line::{pack_line, unpack_line};
+use crate::layout::{CoreId, Span};
+
+/// Parts at most: what is put into them ends in few enough places for the processor's caches.
+const PARTS_MAX: usize = 1 << 14;
+/// Where the core is, in what an extent leaves free of its word.
+const CORE_SHIFT: u32 = 52;
+/// In the place of a location: nothing is known. No extent can begin there, so close to the end.
+const VOID: u64 = LOCATION_END - 64;
+
+/// A record, and which of those of its sectors counts.
+#[derive(Clone, Copy, Debug)]
+struct Late {
+    first: u64,
+    sequence: u64,
+    /// The extent without hits, and the core; or [`VOID`], with the sectors.
+    packed: u64,
+}
+
+/// Records by part, in any order.
+#[derive(Debug)]
+pub(super) struct Unloaded {
+    /// Their number is a power of two. Empty ones are loaded.
+    parts: Vec<Vec<Late>>,
+    /// Sectors of a line, as a power of two.
+    line_shift: u32,
+    /// Sectors of a range, as a power of two. Lines do not cross one.
+    range_shift: u32,
+    left: usize,
+    /// Those before are loaded.
+    next: usize,
+    /// Sectors of records with data, and of dirty ones: of several of a sector each counts.
+    sectors: u64,
+    dirty_sectors: u64,
+}
+
+impl Unloaded {
+    /// Room for so many records.
+    pub(super) fn new(records: usize, line_sectors: u32, options: &LoadOptions) -> Self {
+        let parts = records / options.part_records.max(1);
+        let parts = parts.clamp(1, PARTS_MAX).next_power_of_two();
+        let range_lines = u64::from(options.range_lines.max(1)).next_power_of_two();
+        let range_shift = (u64::from(line_sectors) * range_lines).ilog2();
+        // A little more than an even share, for shares are not even.
+        let room = records / parts + records / parts / 8;
+        let parts = (0..parts).map(|_| Vec::with_capacity(room)).collect();
+        let line_shift = line_sectors.ilog2();
+        Self { parts, line_shift, range_shift, left: 0, next: 0, sectors: 0, dirty_sectors: 0 }
+    }
+
+    /// Takes what a record of a batch of `sequence` says. Those of a batch come in their order.
+    pub(super) fn push(&mut self, sequence: u64, span: Span, extent: Option<Extent>) {
+        let packed = match extent {
+            Some(extent) => extent.pack(),
+            None => nothing_of(span.sectors).pack(),
+        };
+        if let Some(extent) = extent {
+            self.sectors += u64::from(extent.sectors);
+            self.dirty_sectors += if extent.is_dirty { u64::from(extent.sectors) } else { 0 };
+        }
+        let number = self.part_of(span.core, span.first >> self.range_shift);
+        let part = &mut self.parts[number];
+        self.left += usize::from(part.is_empty());
+        let core = u64::from(span.core.get()) << CORE_SHIFT;
+        part.push(Late { first: span.first, sequence, packed: packed | core });
+    }
+
+    /// Parts that are not loaded.
+    pub(super) fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Records that are not loaded.
+    pub(super) fn records(&self) -> usize {
+        self.parts.iter().map(Vec::len).sum()
+    }
+
+    /// At most so many sectors are cached in what is left, and dirty.
+    pub(super) fn sectors(&self) -> (u64, u64) {
+        (self.sectors, self.dirty_sectors)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let records: usize = self.parts.iter().map(Vec::capacity).sum();
+        records * size_of::<Late>() + self.parts.capacity() * size_of::<Vec<Late>>()
+    }
+
+    fn part_of(&self, core: CoreId, range: u64) -> usize {
+        // Fibonacci hashing: neighbours are far apart.
+        let hash = (u64::from(core.get()) << 48 ^ range).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        usize::try_from(hash >> 32).expect("32 bits") & (self.parts.len() - 1)
+    }
+
+    /// A part of `span` that is not loaded.
+    fn missing(&self, span: Span) -> Option<usize> {
+        let (first, last) = (span.first >> self.range_shift, (span.end() - 1) >> self.range_shift);
+        if last - first >= self.parts.len() as u64 {
+            return self.parts.iter().position(|part| !part.is_empty());
+        }
+        let mut parts = (first..=last).map(|range| self.part_of(span.core, range));
+        parts.find(|&part| !self.parts[part].is_empty())
+    }
+
+    /// The next one that is not loaded.
+    fn next(&mut self) -> Option<usize> {
+        let found = self.parts[self.next..].iter().position(|part| !part.is_empty())?;
+        self.next += found;
+        Some(self.next)
+    }
+
+    /// Takes out a part: its records by line, and of a line in the order in which they were written.
+    fn take(&mut self, part: usize) -> Vec<Late> {
+        let mut records = std::mem::take(&mut self.parts[part]);
+        self.left -= usize::from(!records.is_empty());
+        // Those of a batch stay in their order.
+        let line_shift = self.line_shift;
+        records.sort_by_key(|late| (late.line(line_shift), late.sequence));
+        for (_, extent) in records.iter().map(|late| late.record()) {
+            let extent = extent.map_or((0, false), |extent| (extent.sectors, extent.is_dirty));
+            self.sectors -= u64::from(extent.0);
+            self.dirty_sectors -= if extent.1 { u64::from(extent.0) } else { 0 };
+        }
+        records
+    }
+}
+
+/// In the place of an extent: nothing is known of so many sectors.
+fn nothing_of(sectors: u32) -> Extent {
+    Extent {
+        location: VOID,
+        sectors,
+        is_dirty: false,
+        is_overwritable: false,
+        is_busy: false,
+        hits: 0,
+    }
+}
+
+impl Late {
+    /// The core and the line.
+    fn line(&self, line_shift: u32) -> (u64, u64) {
+        (self.packed >> CORE_SHIFT, self.first >> line_shift)
+    }
+
+    fn record(self) -> (Span, Option<Extent>) {
+        let core = u16::try_from(self.packed >> CORE_SHIFT).expect("12 bits");
+        let core = CoreId::new(core).expect("12 bits");
+        let extent = Extent::unpack(self.packed & ((1 << CORE_SHIFT) - 1));
+        let span = Span { core, first: self.first, sectors: extent.sectors };
+        (span, Some(extent).filter(|extent| extent.location != VOID))
+    }
+}
+
+impl LogLayout {
+    /// Sees to it that the index says what there is of `span`.
+    pub(super) fn load(&mut self, span: Span) {
+        while let Some(part) = self.unloaded.as_ref().and_then(|unloaded| unloaded.missing(span)) {
+            self.load_number(part);
+        }
+    }
+
+    /// Loads a part that the lines of a segment are of. Whether one was missing.
+    pub(super) fn load_one_of(&mut self, lines: &[u64]) -> bool {
+        let Some(unloaded) = &self.unloaded else { return false };
+        let line_sectors = self.geometry.line_sectors();
+        let missing =
+            lines.iter().find_map(|&line| unloaded.missing(unpack_line(line, line_sectors)));
+        missing.is_some_and(|part| {
+            self.load_number(part);
+            true
+        })
+    }
+
+    pub(super) fn load_next(&mut self) {
+        if let Some(part) = self.unloaded.as_mut().and_then(Unloaded::next) {
+            self.load_number(part);
+        }
+    }
+
+    fn load_number(&mut self, part: usize) {
+        let Some(unloaded) = &mut self.unloaded else { return };
+        let (records, line_shift) = (unloaded.take(part), unloaded.line_shift);
+        if unloaded.left() == 0 {
+            self.unloaded = None;
+        }
+        for line in records.chunk_by(|a, b| a.line(line_shift) == b.line(line_shift)) {
+            self.load_line(line);
+        }
+    }
+
+    /// Of records of the same sectors the last one counts. Most often all of a line are.
+    fn load_line(&mut self, records: &[Late]) {
+        let Some((span, last)) = records.last().map(|late| late.record()) else { return };
+        if records.iter().all(|late| late.record().0 == span) {
+            self.index.replace(span, last, &mut self.found);
+            self.found.clear();
+            self.loaded_dirty.extend(last.filter(|extent| extent.is_dirty).map(|_| span));
+            return;
+        }
+        for (span, extent) in records.iter().map(|late| late.record()) {
+            self.index.replace(span, extent, &mut self.found);
+        }
+        self.found.clear();
+        let line_sectors = self.geometry.line_sectors();
+        let line = unpack_line(pack_line(span, line_sectors), line_sectors);
+        let mut found = std::mem::take(&mut self.found);
+        self.index.find(line, &mut found);
+        let dirty = found.iter().filter(|found| found.extent.is_dirty);
+        self.loaded_dirty.extend(dirty.map(|found| found.span));
+        found.clear();
+        self.found = found;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(core: u16, first: u64, sectors: u32) -> Span {
+        Span { core: CoreId::new(core).unwrap(), first, sectors }
+    }
+
+    fn extent(location: u64, sectors: u32, is_dirty: bool) -> Extent {
+        Extent { location, is_dirty, is_overwritable: is_dirty, ..nothing_of(sectors) }
+    }
+
+    /// Of the highest core, sector and location, and of nothing known: what was put in comes out, by sequence.
+    #[test]
+    fn what_is_put_into_a_part_comes_out_in_its_order() {
+        let mut unloaded = Unloaded::new(4, 8, &LoadOptions::default());
+        let far = span(4095, u64::MAX / 512 - 128, 128);
+        let records = [
+            (9, far, Some(extent((1 << 49) - 128, 128, true))),
+            (7, span(0, 8, 8), Some(extent(0, 8, false))),
+            (8, span(4095, 16, 1), None),
+            (8, span(0, 8, 1), None),
+        ];
+        records
+            .iter()
+            .for_each(|(sequence, span, extent)| unloaded.push(*sequence, *span, *extent));
+        assert_eq!((unloaded.left(), unloaded.sectors()), (1, (136, 128)));
+        let part = unloaded.missing(far).unwrap();
+        let order = [1, 3, 2, 0].map(|number: usize| (records[number].1, records[number].2));
+        let taken: Vec<_> = unloaded.take(part).into_iter().map(Late::record).collect();
+        assert_eq!(taken, order, "by line, then by sequence");
+        assert_eq!((unloaded.left(), unloaded.sectors()), (0, (0, 0)));
+        assert_eq!((unloaded.missing(far), unloaded.next()), (None, None));
+    }
+
+    #[test]
+    fn a_span_is_missing_until_each_of_its_ranges_is_loaded() {
+        let options = LoadOptions { part_records: 4, range_lines: 16, ..LoadOptions::default() };
+        let mut unloaded = Unloaded::new(32, 8, &options);
+        let range = 16 * 8;
+        for number in 0..64 {
+            unloaded.push(number, span(3, number * range, 1), Some(extent(0, 1, false)));
+        }
+        let whole = span(3, 0, 64 * 16 * 8);
+        let mut taken = 0;
+        while let Some(part) = unloaded.missing(whole) {
+            taken += unloaded.take(part).len();
+            assert!(unloaded.left() < 8);
+        }
+        assert_eq!((taken, unloaded.left()), (64, 0));
+        unloaded.push(0, span(3, range, 1), None);
+        assert!(unloaded.missing(span(3, range - 1, 2)).is_some(), "its second sector");
+        let core = whole.core;
+        assert_ne!(unloaded.part_of(core, 0), unloaded.part_of(core, 1), "neighbours are apart");
+        assert!(unloaded.missing(span(3, range - 1, 1)).is_none());
+    }
+}
