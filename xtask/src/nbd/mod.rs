@@ -23,7 +23,7 @@ pub(crate) struct Options {
     /// Only the suite of this name, or these
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Only what is served so: file, log, ocf22, ocf26, or these
+    /// Only what is served so: file, log, ocf22, ocf26, wal, or these
     #[arg(long, value_name = "FRONT")]
     front: Vec<String>,
     /// The command to test [default: built by cargo]

@@ -24,11 +24,12 @@ pub(super) enum Front {
 
 impl Front {
     /// Every one, with its name.
-    pub(super) const ALL: [(&'static str, Self); 4] = [
+    pub(super) const ALL: [(&'static str, Self); 5] = [
         ("file", Self::Bare),
         ("log", Self::Cache("log")),
         ("ocf22", Self::Cache("ocf22")),
         ("ocf26", Self::Cache("ocf26")),
+        ("wal", Self::Cache("wal")),
     ];
 
     /// Name of the export: a cache has its cores by their numbers.

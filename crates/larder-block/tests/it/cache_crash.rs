@@ -222,12 +222,14 @@ fn in_every_mode_a_log_keeps_what_was_durable_when_devices_fail() {
 
 #[test]
 fn in_every_mode_lines_keep_what_was_durable() {
-    each_seed("cache_crash", 10, |seed| five_lives::<Ocf<true>>(seed, false));
-    each_seed("cache_crash", 10, |seed| five_lives::<Ocf<false>>(seed, false));
+    each_seed("cache_crash", 10, |seed| five_lives::<Ocf<0>>(seed, false));
+    each_seed("cache_crash", 10, |seed| five_lives::<Ocf<1>>(seed, false));
+    each_seed("cache_crash", 10, |seed| five_lives::<Ocf<2>>(seed, false));
 }
 
 #[test]
 fn in_every_mode_lines_keep_what_was_durable_when_devices_fail() {
-    each_seed("cache_crash", 15, |seed| five_lives::<Ocf<true>>(seed, true));
-    each_seed("cache_crash", 15, |seed| five_lives::<Ocf<false>>(seed, true));
+    each_seed("cache_crash", 15, |seed| five_lives::<Ocf<0>>(seed, true));
+    each_seed("cache_crash", 15, |seed| five_lives::<Ocf<1>>(seed, true));
+    each_seed("cache_crash", 15, |seed| five_lives::<Ocf<2>>(seed, true));
 }

@@ -197,20 +197,30 @@ fn a_log_keeps_what_was_acknowledged_when_devices_fail() {
 
 #[test]
 fn lines_of_2022_keep_what_was_acknowledged() {
-    lose_power::<Ocf<true>>();
+    lose_power::<Ocf<0>>();
 }
 
 #[test]
 fn lines_of_2022_keep_what_was_acknowledged_when_devices_fail() {
-    lose_power_and_fail::<Ocf<true>>();
+    lose_power_and_fail::<Ocf<0>>();
 }
 
 #[test]
 fn lines_of_2026_keep_what_was_acknowledged() {
-    lose_power::<Ocf<false>>();
+    lose_power::<Ocf<1>>();
 }
 
 #[test]
 fn lines_of_2026_keep_what_was_acknowledged_when_devices_fail() {
-    lose_power_and_fail::<Ocf<false>>();
+    lose_power_and_fail::<Ocf<1>>();
+}
+
+#[test]
+fn lines_with_a_log_keep_what_was_acknowledged() {
+    lose_power::<Ocf<2>>();
+}
+
+#[test]
+fn lines_with_a_log_keep_what_was_acknowledged_when_devices_fail() {
+    lose_power_and_fail::<Ocf<2>>();
 }

@@ -272,3 +272,34 @@ fn skewed_writes_cost_as_much_as_measured() {
         judge(&name, counts, measured, evicting(version));
     }
 }
+
+/// With a log in front of the table: a block of 512 bytes for each write by itself, which has room for 34 entries, and
+/// the pages of the table that a half of the log is of, when it gives way.
+#[test]
+fn a_log_before_the_table_costs_a_block_a_write_and_pages_now_and_then() {
+    const LINES: u32 = 16_384;
+    const PAGE_BYTES: u32 = 4096;
+    for (line_bytes, block_share) in [(4096, 0.125), (16384, 0.03125), (65536, 0.007_812_5)] {
+        let mut ocf = Ocf::new(OcfVersion::Wal, (line_bytes, LINES));
+        let first = ocf.sequential(1, u64::from(line_bytes));
+        println!("first touch of lines of {line_bytes}: cw {:.4}", first.cw());
+        // Lines come from 32 lists by turns, and a half of the log is of almost all pages.
+        let pages = f64::from(PAGE_BYTES) / f64::from(line_bytes) * 0.085;
+        assert!((0.0..=pages).contains(&(first.cw() - 1.0 - block_share)));
+        let again = ocf.sequential(1, u64::from(line_bytes));
+        assert_eq!((again.cw(), again.metadata()), (1.0, 0.0), "what is dirty is overwritten");
+    }
+    let mut ocf = Ocf::new(OcfVersion::Wal, (4096, LINES));
+    let data = ocf.zeros.slice(0..4096);
+    let before = ocf.run.counts();
+    ocf.run.run_all(
+        32,
+        (0..u64::from(LINES) / 2).map(|line| {
+            let span = Span { core: core(0), first: line * 8, sectors: 8 };
+            Request::Write { span, data: data.clone() }
+        }),
+    );
+    let counts = ocf.run.counts().since(&before);
+    println!("32 at a time: cw {:.4}", counts.cw());
+    assert!(counts.cw() <= 1.02, "{:.4}", counts.cw());
+}

@@ -74,7 +74,7 @@ fn tells_the_state_of_each_sector(mut run: Accounting<impl Layout>, seed: u64) {
 fn a_layout_tells_the_state_of_each_sector() {
     for seed in 0..2 {
         tells_the_state_of_each_sector(Log::of(16 << 20, 512, 4096).run, seed);
-        for version in [OcfVersion::V22, OcfVersion::V26] {
+        for version in OcfVersion::ALL {
             for line_bytes in [4096, 65536] {
                 let options = OcfOptions { version, line_bytes };
                 let geometry = Geometry::new(&device(16 << 20, 512), 0, &options).unwrap();

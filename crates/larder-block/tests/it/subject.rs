@@ -96,14 +96,15 @@ impl Subject for Log {
     }
 }
 
-pub(crate) struct Ocf<const IS_OF_2022: bool>(ocf::Geometry);
+/// `VERSION`: number of [`OcfVersion::ALL`].
+pub(crate) struct Ocf<const VERSION: usize>(ocf::Geometry);
 
-impl<const IS_OF_2022: bool> Subject for Ocf<IS_OF_2022> {
-    const VARIANTS: u64 = 2;
+impl<const VERSION: usize> Subject for Ocf<VERSION> {
+    const VARIANTS: u64 = 3;
     type Layout = OcfLayout;
 
     fn draw(rng: &mut Rng) -> Self {
-        let version = if IS_OF_2022 { OcfVersion::V22 } else { OcfVersion::V26 };
+        let version = OcfVersion::ALL[VERSION];
         let line_bytes = rng.choice([4096, 4096, 16384, 65536]).unwrap();
         let options = OcfOptions { version, line_bytes };
         let block_bytes = if rng.bool() { 512 } else { 4096 };

@@ -65,6 +65,7 @@ fn layout(arguments: &CacheCreateArgs, device: &dyn Device) -> Result<LayoutOpti
         }
         LayoutArg::Ocf22 => OcfVersion::V22,
         LayoutArg::Ocf26 => OcfVersion::V26,
+        LayoutArg::Wal => OcfVersion::Wal,
     };
     if arguments.segment.is_some() {
         return Err(Error::usage("--segment: only the log has segments; leave it out"));

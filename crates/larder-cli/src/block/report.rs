@@ -146,6 +146,7 @@ impl Status {
                 let name = match ocf.geometry.version {
                     OcfVersion::V22 => "ocf22",
                     OcfVersion::V26 => "ocf26",
+                    OcfVersion::Wal => "wal",
                 };
                 (name, ocf.geometry.line_bytes, ocf.geometry.capacity_bytes())
             }

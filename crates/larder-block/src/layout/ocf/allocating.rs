@@ -52,7 +52,7 @@ impl OcfLayout {
     fn oldest_idle(&self, kind: Kind, list: usize) -> Option<u32> {
         let mut line = self.lists.oldest(kind, list)?;
         let doubtful = self.pages.doubtful();
-        while !self.locks.is_idle(line) || doubtful.contains(&self.geometry.page_of(line)) {
+        while !self.locks.is_idle(line) || doubtful.contains(&self.geometry.unit_of(line)) {
             line = self.lists.newer(line)?;
         }
         Some(line)

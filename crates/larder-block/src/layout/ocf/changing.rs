@@ -54,7 +54,7 @@ impl OcfLayout {
         let mut pages: Vec<u32> = Vec::new();
         for piece in &pieces {
             if self.apply(kind, *piece, has_failed) {
-                pages.push(self.geometry.page_of(piece.line));
+                pages.push(self.geometry.unit_of(piece.line));
             }
         }
         self.changes[number].pieces = pieces;
@@ -108,8 +108,11 @@ impl OcfLayout {
         self.requests.end_part(request, !has_failed);
     }
 
-    /// Writes the pages that are wanted and not on their way.
+    /// Writes the pages that are wanted and not on their way, or entries of the log in their place.
     pub(super) fn write_pages(&mut self) {
+        if self.journal.is_some() {
+            return self.write_journal();
+        }
         for run in self.pages.take_due() {
             let data = self.lines.table.sealed(run.pages.clone());
             let io = DeviceIo::Write {
@@ -127,11 +130,15 @@ impl OcfLayout {
     pub(super) fn pages_written(&mut self, pages: std::ops::Range<u32>, is_well: bool) {
         self.has_changed = true;
         for waiter in self.pages.ended(pages, is_well) {
-            match waiter {
-                Waiter::Change(number) => self.change_went_on(number, is_well),
-                Waiter::Cleaning(number) => self.cleaning_went_on(number, is_well),
-                Waiter::Flush(request) => self.requests.end_part(request, is_well),
-            }
+            self.hears(waiter, is_well);
+        }
+    }
+
+    pub(super) fn hears(&mut self, waiter: Waiter, is_well: bool) {
+        match waiter {
+            Waiter::Change(number) => self.change_went_on(number, is_well),
+            Waiter::Cleaning(number) => self.cleaning_went_on(number, is_well),
+            Waiter::Flush(request) => self.requests.end_part(request, is_well),
         }
     }
 }

@@ -167,7 +167,7 @@ impl OcfLayout {
             let valid = self.lines.table.valid(one.line);
             debug_assert_eq!(self.lines.table.dirty(one.line), one.dirty, "it was locked");
             self.lines.set(one.line, valid, 0);
-            pages.push(self.geometry.page_of(one.line));
+            pages.push(self.geometry.unit_of(one.line));
         }
         self.cleanings[number].lines = lines;
         pages.sort_unstable();
@@ -193,7 +193,7 @@ impl OcfLayout {
         let Cleaning { lines, phase, .. } = self.cleanings.remove(number);
         for one in lines {
             if matches!(phase, Phase::Pages | Phase::FlushingCache) {
-                self.pages.doubt(self.geometry.page_of(one.line));
+                self.pages.doubt(self.geometry.unit_of(one.line));
             }
             let valid = self.lines.table.valid(one.line);
             self.lines.set(one.line, valid, one.dirty);

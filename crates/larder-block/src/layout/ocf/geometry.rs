@@ -11,6 +11,9 @@ pub(super) const PAGE_BYTES: u32 = 4096;
 pub(super) const TABLE_SECTOR_BYTES: usize = 512;
 /// Bytes at the end of each sector of the table that say that it is whole.
 pub(super) const TRAILER_BYTES: usize = 8;
+/// Bytes of a log in front of the table, four times those that it has, within these bounds: if each write takes a block
+/// of 512 bytes, and each block of a half is of another page, pages still cost less than a tenth of what was written.
+const JOURNAL_BYTES: std::ops::RangeInclusive<u64> = 32 << 10..=64 << 20;
 /// Data begin at a multiple of this.
 const ALIGN_BYTES: u64 = 128 << 10;
 /// Lines have numbers of 29 bits.
@@ -164,9 +167,34 @@ impl Geometry {
         self.offset + u64::from(page) * u64::from(PAGE_BYTES)
     }
 
+    /// In what a line's change is written: its page of the table, or its entry of the log.
+    pub(super) fn unit_of(&self, line: u32) -> u32 {
+        if self.version.has_journal() { line } else { self.page_of(line) }
+    }
+
+    fn journal_bytes(&self) -> u64 {
+        let table_bytes = u64::from(self.pages()) * u64::from(PAGE_BYTES);
+        let bytes = (4 * table_bytes).clamp(*JOURNAL_BYTES.start(), *JOURNAL_BYTES.end());
+        if self.version.has_journal() {
+            bytes.next_multiple_of(2 * u64::from(PAGE_BYTES))
+        } else {
+            0
+        }
+    }
+
+    /// Blocks of the log, an even number.
+    pub(super) fn journal_blocks(&self) -> u32 {
+        u32::try_from(self.journal_bytes() / u64::from(self.block_bytes)).expect("of 64 MiB")
+    }
+
+    /// Where a block of the log lies on the device, in bytes: behind the table.
+    pub(super) fn journal_offset(&self, block: u32) -> u64 {
+        self.page_offset(self.pages()) + u64::from(block) * u64::from(self.block_bytes)
+    }
+
     /// Where the first line begins on the device, in bytes.
     pub(super) fn data_offset(&self) -> u64 {
-        self.page_offset(self.pages()).next_multiple_of(ALIGN_BYTES)
+        (self.page_offset(self.pages()) + self.journal_bytes()).next_multiple_of(ALIGN_BYTES)
     }
 
     /// Where a line begins on the device, in sectors.
@@ -186,7 +214,7 @@ mod tests {
 
     #[test]
     fn as_many_lines_as_fit_behind_their_table() {
-        for version in [OcfVersion::V22, OcfVersion::V26] {
+        for version in OcfVersion::ALL {
             for line_bytes in [4096, 8192, 16384, 32768, 65536] {
                 let options = OcfOptions { version, line_bytes };
                 for lines in [256, 7618, 30_424] {

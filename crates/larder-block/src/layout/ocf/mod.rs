@@ -12,6 +12,9 @@
 //!   ones.
 //! - A crash loses what is clean, and the order of use.
 //!
+//! With a log in front of the table ([`journal`](self), [`OcfVersion::Wal`]) a change is an entry there, together with
+//! others, and pages are written when the log gives way.
+//!
 //! Two of its versions differ in the size of a record, and in how lines are dealt to the lists ([`OcfVersion`]).
 //! What is not as there: sectors of the table have checksums ([`table`](self)); many that want the same page share a
 //! write of it; read requests take what is dirty from the cache and leave it so.
@@ -28,6 +31,8 @@ mod destages;
 mod destaging;
 mod dirty_lines;
 mod geometry;
+mod journal;
+mod journaling;
 mod lines;
 mod lists;
 mod locks;
@@ -50,6 +55,7 @@ use super::{
     CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, Request, RequestId, Span, Usage,
 };
 pub use geometry::{Geometry, OcfOptions};
+use journal::Journal;
 use lines::Lines;
 use lists::{Kind, Lists};
 use locks::Locks;
@@ -65,6 +71,7 @@ impl OcfLayout {
     /// An empty cache on `geometry`, whose table is zeros, with the UUID of its label.
     pub fn new(geometry: Geometry, uuid: [u8; 16]) -> Self {
         let mut layout = Self::with_table(geometry, Table::new(&geometry, uuid));
+        layout.journal = geometry.version.has_journal().then(|| Journal::new(&geometry, uuid));
         layout.fill_free_lists();
         layout
     }
@@ -77,6 +84,7 @@ impl OcfLayout {
             lists: Lists::new(geometry.lines),
             locks: Locks::default(),
             pages: Pages::default(),
+            journal: None,
             requests: Requests::default(),
             waiting: Vec::new(),
             changes: Slab::new(),
@@ -184,6 +192,8 @@ impl Layout for OcfLayout {
             Purpose::Read { request, lines } => self.read_ended(request, lines, is_well),
             Purpose::Change { number } => self.change_went_on(number, is_well),
             Purpose::Pages { pages } => self.pages_written(pages, is_well),
+            Purpose::Journal { lines } => self.journal_written(&lines, is_well),
+            Purpose::Copy => self.copy_went_on(is_well),
             Purpose::Cleaning { number, first } => match outcome {
                 Outcome::Read(data) => self.cleaning_read(number, first, &data),
                 _ => self.cleaning_went_on(number, is_well),
@@ -217,6 +227,9 @@ impl Layout for OcfLayout {
     /// Writes the pages of the table once more that could not be written. Cleaning is tried again by whoever needs
     /// room.
     fn retry(&mut self) {
+        if let Some(journal) = &mut self.journal {
+            journal.is_stuck = false;
+        }
         for page in self.pages.doubtful().clone() {
             self.pages.want(page, None, true);
         }

@@ -1,4 +1,4 @@
-//! Pages of the collision table that have to be written. Flushes of one page take turns: whoever asks while it is on
+//! Pages of the collision table that have to be written; with a log, lines in their place. Flushes of one page take turns: whoever asks while it is on
 //! its way has it written once more, together with all who asked meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,6 +77,21 @@ impl Pages {
             false
         });
         runs
+    }
+
+    /// What may be written now, at most so many: what is adjacent is no matter.
+    pub(super) fn take_some(&mut self, most: usize) -> Vec<u32> {
+        let taken: Vec<u32> = self.wanted.keys().copied().take(most).collect();
+        for page in &taken {
+            let wanted = self.wanted.remove(page).expect("it was found");
+            self.under_way.entry(*page).or_default().extend(wanted.waiters);
+        }
+        taken
+    }
+
+    /// Whether somebody waits.
+    pub(super) fn has_wanted(&self) -> bool {
+        !self.wanted.is_empty()
     }
 
     /// Pages were written, well or not. Who waits for them, once for each.

@@ -1,9 +1,13 @@
-//! What a cache of lines says of itself after a crash: its collision table, and nothing else. What was dirty is found
+//! What a cache of lines says of itself after a crash: its collision table, what a log in front of that says more, and
+//! nothing else. What was dirty is found
 //! with its mapping; what was clean, and in which order lines were used, is lost.
 //!
 //! Like the layout this does no I/O: it says what is to be read. As many reads may go side by side.
 
+use std::collections::BTreeMap;
+
 use super::geometry::{Geometry, PAGE_BYTES, TABLE_SECTOR_BYTES};
+use super::journal::Journal;
 use super::lists::Kind;
 use super::state::OcfLayout;
 use super::table::{Adopted, CORE_LINE_BITS, Table};
@@ -15,11 +19,19 @@ const READ_PAGES: u32 = 64;
 /// A read that a recovery wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryRead {
-    first_page: u32,
+    what: Want,
     /// Where on the cache device, in bytes.
     pub offset: u64,
-    /// How many: whole pages of the table.
+    /// How many: whole pages of the table, or blocks of the log.
     pub bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Want {
+    /// Pages of the table.
+    Table { first_page: u32 },
+    /// Blocks of the log.
+    Journal { first_block: u32 },
 }
 
 /// What a recovery has found.
@@ -42,8 +54,19 @@ pub struct OcfRecovery {
     geometry: Geometry,
     table: Table,
     next_page: u32,
+    journal: Option<Journal>,
+    next_block: u32,
+    /// Blocks of the log by sequence: where they are, and their entries.
+    entries: BTreeMap<u64, Block>,
     outstanding: usize,
     found: Recovered,
+}
+
+#[derive(Debug)]
+struct Block {
+    number: u32,
+    /// Lines and their records.
+    entries: Vec<(u32, Vec<u8>)>,
 }
 
 impl OcfRecovery {
@@ -53,6 +76,9 @@ impl OcfRecovery {
             geometry,
             table: Table::new(&geometry, uuid),
             next_page: 0,
+            journal: geometry.version.has_journal().then(|| Journal::new(&geometry, uuid)),
+            next_block: 0,
+            entries: BTreeMap::new(),
             outstanding: 0,
             found: Recovered::default(),
         }
@@ -60,24 +86,71 @@ impl OcfRecovery {
 
     /// What is to be read next; `None` when nothing is left.
     pub fn next_read(&mut self) -> Option<RecoveryRead> {
+        let read = self.next_of_table().or_else(|| self.next_of_journal())?;
+        self.outstanding += 1;
+        Some(read)
+    }
+
+    fn next_of_table(&mut self) -> Option<RecoveryRead> {
         let first_page = self.next_page;
         let pages = READ_PAGES.min(self.geometry.pages() - first_page);
         self.next_page += pages;
-        self.outstanding += usize::from(pages > 0);
         let bytes = (pages * PAGE_BYTES) as usize;
         let offset = self.geometry.page_offset(first_page);
-        (pages > 0).then_some(RecoveryRead { first_page, offset, bytes })
+        (pages > 0).then_some(RecoveryRead { what: Want::Table { first_page }, offset, bytes })
+    }
+
+    fn next_of_journal(&mut self) -> Option<RecoveryRead> {
+        let first_block = self.next_block;
+        let block_bytes = self.geometry.block_bytes;
+        let most = READ_PAGES * PAGE_BYTES / block_bytes;
+        let blocks = most.min(self.geometry.journal_blocks() - first_block);
+        self.next_block += blocks;
+        let bytes = (blocks * block_bytes) as usize;
+        let offset = self.geometry.journal_offset(first_block);
+        (blocks > 0).then_some(RecoveryRead { what: Want::Journal { first_block }, offset, bytes })
     }
 
     /// What was read; `None` if the device refused.
     pub fn completed(&mut self, read: RecoveryRead, bytes: Option<&[u8]>) {
         self.outstanding -= 1;
         self.found.failed_reads += u64::from(bytes.is_none());
-        let first = u64::from(read.first_page * (PAGE_BYTES / 512));
-        let sectors = bytes.unwrap_or_default().chunks_exact(TABLE_SECTOR_BYTES);
-        for (number, sector) in (first..).zip(sectors) {
-            let is_damaged = self.table.adopt(number, sector) == Adopted::Damaged;
-            self.found.damaged_sectors += u64::from(is_damaged);
+        let bytes = bytes.unwrap_or_default();
+        match read.what {
+            Want::Table { first_page } => {
+                let first = u64::from(first_page * (PAGE_BYTES / 512));
+                for (number, sector) in (first..).zip(bytes.chunks_exact(TABLE_SECTOR_BYTES)) {
+                    let is_damaged = self.table.adopt(number, sector) == Adopted::Damaged;
+                    self.found.damaged_sectors += u64::from(is_damaged);
+                }
+            }
+            Want::Journal { first_block } => {
+                let Some(journal) = &self.journal else { return };
+                let blocks = bytes.chunks_exact(self.geometry.block_bytes as usize);
+                for (number, block) in (first_block..).zip(blocks) {
+                    let Some((sequence, entries)) = journal.parse(number, block) else { continue };
+                    let entries = entries.map(|(line, record)| (line, record.to_vec())).collect();
+                    self.entries.insert(sequence, Block { number, entries });
+                }
+            }
+        }
+    }
+
+    /// Tells the table what the log says, in its order: then the log goes on behind that.
+    fn tell_table(&mut self) {
+        let Some(journal) = &mut self.journal else { return };
+        let Some((&last, _)) = self.entries.last_key_value() else { return };
+        for (sequence, Block { number, entries }) in std::mem::take(&mut self.entries) {
+            if journal.is_left_over(sequence, last) {
+                continue;
+            }
+            journal.goes_on_behind(number, sequence);
+            for (line, record) in entries {
+                self.table.adopt_record(line, &record);
+                if line < self.geometry.lines {
+                    journal.is_of(number, self.geometry.page_of(line));
+                }
+            }
         }
     }
 
@@ -86,12 +159,16 @@ impl OcfRecovery {
     /// # Panics
     /// If reads are left.
     pub fn finish(mut self) -> (OcfLayout, Recovered) {
-        let is_done = self.next_page == self.geometry.pages() && self.outstanding == 0;
+        let is_read = self.next_page == self.geometry.pages()
+            && self.next_block == self.geometry.journal_blocks();
+        let is_done = is_read && self.outstanding == 0;
         assert!(is_done, "a recovery is finished when all is read");
+        self.tell_table();
         let dirty: Vec<u128> =
             (0..self.geometry.lines).map(|line| self.table.dirty(line)).collect();
         (0..self.geometry.lines).for_each(|line| self.table.set_maps(line, 0, 0));
         let mut layout = OcfLayout::with_table(self.geometry, self.table);
+        layout.journal = self.journal;
         for (line, dirty) in (0..).zip(dirty) {
             if dirty == 0 {
                 continue;
@@ -100,7 +177,7 @@ impl OcfRecovery {
             let is_known = of.core < CORES_MAX && of.number < 1 << CORE_LINE_BITS;
             if !is_known || layout.lines.find(of).is_some() {
                 // Its page says that it is dirty: it has to say otherwise before the line is another's.
-                layout.pages.doubt(self.geometry.page_of(line));
+                layout.pages.doubt(self.geometry.unit_of(line));
                 self.found.refused_lines += 1;
                 continue;
             }

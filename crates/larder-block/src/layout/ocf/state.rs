@@ -9,6 +9,7 @@ use super::change::Change;
 use super::cleaner::Cleaning;
 use super::destages::Destage;
 use super::geometry::Geometry;
+use super::journal::Journal;
 use super::lines::Lines;
 use super::lists::{Kind, Lists};
 use super::locks::Locks;
@@ -25,6 +26,7 @@ pub struct OcfLayout {
     pub(super) lists: Lists,
     pub(super) locks: Locks,
     pub(super) pages: Pages,
+    pub(super) journal: Option<Journal>,
     pub(super) requests: Requests,
     /// Requests that wait until lines may be changed.
     pub(super) waiting: Vec<(RequestId, Request)>,
@@ -56,6 +58,10 @@ pub(super) enum Purpose {
     Change { number: usize },
     /// A write of pages of the table.
     Pages { pages: Range<u32> },
+    /// A write of entries of the log, of these lines.
+    Journal { lines: Vec<u32> },
+    /// A write of pages that the log is ahead of, or the flush behind it.
+    Copy,
     /// Part of a cleaning: the first of its lines that it is of, where it is of some.
     Cleaning { number: usize, first: usize },
     /// A user's flush.

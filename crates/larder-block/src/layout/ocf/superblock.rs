@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  offset  bytes  field
-//!       0      4  layout: "OC22" or "OC26"
+//!       0      4  layout: "OC22", "OC26" or "OCWL"
 //!       4      4  lines
 //!       8      8  where the collision table begins; it is zeros at format
 //!      16      4  bytes of a line
@@ -22,6 +22,7 @@ use crate::{Error, ErrorKind};
 
 const V22: [u8; 4] = *b"OC22";
 const V26: [u8; 4] = *b"OC26";
+const WAL: [u8; 4] = *b"OCWL";
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -50,6 +51,7 @@ impl OcfSuperblock {
             layout: match version {
                 OcfVersion::V22 => V22,
                 OcfVersion::V26 => V26,
+                OcfVersion::Wal => WAL,
             },
             lines: lines.into(),
             offset: offset.into(),
@@ -72,6 +74,7 @@ impl OcfSuperblock {
         let version = match fixed.layout {
             V22 => OcfVersion::V22,
             V26 => OcfVersion::V26,
+            WAL => OcfVersion::Wal,
             other => {
                 return Err(wrong(format!(
                     "layout {other:?}: this is no cache of lines of this version"
@@ -106,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for version in [OcfVersion::V22, OcfVersion::V26] {
+        for version in OcfVersion::ALL {
             let written = OcfSuperblock { geometry: Geometry { version, ..GEOMETRY } };
             assert_eq!(OcfSuperblock::parse(&written.encode(), 17 << 20), Ok(written));
         }

@@ -98,7 +98,7 @@ impl Table {
                 let (core, _) = rest.split_first_chunk().expect("10 bytes or more");
                 CoreLine { core: u16::from_le_bytes(*core), number: packed }
             }
-            OcfVersion::V26 => CoreLine {
+            OcfVersion::V26 | OcfVersion::Wal => CoreLine {
                 core: u16::try_from(packed >> CORE_LINE_BITS).unwrap_or(u16::MAX),
                 number: packed & ((1 << CORE_LINE_BITS) - 1),
             },
@@ -113,7 +113,9 @@ impl Table {
                 *first = number.to_le_bytes();
                 *rest.first_chunk_mut().expect("10 bytes or more") = core.to_le_bytes();
             }
-            OcfVersion::V26 => *first = (u64::from(core) << CORE_LINE_BITS | number).to_le_bytes(),
+            OcfVersion::V26 | OcfVersion::Wal => {
+                *first = (u64::from(core) << CORE_LINE_BITS | number).to_le_bytes()
+            }
         }
     }
 
@@ -164,11 +166,19 @@ impl Table {
         }
     }
 
+    /// Takes in what a log says of a line. Of one that there is not, or of another length, nothing.
+    pub(super) fn adopt_record(&mut self, line: u32, record: &[u8]) {
+        if line < self.lines && record.len() == self.record_bytes {
+            self.record_mut(line).copy_from_slice(record);
+        }
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    fn record(&self, line: u32) -> &[u8] {
+    /// What it says of a line, as it lies on the device.
+    pub(super) fn record(&self, line: u32) -> &[u8] {
         self.bytes.get(self.place(line)).expect("a line of the table")
     }
 
@@ -217,7 +227,7 @@ mod tests {
 
     #[test]
     fn what_is_sealed_is_adopted() {
-        for version in [OcfVersion::V22, OcfVersion::V26] {
+        for version in OcfVersion::ALL {
             for line_bytes in [4096, 8192, 16384, 32768, 65536] {
                 let geometry = geometry(version, line_bytes);
                 let mut table = Table::new(&geometry, UUID);

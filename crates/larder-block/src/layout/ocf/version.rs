@@ -18,14 +18,24 @@ pub enum OcfVersion {
     V22,
     /// 26.3, of 2026.
     V26,
+    /// As that of 2026, with a write-ahead log in front of its table: what if Open CAS wrote records, not pages?
+    Wal,
 }
 
 impl OcfVersion {
+    /// Each of them.
+    pub const ALL: [Self; 3] = [Self::V22, Self::V26, Self::Wal];
+
+    /// Whether a change of what a line has is written to a log, and to its page of the table later.
+    pub(super) fn has_journal(self) -> bool {
+        self == Self::Wal
+    }
+
     /// Bytes of a record that say whose data a line has.
     pub(super) fn key_bytes(self) -> usize {
         match self {
             Self::V22 => 10,
-            Self::V26 => 8,
+            Self::V26 | Self::Wal => 8,
         }
     }
 
@@ -33,7 +43,7 @@ impl OcfVersion {
     pub(super) fn list_of(self, line: u32) -> usize {
         let number = match self {
             Self::V22 => line,
-            Self::V26 => line / RUN_LINES,
+            Self::V26 | Self::Wal => line / RUN_LINES,
         };
         number as usize % LISTS
     }
@@ -42,7 +52,7 @@ impl OcfVersion {
     pub(super) fn taken_at_once(self) -> usize {
         match self {
             Self::V22 => 1,
-            Self::V26 => usize::MAX,
+            Self::V26 | Self::Wal => usize::MAX,
         }
     }
 
@@ -51,7 +61,7 @@ impl OcfVersion {
     pub(super) fn cleaned_at_once(self) -> usize {
         match self {
             Self::V22 => 4,
-            Self::V26 => usize::MAX,
+            Self::V26 | Self::Wal => usize::MAX,
         }
     }
 
@@ -60,7 +70,7 @@ impl OcfVersion {
         let lists = u32::try_from(LISTS).expect("a few");
         let all = 0..lines;
         let ordered: Box<dyn Iterator<Item = u32>> = match self {
-            Self::V26 => Box::new(all),
+            Self::V26 | Self::Wal => Box::new(all),
             Self::V22 => Box::new((0..lists).flat_map(move |list| {
                 let count = (lines + lists - 1 - list) / lists;
                 let (first, second) = (0..count / 2, count / 2..count);
@@ -90,7 +100,7 @@ mod tests {
 
     #[test]
     fn every_line_is_given_out_once() {
-        for version in [OcfVersion::V22, OcfVersion::V26] {
+        for version in OcfVersion::ALL {
             for lines in [256, 257, 12_345] {
                 let mut all: Vec<u32> = version.lines_in_order(lines).collect();
                 all.sort_unstable();

@@ -38,7 +38,9 @@ fn log() -> CreateOptions {
 fn layouts() -> Vec<CreateOptions> {
     let ocf = |version| LayoutOptions::Ocf(OcfOptions { version, line_bytes: 4096 });
     let of = |layout| CreateOptions { layout, ..log() };
-    vec![log(), of(ocf(OcfVersion::V22)), of(ocf(OcfVersion::V26))]
+    let mut all = vec![log()];
+    all.extend(OcfVersion::ALL.map(|version| of(ocf(version))));
+    all
 }
 
 fn options() -> OpenOptions {

@@ -244,6 +244,7 @@ pub(crate) enum LayoutArg {
     Log,
     Ocf22,
     Ocf26,
+    Wal,
 }
 
 /// See [`larder_block::manage::ChangedCore`].

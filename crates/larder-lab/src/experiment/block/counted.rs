@@ -37,10 +37,11 @@ const LONGEST_WRITE_BYTES: usize = 1 << 20;
 pub(super) const IDENTITY: LogIdentity = LogIdentity { uuid: *b"a counted cache.", epoch: 1 };
 
 /// What is compared, by its name in metrics.
-pub(super) const KINDS: [(&str, Kind); 3] = [
+pub(super) const KINDS: [(&str, Kind); 4] = [
     ("log", Kind::Log { block_bytes: BLOCK_BYTES }),
     ("ocf22", Kind::Ocf(OcfVersion::V22)),
     ("ocf26", Kind::Ocf(OcfVersion::V26)),
+    ("wal", Kind::Ocf(OcfVersion::Wal)),
 ];
 
 /// The log in persistent memory.
