@@ -1,5 +1,5 @@
-//! Pages of the collision table that have to be written; with a log, lines in their place. Flushes of one page take turns: whoever asks while it is on
-//! its way has it written once more, together with all who asked meanwhile.
+//! Pages of the collision table that have to be written; with a log, lines in their place. Flushes of one page take
+//! turns: whoever asks while it is on its way has it written once more, together with all who asked meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
