@@ -168,17 +168,19 @@ impl Disk {
         match (self.served.as_str(), self.process) {
             ("process", Some(pid)) => format!("{path}{core}, served by process {pid}"),
             ("none", _) => format!(
-                "{path}{core} is no disk, for its server has ended: `larder block ublk --remove {id}` removes what is left"
+                "{path}{core} is no disk, for its server has ended: \
+                 `larder block ublk --remove {id}` removes what is left"
             ),
             _ => format!(
-                "{path}{core} WAITS for its server: `larder block start` or `export` with --ublk takes it over, \
-                 `larder block ublk --remove {id}` removes it"
+                "{path}{core} WAITS for its server: `larder block start` or `export` with --ublk takes it \
+                 over, `larder block ublk --remove {id}` removes it"
             ),
         }
     }
 }
 
-/// Disks of a cache's cores that there are. None where that cannot be known: the kernel has no ublk, or tells root only.
+/// Disks of a cache's cores that there are. None where that cannot be known: the kernel has no ublk, or tells root
+/// only.
 pub(super) fn of_cache(uuid: &str, cores: &[u16]) -> Vec<Disk> {
     let devices = ublk::devices().unwrap_or_default();
     let of = |status: &UblkStatus| {

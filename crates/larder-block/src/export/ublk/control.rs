@@ -43,15 +43,18 @@ impl Control {
     pub(super) fn open() -> Result<Self, Error> {
         let setup = |why: String| Error::new(ErrorKind::Setup, why);
         let device = OpenOptions::new().read(true).write(true).open(CONTROL);
-        let device = device.map_err(|error| setup(match error.kind() {
-            io::ErrorKind::NotFound => format!(
-                "{CONTROL} is missing: the kernel has no ublk; `modprobe ublk_drv` loads it (Linux 6.5 or later with CONFIG_BLK_DEV_UBLK)"
-            ),
-            io::ErrorKind::PermissionDenied => {
-                format!("{CONTROL}: {error}; ublk is for root (CAP_SYS_ADMIN)")
-            }
-            _ => format!("{CONTROL}: {error}"),
-        }))?;
+        let device = device.map_err(|error| {
+            setup(match error.kind() {
+                io::ErrorKind::NotFound => format!(
+                    "{CONTROL} is missing: the kernel has no ublk; `modprobe ublk_drv` loads it \
+                     (Linux 6.5 or later with CONFIG_BLK_DEV_UBLK)"
+                ),
+                io::ErrorKind::PermissionDenied => {
+                    format!("{CONTROL}: {error}; ublk is for root (CAP_SYS_ADMIN)")
+                }
+                _ => format!("{CONTROL}: {error}"),
+            })
+        })?;
         let ring = ControlRing::new(device);
         let ring = ring.map_err(|error| setup(format!("ublk needs io_uring: {error}")))?;
         let mut control = Self { ring };

@@ -34,8 +34,8 @@ pub(super) struct Limits {
 
 impl Operation {
     /// # Errors
-    /// `NOTSUP` of what nobody knows, `INVAL` of a range that cannot be asked for, `IO` of one beyond the device, `ROFS`
-    /// of a change where there is none.
+    /// `NOTSUP` of what nobody knows, `INVAL` of a range that cannot be asked for, `IO` of one beyond the device,
+    /// `ROFS` of a change where there is none.
     pub(super) fn of(descriptor: &IoDescriptor, limits: &Limits) -> Result<Self, Errno> {
         let [what, ..] = descriptor.what.to_le_bytes();
         let has = |flag: u32| descriptor.what & flag != 0;

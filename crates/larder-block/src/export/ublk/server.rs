@@ -2,9 +2,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -101,6 +102,7 @@ impl std::fmt::Debug for UblkConfig {
 pub struct UblkDevice {
     control: Control,
     id: u32,
+    owner: Owner,
     volume: Arc<dyn Volume>,
     is_read_only: bool,
     /// It was there before, and is not ours to delete before its end.
@@ -117,6 +119,8 @@ struct Ends {
     on_end: Option<OnEnd>,
     /// It was told to.
     is_expected: AtomicBool,
+    /// Why one has failed.
+    failure: Mutex<Option<String>>,
 }
 
 impl UblkDevice {
@@ -129,11 +133,16 @@ impl UblkDevice {
         let shape = config.shape()?;
         let mut control = Control::open()?;
         let (known, was_taken_over) = place(&mut control, &config, &shape)?;
-        let UblkConfig { volume, is_read_only, on_end, .. } = config;
-        let ends = Arc::new(Ends { on_end, is_expected: AtomicBool::new(false) });
+        let UblkConfig { volume, owner, is_read_only, on_end, .. } = config;
+        let ends = Arc::new(Ends {
+            on_end,
+            is_expected: AtomicBool::new(false),
+            failure: Mutex::default(),
+        });
         let mut device = Self {
             control,
             id: known.id,
+            owner,
             volume,
             is_read_only,
             was_taken_over,
@@ -180,7 +189,11 @@ impl UblkDevice {
                 limits: shape.limits(),
             };
             let (is_ready, ends) = (is_ready.clone(), Arc::clone(&self.ends));
-            let run = move || ends.tell(worker::run(work, &mailbox, &is_ready));
+            let run = move || {
+                let run = AssertUnwindSafe(|| worker::run(work, &mailbox, &is_ready));
+                let panicked = |_| Err(io::Error::other("a thread has panicked"));
+                ends.tell(catch_unwind(run).unwrap_or_else(panicked));
+            };
             let name = format!("larder-ublk-{}-{queue}", self.id);
             let thread = std::thread::Builder::new().name(name).spawn(run);
             self.threads.push(thread.map_err(|error| self.failed("a thread", error))?);
@@ -199,11 +212,19 @@ impl UblkDevice {
     }
 
     /// Takes the disk away: what was written to it and is in the kernel's memory is written before. A file system that
-    /// is mounted on it has nothing below it then.
+    /// is mounted on it has nothing below it then. If a thread has failed, it stays, and waits for the next server.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] if the driver or a thread fails; what the volume says of its flush.
+    /// [`ErrorKind::Io`] if the driver or a thread has failed; what the volume says of its flush.
     pub fn end(mut self) -> Result<(), Error> {
+        let failure = self.ends.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(why) = failure {
+            self.is_over = true;
+            self.abandon();
+            let path = self.path();
+            let why = format!("{why}; {} waits for its next server", path.display());
+            return Err(Error::new(ErrorKind::Io, why));
+        }
         self.halt()?;
         if self.is_read_only {
             return Ok(());
@@ -215,6 +236,12 @@ impl UblkDevice {
     fn halt(&mut self) -> Result<(), Error> {
         self.is_over = true;
         self.ends.is_expected.store(true, Ordering::SeqCst);
+        // Where somebody else has deleted it, its number may be another's by now.
+        let known = self.control.look(self.id)?;
+        if known.is_none_or(|known| known.owner != Some(self.owner)) {
+            self.abandon();
+            return Ok(());
+        }
         // Threads serve until it has returned: what is in the kernel's memory is written meanwhile.
         let stopped = self.control.stop(self.id);
         self.abandon();
@@ -262,7 +289,11 @@ impl Ends {
         }
         let why = match ended {
             Ok(()) => "somebody else has stopped it".to_owned(),
-            Err(error) => error.to_string(),
+            Err(error) => {
+                let why = error.to_string();
+                *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.clone());
+                why
+            }
         };
         tracing::warn!(why, "a ublk device has ended");
         if let Some(on_end) = &self.on_end {
