@@ -51,7 +51,7 @@ pub(super) fn choose(
         });
     }
     let own = || known.iter().filter(|it| it.owner == Some(owner));
-    for it in own().filter(|it| it.state == State::Live) {
+    if let Some(it) = own().find(|it| it.state == State::Live) {
         if it.server_pid > 0 && is_running(it.server_pid) {
             let Known { id, server_pid, .. } = it;
             return Err(format!(

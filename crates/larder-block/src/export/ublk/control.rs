@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io;
 
 use larder_device::{Error, ErrorKind};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::kernel::ControlRing;
 use super::owner::Owner;
@@ -81,10 +81,13 @@ impl Control {
         self.ring.send(operation, command, buffer)
     }
 
-    fn ask<T: FromBytes + IntoBytes>(&mut self, operation: u32, id: u32, asked: T) -> io::Result<T>
-    where
-        T: zerocopy::Immutable,
-    {
+    /// Asks with the bytes of `asked`, and has the same as an answer.
+    fn ask<T: FromBytes + IntoBytes + Immutable>(
+        &mut self,
+        operation: u32,
+        id: u32,
+        asked: T,
+    ) -> io::Result<T> {
         let answer = self.send(operation, id, 0, asked.as_bytes().to_vec())?;
         T::read_from_bytes(&answer).map_err(|_| io::ErrorKind::InvalidData.into())
     }
