@@ -32,7 +32,7 @@ pub(crate) use block::{
     AskArgs, BlockCommand, CacheCreateArgs, CacheStatsArgs, CacheStatusArgs, CalibrateArgs,
     ChangedCoreArg, CleaningArg, CoreArg, CoreOfArgs, CutOffArg, ExportArgs, IoClassArgs,
     LayoutArg, ModeArgs, PolicyArgs, PromotionArg, RecoverArgs, RoutingArg, StartArgs, StopArgs,
-    TargetArg,
+    TargetArg, UblkArg, UblkListArgs,
 };
 #[cfg(target_os = "linux")]
 pub(crate) use device::{

@@ -4,6 +4,7 @@ mod cache;
 mod control;
 mod policies;
 mod target;
+mod ublk;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub(crate) use control::{
 };
 pub(crate) use policies::{CleaningArg, CutOffArg, PromotionArg, RoutingArg};
 pub(crate) use target::TargetArg;
+pub(crate) use ublk::{UblkArg, UblkArgs, UblkListArgs};
 
 /// Block devices: a cache before a slow device, or any drive, file or model, exported to the system.
 #[derive(Debug, Subcommand)]
@@ -33,7 +35,9 @@ pub(crate) use target::TargetArg;
   larder block detach --unix /run/larder.sock                ends it with nothing dirty
   larder block recover fast.img                              the same of one that does not run
   larder block calibrate fast.img --store                    what its devices do, for routing
-  larder block export disk.img --unix /run/disk.sock         without a cache")]
+  larder block export disk.img --unix /run/disk.sock         without a cache
+  larder block start fast.img --ublk                         as a disk of the kernel's, /dev/ublkb0
+  larder block ublk                                          such disks, also those that nobody serves")]
 pub(crate) enum BlockCommand {
     Create(CacheCreateArgs),
     Start(Box<StartArgs>),
@@ -91,9 +95,10 @@ pub(crate) enum BlockCommand {
     Recover(RecoverArgs),
     Calibrate(CalibrateArgs),
     Export(ExportArgs),
+    Ublk(UblkListArgs),
 }
 
-/// Export a device by NBD, the protocol of network block devices, until SIGINT or SIGTERM.
+/// Export a device by NBD, the protocol of network block devices, or as a disk (--ublk), until SIGINT or SIGTERM.
 ///
 /// QEMU, libnbd's tools, fio and the kernel's nbd-client use such a device as a disk; clients may have several
 /// connections to it. Requests need not be multiples of the device's block. Told to end, it accepts and reads nothing
@@ -107,11 +112,12 @@ pub(crate) enum BlockCommand {
 /// --tls-client-ca: then only whoever has a certificate of that issuer comes in, and nobody in between reads or
 /// changes a byte.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("place").required(true).multiple(true).args(["unix", "tcp"])))]
+#[command(group(ArgGroup::new("place").required(true).multiple(true).args(["unix", "tcp", "ublk"])))]
 #[command(after_help = "EXAMPLES:
   larder block export disk.img --unix /run/larder.sock
   larder block export block:/dev/nvme0n1 --tcp 127.0.0.1:10809 --name pantry --read-only
   larder block export model:1G --unix /tmp/m.sock          a simulated SSD
+  larder block export disk.img --ublk                      a disk of the kernel's, /dev/ublkb0
   larder block export disk.img --tcp 0.0.0.0:10809 --tls-certificate server-cert.pem --tls-key server-key.pem \
     --tls-client-ca ca-cert.pem                            nbdinfo 'nbds://HOST/?tls-certificates=DIR'
 
@@ -132,6 +138,9 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) tcp: Option<SocketAddr>,
 
+    #[command(flatten)]
+    pub(crate) ublk: UblkArgs,
+
     /// Name of the export; who asks for none gets it too
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(crate) name: String,
@@ -140,7 +149,7 @@ pub(crate) struct ExportArgs {
     #[arg(long)]
     pub(crate) read_only: bool,
 
-    /// Threads; each connection belongs to one of them
+    /// Threads; each connection belongs to one of them, and each queue of --ublk
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: u16,
 

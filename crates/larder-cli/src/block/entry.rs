@@ -11,7 +11,8 @@ use larder_server::SocketBackend;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
 use crate::args::{
-    ChangedCoreArg, CleaningArg, CoreArg, CutOffArg, PromotionArg, RoutingArg, TargetArg, sockets,
+    ChangedCoreArg, CleaningArg, CoreArg, CutOffArg, PromotionArg, RoutingArg, TargetArg, UblkArg,
+    sockets,
 };
 
 /// What the file says of a cache. What it leaves out is as without a file.
@@ -23,6 +24,8 @@ pub(crate) struct BlockEntry {
     pub(super) core: Vec<Text<CoreArg>>,
     pub(super) unix: Option<PathBuf>,
     pub(super) tcp: Option<SocketAddr>,
+    pub(super) ublk: Option<Text<UblkArg>>,
+    pub(super) ublk_depth: Option<u16>,
     pub(super) control: Option<PathBuf>,
     pub(super) mode: Option<Text<Mode>>,
     pub(super) cut_off: Option<Text<CutOffArg>>,
@@ -42,7 +45,7 @@ pub(crate) struct BlockEntry {
     pub(super) tls_client_ca: Option<PathBuf>,
 }
 
-/// A text that is read as on the command line.
+/// A text, or a number, that is read as on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Text<T>(pub(super) T);
 
@@ -68,10 +71,14 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
                 f.write_str("a text")
             }
 
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Text<T>, E> {
+                self.visit_str(&number.to_string())
+            }
+
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Text<T>, E> {
                 text.parse().map(Text).map_err(E::custom)
             }
         }
-        deserializer.deserialize_str(Texts(PhantomData))
+        deserializer.deserialize_any(Texts(PhantomData))
     }
 }

@@ -3,21 +3,26 @@
 use std::sync::Arc;
 
 use larder_block::export::nbd::{Export, NbdConfig, NbdServer};
-use larder_block::volume::DeviceVolume;
+use larder_block::export::ublk::UblkConfig;
+use larder_block::volume::{DeviceVolume, Volume};
 use larder_lab::Error;
 
 use super::serving::{self, say};
-use super::target;
+use super::ublk::Disks;
+use super::{target, ublk};
 use crate::args::ExportArgs;
 use crate::ending::Ending;
 
 pub(super) fn run(arguments: &ExportArgs) -> Result<Ending, Error> {
     let mut signals = serving::signals()?;
+    if arguments.ublk.ublk.is_some() {
+        ublk::check()?;
+    }
     let device = target::open(&arguments.target)?;
     let described = target::describe(&arguments.target, &*device);
     let volume = Arc::new(DeviceVolume::new(device));
     let run = |error: larder_device::Error| Error::run(error.to_string());
-    let mut export = Export::new(arguments.name.as_str(), volume)
+    let mut export = Export::new(arguments.name.as_str(), Arc::clone(&volume) as Arc<dyn Volume>)
         .and_then(|export| export.described(described.as_str()))
         .map_err(|error| Error::usage(error.to_string()))?;
     if arguments.read_only {
@@ -25,33 +30,58 @@ pub(super) fn run(arguments: &ExportArgs) -> Result<Ending, Error> {
     }
     let tls = serving::tls(&arguments.tls)?;
     let is_tls = tls.is_some();
-    let server = NbdServer::start(NbdConfig {
-        endpoints: serving::endpoints(arguments.unix.as_ref(), arguments.tcp),
+    let endpoints = serving::endpoints(arguments.unix.as_ref(), arguments.tcp);
+    let server = serving::server(NbdConfig {
+        endpoints,
         exports: vec![export],
         tls,
         workers: arguments.threads.into(),
         sockets: arguments.sockets,
         connections_max: usize::try_from(arguments.connections).unwrap_or(usize::MAX),
         ..NbdConfig::default()
-    })
-    .map_err(run)?;
-    tell(arguments, &described, is_tls, &server);
+    })?;
+    tell(arguments, &described, is_tls, server.as_ref());
+    let disks = disk(arguments, volume)?;
+    say("ready; SIGTERM or Ctrl-C ends it");
     signals.forever().next();
-    say(&format!("ending: {} connections end what they have begun", server.connections()));
+    serving::tell_ending(server.as_ref());
     let handle = signals.handle();
     serving::end_at_second(signals);
-    let ended = server.end();
+    // What is in the kernel's memory of a disk comes to the device with its end.
+    let ended = disks.end();
+    let served = server.map_or(Ok(()), NbdServer::end);
     handle.close();
-    ended.map_err(run)?;
+    ended?;
+    served.map_err(run)?;
     say("flushed and closed");
     Ok(Ending::Complete)
 }
 
+/// Makes it a disk of the kernel's, if that is wanted.
+fn disk(arguments: &ExportArgs, volume: Arc<DeviceVolume>) -> Result<Disks, Error> {
+    let mut disks = Disks::default();
+    let Some(id) = arguments.ublk.ublk else { return Ok(disks) };
+    let queue_depth = ublk::depth(arguments.ublk.ublk_depth)?;
+    let logical_block_bytes = ublk::logical_block_bytes(&arguments.target, &**volume.device());
+    let optimal_bytes = volume.info().blocks.preferred;
+    let disk = disks.begin(UblkConfig {
+        id: id.0,
+        queues: arguments.threads,
+        queue_depth,
+        logical_block_bytes,
+        optimal_bytes,
+        is_read_only: arguments.read_only,
+        ..UblkConfig::new(volume, ublk::owner_of_target(&arguments.target))
+    })?;
+    Disks::announce(disk, queue_depth);
+    Ok(disks)
+}
+
 /// Says what is served, where, and by which names clients know it.
-fn tell(arguments: &ExportArgs, described: &str, is_tls: bool, server: &NbdServer) {
+fn tell(arguments: &ExportArgs, described: &str, is_tls: bool, server: Option<&NbdServer>) {
     let access = if arguments.read_only { "read-only" } else { "read and written" };
     say(&format!("export     {described}, {access}"));
+    let Some(server) = server else { return };
     serving::tell_threads(arguments.threads, arguments.sockets, server);
     serving::tell_places(&arguments.name, arguments.unix.as_deref(), is_tls, server);
-    say("ready; SIGTERM or Ctrl-C ends it");
 }

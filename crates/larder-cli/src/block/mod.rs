@@ -17,6 +17,7 @@ mod serving;
 mod settings;
 mod start;
 mod target;
+mod ublk;
 
 use larder_lab::Error;
 
@@ -52,5 +53,6 @@ pub(crate) fn run(command: &BlockCommand) -> Result<Ending, Error> {
         BlockCommand::Recover(arguments) => recover::run(arguments),
         BlockCommand::Calibrate(arguments) => calibrate::run(arguments),
         BlockCommand::Export(arguments) => export::run(arguments),
+        BlockCommand::Ublk(arguments) => ublk::run(arguments),
     }
 }

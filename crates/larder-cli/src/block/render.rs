@@ -18,6 +18,9 @@ pub(super) fn status(status: &Status) -> String {
         let number = format!("core {}", core.core);
         text += &format!("{number:10} {}, {}\n", core.path, BinaryBytes(core.bytes));
     }
+    for disk in &status.ublk {
+        text += &format!("ublk       {}\n", disk.render());
+    }
     if status.is_distrusted {
         text += "content    none that is believed: cores were written past it, after errors\n";
     }

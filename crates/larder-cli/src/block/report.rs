@@ -8,6 +8,7 @@ use larder_block::running::RunningCache;
 use larder_device::label::Uuid;
 use serde::{Deserialize, Serialize};
 
+use super::ublk::{self, Disk};
 use crate::args::{CleaningArg, CutOffArg, PromotionArg, RoutingArg};
 
 /// A cache: which, how it is set, what it has.
@@ -27,6 +28,9 @@ pub(super) struct Status {
     pub(super) was_stopped: Option<bool>,
     /// Whether nothing on it must be believed, for cores were written past it.
     pub(super) is_distrusted: bool,
+    /// Disks of the kernel's that its cores are, served or not.
+    #[serde(default)]
+    pub(super) ublk: Vec<Disk>,
     /// `None` if it does not run.
     pub(super) running: Option<Running>,
 }
@@ -125,11 +129,12 @@ impl Status {
     /// What the label says.
     pub(super) fn of_label(seen: &Seen) -> Self {
         let own = Self::of_stored(seen.uuid, &seen.stored);
-        Self { was_stopped: Some(seen.stored.was_stopped), ..own }
+        Self { was_stopped: Some(seen.stored.was_stopped), ublk: own.disks_now(), ..own }
     }
 
     pub(super) fn of_running(uuid: Uuid, stored: &StoredCache, running: Running) -> Self {
-        Self { running: Some(running), ..Self::of_stored(uuid, stored) }
+        let own = Self::of_stored(uuid, stored);
+        Self { running: Some(running), ublk: own.disks_now(), ..own }
     }
 
     /// What is started, before it has done anything.
@@ -176,8 +181,15 @@ impl Status {
             cores: cores.collect(),
             was_stopped: None,
             is_distrusted: stored.is_distrusted,
+            ublk: Vec::new(),
             running: None,
         }
+    }
+
+    /// Disks of the kernel's that its cores are now.
+    pub(super) fn disks_now(&self) -> Vec<Disk> {
+        let cores: Vec<u16> = self.cores.iter().map(|core| core.core).collect();
+        ublk::of_cache(&self.uuid, &cores)
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use larder_block::export::nbd::NbdServer;
+use larder_block::export::nbd::{NbdConfig, NbdServer};
 use larder_device::sockets::{Endpoint, SocketBackend};
 use larder_lab::Error;
 use larder_tls::{Tls, TlsFault, TlsFiles};
@@ -35,6 +35,24 @@ pub(super) fn end_at_second(mut signals: Signals) {
 pub(super) fn endpoints(unix: Option<&PathBuf>, tcp: Option<SocketAddr>) -> Vec<Endpoint> {
     let unix = unix.map(|path| Endpoint::Unix { path: path.clone(), mode: SOCKET_MODE });
     unix.into_iter().chain(tcp.map(Endpoint::Tcp)).collect()
+}
+
+/// Serves by NBD, if there is a place to listen.
+pub(super) fn server(config: NbdConfig) -> Result<Option<NbdServer>, Error> {
+    if config.endpoints.is_empty() {
+        return Ok(None);
+    }
+    NbdServer::start(config).map(Some).map_err(|error| Error::run(error.to_string()))
+}
+
+/// Says that it ends.
+pub(super) fn tell_ending(server: Option<&NbdServer>) {
+    match server {
+        Some(server) => {
+            say(&format!("ending: {} connections end what they have begun", server.connections()));
+        }
+        None => say("ending"),
+    }
 }
 
 /// What is shown to clients, if they have to speak TLS.

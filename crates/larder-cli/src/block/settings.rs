@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use larder_block::cache::CacheOptions;
+use larder_block::export::ublk::UblkId;
 use larder_block::manage::{ChangedCore, OpenOptions, StoredCache};
 use larder_block::policy::classes::IoClasses;
 use larder_block::policy::routing::RoutingPolicy;
@@ -14,7 +15,7 @@ use larder_tls::Tls;
 
 use super::control;
 use super::entry::BlockEntry;
-use super::serving;
+use super::{serving, ublk};
 use crate::args::tls::TlsArgs;
 use crate::args::{ChangedCoreArg, CoreArg, RoutingArg, StartArgs, TargetArg};
 use crate::serve::Source;
@@ -25,6 +26,9 @@ pub(super) struct Settings {
     pub(super) cores: Vec<CoreArg>,
     pub(super) unix: Option<PathBuf>,
     pub(super) tcp: Option<SocketAddr>,
+    /// Which disk of the kernel's the first core is, if cores are to be disks.
+    pub(super) ublk: Option<UblkId>,
+    pub(super) ublk_depth: u16,
     /// `None` where there is no path to derive one from.
     pub(super) control: Option<PathBuf>,
     pub(super) open: OpenOptions,
@@ -50,8 +54,11 @@ impl Settings {
         };
         let unix = arguments.unix.clone().or_else(|| file?.unix.clone());
         let tcp = arguments.tcp.or_else(|| file?.tcp);
-        if unix.is_none() && tcp.is_none() {
-            let message = "no place to listen: --unix PATH or --tcp ADDR must name one";
+        let ublk = arguments.ublk.ublk.or_else(|| Some(file?.ublk?.0));
+        let ublk_depth = arguments.ublk.ublk_depth.or_else(|| file?.ublk_depth);
+        let ublk_depth = ublk::depth(ublk_depth)?;
+        if unix.is_none() && tcp.is_none() && ublk.is_none() {
+            let message = "no place to listen: --unix PATH, --tcp ADDR or --ublk N must name one";
             return Err(Error::usage(message));
         }
         let control = arguments.control.clone().or_else(|| file?.control.clone());
@@ -74,6 +81,8 @@ impl Settings {
             cores,
             unix,
             tcp,
+            ublk: ublk.map(|ublk| ublk.0),
+            ublk_depth,
             control,
             open,
             routing: arguments.routing.or_else(|| Some(file?.routing?.0)),

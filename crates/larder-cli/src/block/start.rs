@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use indicatif::BinaryBytes;
 use larder_block::export::nbd::{Export, NbdConfig, NbdServer};
+use larder_block::export::ublk::UblkConfig;
 use larder_block::manage::{self, Opened};
 use larder_block::running::Handles;
 use larder_block::volume::CachedVolume;
@@ -18,7 +19,8 @@ use super::keeping::Keeper;
 use super::report::{Destaged, Found, Status, Usage};
 use super::serving::{self, say};
 use super::settings::Settings;
-use super::{render, target};
+use super::ublk::Disks;
+use super::{render, target, ublk};
 use crate::args::StartArgs;
 use crate::ending::Ending;
 
@@ -28,6 +30,9 @@ const FAREWELL: Duration = Duration::from_secs(5);
 pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     let mut signals = serving::signals()?;
     let mut settings = Settings::of(arguments)?;
+    if settings.ublk.is_some() {
+        ublk::check()?;
+    }
     let device = target::open(&settings.cache)?;
     let (handles, plan) = Handles::plan(&device.info().placement, true);
     settings.open.handles = handles;
@@ -40,7 +45,7 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     let status = Status::of_opened(&opened);
     let found = Found::of(&opened.started);
     let exports = cores.iter().map(|core| export(&opened, core)).collect::<Result<_, _>>()?;
-    let server = NbdServer::start(NbdConfig {
+    let server = serving::server(NbdConfig {
         endpoints: serving::endpoints(settings.unix.as_ref(), settings.tcp),
         exports,
         tls: settings.tls.clone(),
@@ -48,8 +53,7 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
         sockets: settings.sockets,
         connections_max: usize::try_from(settings.connections).unwrap_or(usize::MAX),
         ..NbdConfig::default()
-    })
-    .map_err(|error| Error::run(error.to_string()))?;
+    })?;
     let (asks, asked) = mpsc::channel();
     let cache = opened.cache.clone();
     let (answers, opened) = Answers::new(opened, asks.clone());
@@ -58,7 +62,8 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     let control = control.map(|path| ControlServer::start(path, answers)).transpose()?;
     let keeper = Keeper::start(cache, Arc::clone(&opened));
     let keeper = keeper.map_err(|error| Error::run(format!("a thread: {error}")))?;
-    tell(&settings, &status, &found, &server, control.as_ref());
+    tell(&settings, &status, &found, server.as_ref(), control.as_ref());
+    let disks = disks(&settings, &status, &cores, &opened)?;
     say(&format!("placement\n{}", plan.to_string().trim_end()));
     say("ready; SIGTERM or Ctrl-C ends it");
     let handle = signals.handle();
@@ -69,7 +74,7 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
             serving::end_at_second(signals);
         }
     });
-    let ended = end(&asked, server, control, keeper, &opened);
+    let ended = end(&asked, (disks, server), control, keeper, &opened);
     handle.close();
     ended
 }
@@ -83,6 +88,40 @@ fn export(opened: &Opened, core: &manage::Core) -> Result<Export, Error> {
         .map_err(|error| Error::usage(error.to_string()))
 }
 
+/// Makes cores disks of the kernel's, if that is wanted. If not, says which ones wait for it.
+fn disks(
+    settings: &Settings,
+    status: &Status,
+    cores: &[manage::Core],
+    opened: &Mutex<Option<Opened>>,
+) -> Result<Disks, Error> {
+    let mut disks = Disks::default();
+    let Some(first) = settings.ublk else {
+        for disk in status.disks_now() {
+            eprintln!("note: {}", disk.render());
+        }
+        return Ok(disks);
+    };
+    let opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
+    let opened = opened.as_ref().ok_or_else(|| Error::run("the cache is ending"))?;
+    for (nth, core) in cores.iter().enumerate() {
+        let cached = opened.cache.core(core.id).expect("it was opened with it");
+        // As the label has it: a name that was read from there, or given.
+        let target = core.name.parse().map_err(Error::run)?;
+        let owner = ublk::owner_of_core(&status.uuid, core.id.get());
+        let disk = disks.begin(UblkConfig {
+            id: ublk::nth(first, nth),
+            queues: settings.threads,
+            queue_depth: settings.ublk_depth,
+            logical_block_bytes: ublk::logical_block_bytes(&target, &*core.device),
+            optimal_bytes: status.line_bytes,
+            ..UblkConfig::new(Arc::new(CachedVolume::new(cached)), owner)
+        })?;
+        Disks::announce(disk, settings.ublk_depth);
+    }
+    Ok(disks)
+}
+
 /// A signal asks for what `stop` asks for, and nobody waits.
 fn told_by_signal(asks: &Sender<Asked>, flush: bool) {
     let (answer, _) = mpsc::sync_channel(1);
@@ -94,14 +133,17 @@ fn tell(
     settings: &Settings,
     status: &Status,
     found: &Found,
-    server: &NbdServer,
+    server: Option<&NbdServer>,
     control: Option<&ControlServer>,
 ) {
     say(render::status(status).trim_end());
     say(&format!("found      {}", render::found(found)));
-    serving::tell_threads(settings.threads, settings.sockets, server);
+    if let Some(server) = server {
+        serving::tell_threads(settings.threads, settings.sockets, server);
+    }
     for core in &status.cores {
         say(&format!("export     {}: {}", core.core, core.path));
+        let Some(server) = server else { continue };
         serving::tell_places(
             &core.core.to_string(),
             settings.unix.as_deref(),
@@ -118,20 +160,23 @@ fn tell(
 /// Waits until the cache is to end, and ends it.
 fn end(
     asked: &Receiver<Asked>,
-    server: NbdServer,
+    (disks, server): (Disks, Option<NbdServer>),
     control: Option<ControlServer>,
     keeper: Keeper,
     opened: &Mutex<Option<Opened>>,
 ) -> Result<Ending, Error> {
     let asked = asked.recv().map_err(|error| Error::run(error.to_string()))?;
-    say(&format!("ending: {} connections end what they have begun", server.connections()));
-    let served = server.end();
+    serving::tell_ending(server.as_ref());
+    // What is in the kernel's memory of a disk comes to the cache with its end.
+    let ended = disks.end();
+    let served = server.map_or(Ok(()), NbdServer::end);
     drop((control, keeper));
     let opened = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
     let stopped = opened.map(|opened| stop(opened, &asked)).unwrap_or(Ok(Destaged::default()));
     let _ = asked.answer.send(stopped.clone());
     let _ = asked.told.recv_timeout(FAREWELL);
     let Destaged { dirty_bytes, .. } = stopped.map_err(Error::run)?;
+    ended?;
     served.map_err(|error| Error::run(error.to_string()))?;
     match dirty_bytes {
         0 => say("stopped; nothing is dirty"),

@@ -266,6 +266,9 @@ fn a_file_says_how_a_cache_runs() {
     for (more, parts) in [
         ("flush_on_stp = true", ["larder.toml:4:1: unknown key \"flush_on_stp\"", "flush_on_stop"]),
         ("cleaning = \"lru\"", ["larder.toml:4:12: cleaning \"lru\"", "nop, alru or acp"]),
+        ("ublk = \"x\"", ["larder.toml:4:8: \"x\"", "give auto"]),
+        ("ublk = 1048576", ["larder.toml:4:8: \"1048576\"", "0 to 1048575"]),
+        ("ublk_depth = 4097", ["ublk-depth = 4097", "1 to 4096"]),
         ("core = [\"9999=x\"]", ["larder.toml:4:", "core number 9999"]),
     ] {
         place.write("larder.toml", format!("{entry}{more}\n"));

@@ -75,3 +75,29 @@ fn what_cannot_be_exported_is_refused() {
     assert_eq!(nowhere.status, Some(2));
     assert!(nowhere.stderr.contains("--unix <PATH>|--tcp <ADDR>"), "{nowhere:?}");
 }
+
+#[test]
+fn disks_of_the_kernels_need_its_driver_and_a_number() {
+    let place = Place::new();
+    place.write("disk.img", vec![0; 1 << 20]);
+    for (wrong, why) in [
+        ("export disk.img --ublk 1048576", "0 to 1048575"),
+        ("export --ublk disk.img", "give auto, or the N of /dev/ublkbN"),
+        ("export disk.img --ublk --ublk-depth 0", "1..=4096"),
+        ("export disk.img --ublk --ublk-depth 4097", "1..=4096"),
+        ("ublk --remove auto", "give auto, or the N"),
+    ] {
+        place.refuse(&format!("block {wrong}"), 2, &[why]);
+    }
+    if std::path::Path::new("/dev/ublk-control").exists() {
+        return println!("skipped: this machine has the driver, and no test makes disks of it");
+    }
+    for command in ["export disk.img --ublk", "start disk.img --ublk 3", "ublk", "ublk --remove 0"]
+    {
+        place.refuse(
+            &format!("block {command}"),
+            2,
+            &["/dev/ublk-control is missing", "modprobe ublk_drv"],
+        );
+    }
+}

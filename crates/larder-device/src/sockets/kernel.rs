@@ -148,10 +148,11 @@ impl Kernel {
         self.memory.sending.get_mut(key).map(std::mem::take).unwrap_or_default()
     }
 
-    /// Has the kernel say when a descriptor is readable, again and again.
+    /// Has the kernel say when a descriptor is readable, once. Again and again would be less to ask for; but where the
+    /// descriptor is a ring, Linux forgets such a poll after its first report (seen with 6.18).
     pub(super) fn watch(&mut self, key: usize, fd: RawFd) -> io::Result<()> {
         let readable = u32::from(libc::POLLIN.unsigned_abs());
-        self.push(opcode::PollAdd::new(Fd(fd), readable).multi(true).build(), Of::Watch(key))
+        self.push(opcode::PollAdd::new(Fd(fd), readable).build(), Of::Watch(key))
     }
 
     fn push(&mut self, entry: squeue::Entry, of: Of) -> io::Result<()> {

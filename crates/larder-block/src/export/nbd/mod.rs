@@ -22,7 +22,6 @@ mod exports;
 mod fields;
 #[doc(hidden)]
 pub mod fuzzing;
-mod mailbox;
 mod negotiation;
 mod presence;
 mod reply;

@@ -16,8 +16,7 @@ use larder_tls::Tls;
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle};
 
 use super::exports::{Export, Exports};
-use super::mailbox::{Letter, Mailbox};
-use super::worker;
+use super::worker::{self, Letter, Mailbox};
 
 /// A client that has been silent for so long is asked whether it is there.
 const SILENCE: Duration = Duration::from_secs(60);

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -22,9 +22,22 @@ use larder_device::sockets::{Backend, Buffers, Epoll, SocketBackend, SocketRing}
 use larder_device::{BufferPool, Clock, LoopClock, ring};
 use larder_tls::Tls;
 
+use super::super::mailbox;
 use super::connection::serve;
 use super::exports::Exports;
-use super::mailbox::{Letter, Mailbox};
+
+/// Letters to a worker.
+pub(super) type Mailbox = mailbox::Mailbox<Letter>;
+
+/// An order to a worker.
+pub(super) enum Letter {
+    /// A connection, whose load is counted already.
+    Arrived(OwnedFd),
+    /// Read nothing more, answer what has begun, and end.
+    Drain,
+    /// End at once.
+    End,
+}
 
 /// What the connections of a worker have in common.
 pub(super) struct Worker {
@@ -129,7 +142,7 @@ fn welcome<B: Backend>(
     mailbox: &Mailbox,
     backend: &Rc<B>,
     connections: &mut Connections,
-    fd: std::os::fd::OwnedFd,
+    fd: OwnedFd,
 ) {
     let attached = fd.try_clone().and_then(|look| Ok((backend.attach(fd)?, look)));
     match attached {

@@ -12,6 +12,7 @@ use larder_device::label::Uuid;
 
 use super::policies::{CleaningArg, CutOffArg, PromotionArg, RoutingArg, time};
 use super::target::TargetArg;
+use super::ublk::UblkArgs;
 use crate::args::numbers::size;
 use crate::args::tls::TlsArgs;
 
@@ -63,7 +64,7 @@ pub(crate) struct CacheCreateArgs {
     pub(crate) output: BlockOutputArgs,
 }
 
-/// Run a cache: serve its cores by NBD until SIGINT or SIGTERM
+/// Run a cache: serve its cores by NBD, or as disks (--ublk), until SIGINT or SIGTERM
 ///
 /// What the cache has is found again, also after a crash. Each core is an export by its number (and the first one for
 /// who names none); `larder block status`, `stats`, `flush`, `mode` and others ask the running process by its control
@@ -85,7 +86,8 @@ pub(crate) struct CacheCreateArgs {
   larder block start fast.img --unix /run/larder.sock --mode wb --cleaning acp,limit=50M --flush-on-stop
   larder block start --config /etc/larder.toml fast.img            [[block]] has what is not said here
   larder block status --unix /run/larder.sock
-  nbd-client -unix /run/larder.sock -N 0 /dev/nbd0                 core 0 as a disk of the kernel's")]
+  nbd-client -unix /run/larder.sock -N 0 /dev/nbd0                 core 0 as a disk of the kernel's
+  larder block start fast.img --ublk --control /run/larder.control the same without NBD, as /dev/ublkb0")]
 pub(crate) struct StartArgs {
     /// The cache device; with --config it may be left out if the file has one
     #[arg(value_name = "CACHE", required_unless_present = "config")]
@@ -106,6 +108,9 @@ pub(crate) struct StartArgs {
     /// Address to listen on, such as 127.0.0.1:10809; port 0 takes any that is free
     #[arg(long, value_name = "ADDR")]
     pub(crate) tcp: Option<SocketAddr>,
+
+    #[command(flatten)]
+    pub(crate) ublk: UblkArgs,
 
     /// Control socket [default: the path of --unix with .control behind it]
     #[arg(long, value_name = "PATH")]
@@ -152,7 +157,7 @@ pub(crate) struct StartArgs {
     #[arg(long)]
     pub(crate) flush_on_stop: bool,
 
-    /// Threads; each connection belongs to one of them [default: 1]
+    /// Threads; each connection belongs to one of them, and each queue of --ublk [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: Option<u16>,
 

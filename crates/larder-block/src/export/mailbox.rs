@@ -1,31 +1,20 @@
-//! What other threads have for a worker, and what wakes it.
+//! What other threads have for a thread that serves, and what wakes it.
 
 use std::ops::Deref;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
 use larder_device::sockets::Inbox;
 
-/// See the module.
-pub(super) struct Mailbox {
-    inbox: Inbox<Letter>,
-    /// Something was woken since the worker looked last.
+/// Letters to one thread, which polls futures and sleeps.
+pub(super) struct Mailbox<L> {
+    inbox: Inbox<L>,
+    /// Something was woken since the thread looked last.
     is_woken: AtomicBool,
 }
 
-/// An order to a worker.
-pub(super) enum Letter {
-    /// A connection, whose load is counted already.
-    Arrived(OwnedFd),
-    /// Read nothing more, answer what has begun, and end.
-    Drain,
-    /// End at once.
-    End,
-}
-
-impl Mailbox {
+impl<L: Send + 'static> Mailbox<L> {
     pub(super) fn new() -> std::io::Result<Arc<Self>> {
         Ok(Arc::new(Self { inbox: Inbox::new()?, is_woken: AtomicBool::new(false) }))
     }
@@ -40,15 +29,15 @@ impl Mailbox {
     }
 }
 
-impl Deref for Mailbox {
-    type Target = Inbox<Letter>;
+impl<L> Deref for Mailbox<L> {
+    type Target = Inbox<L>;
 
     fn deref(&self) -> &Self::Target {
         &self.inbox
     }
 }
 
-impl Wake for Mailbox {
+impl<L: Send + 'static> Wake for Mailbox<L> {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

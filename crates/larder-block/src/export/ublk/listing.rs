@@ -1,0 +1,122 @@
+//! Devices of Larder's that there are, served or not, and the end of those that nobody serves.
+
+use std::path::PathBuf;
+
+use larder_device::{Error, ErrorKind};
+
+use super::control::{Control, Known, is_running};
+use super::owner::Owner;
+use super::wire::State;
+
+/// A device of Larder's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UblkStatus {
+    /// Its number.
+    pub id: u32,
+    /// Whose it is.
+    pub owner: Owner,
+    /// Its length, in bytes.
+    pub size_bytes: u64,
+    /// Who serves it.
+    pub served: UblkService,
+}
+
+/// Whether a device is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UblkService {
+    /// By this process.
+    Process(i32),
+    /// By none: requests wait for one.
+    Waits,
+    /// By none, and there is no disk: its server has ended before it was one, or was about to delete it.
+    None,
+}
+
+impl UblkStatus {
+    /// The disk.
+    pub fn path(&self) -> PathBuf {
+        format!("/dev/ublkb{}", self.id).into()
+    }
+
+    fn of(known: &Known) -> Option<Self> {
+        let served = match known.state {
+            State::Live if known.server_pid > 0 && is_running(known.server_pid) => {
+                UblkService::Process(known.server_pid)
+            }
+            State::Dead => UblkService::None,
+            State::Live | State::Quiesced | State::Other(_) => UblkService::Waits,
+        };
+        let owner = known.owner?;
+        Some(Self { id: known.id, owner, size_bytes: known.size_bytes, served })
+    }
+}
+
+/// All devices of Larder's, by their numbers.
+///
+/// # Errors
+/// [`ErrorKind::Setup`] if the kernel has no ublk, or not for this user.
+pub fn devices() -> Result<Vec<UblkStatus>, Error> {
+    let known = Control::open()?.list()?;
+    Ok(known.iter().filter_map(UblkStatus::of).collect())
+}
+
+/// Deletes a device that nobody serves. What waits for it fails.
+///
+/// # Errors
+/// [`ErrorKind::Setup`] if there is none of this number, or it is not Larder's, or as [`devices`];
+/// [`ErrorKind::InUse`] if it is served.
+pub fn remove(id: u32) -> Result<UblkStatus, Error> {
+    let mut control = Control::open()?;
+    let known = control.look(id)?;
+    let status = removable(id, known.as_ref())?;
+    let failed = |error| Error::from_os(format!("deleting ublk device {id}"), error);
+    control.stop(id).map_err(failed)?;
+    control.delete(id).map_err(failed)?;
+    Ok(status)
+}
+
+fn removable(id: u32, known: Option<&Known>) -> Result<UblkStatus, Error> {
+    let refused = |kind, why: String| Err(Error::new(kind, why));
+    let Some(known) = known else {
+        let why = format!("ublk device {id}: there is none; `larder block ublk` lists Larder's");
+        return refused(ErrorKind::Setup, why);
+    };
+    let Some(status) = UblkStatus::of(known) else {
+        return refused(ErrorKind::Setup, format!("ublk device {id} is not Larder's"));
+    };
+    if let UblkService::Process(pid) = status.served {
+        let why = format!("/dev/ublkb{id}: process {pid} serves it; end that");
+        return refused(ErrorKind::InUse, why);
+    }
+    Ok(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_larders_and_not_served_is_removed() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let known = Known {
+            id: 3,
+            state: State::Live,
+            owner: Some(Owner::named("me")),
+            size_bytes: 4096,
+            server_pid: own,
+            features: 0,
+            queues: 1,
+            queue_depth: 1,
+        };
+        let of = |known: Known| removable(3, Some(&known));
+        assert_eq!(of(known).unwrap_err().kind(), ErrorKind::InUse);
+        assert_eq!(of(Known { owner: None, ..known }).unwrap_err().kind(), ErrorKind::Setup);
+        assert!(removable(3, None).unwrap_err().to_string().contains("there is none"));
+        let waits = of(Known { state: State::Quiesced, ..known }).unwrap();
+        assert_eq!((waits.served, waits.path()), (UblkService::Waits, "/dev/ublkb3".into()));
+        let killed = of(Known { server_pid: i32::MAX, ..known }).unwrap();
+        assert_eq!(killed.served, UblkService::Waits);
+        let stopped = of(Known { state: State::Dead, ..known }).unwrap();
+        assert_eq!(stopped.served, UblkService::None);
+    }
+}

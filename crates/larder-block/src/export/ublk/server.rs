@@ -1,0 +1,371 @@
+//! A device from its start to its end.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use larder_device::{Error, ErrorKind};
+use rustix::io::Errno;
+
+use super::choice::{Choice, UblkId, choose, removal};
+use super::control::{Control, Known, is_running};
+use super::owner::Owner;
+use super::shape::Shape;
+use super::wire::{DEPTH_MAX, ID_MAX, QUEUES_MAX};
+use super::worker::{self, Mailbox, Work};
+use crate::volume::Volume;
+
+/// A process that is being killed may take so long until the driver has seen its end.
+const LAST_SERVER_WAIT: Duration = Duration::from_secs(30);
+/// And udev until there is a node for a new device.
+const NODE_WAIT: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Told once, with the reason, if a device ends without being told to.
+pub type OnEnd = Box<dyn Fn(String) + Send + Sync>;
+
+/// What a device is of, and how it is served.
+pub struct UblkConfig {
+    /// What it exports.
+    pub volume: Arc<dyn Volume>,
+    /// Whose it is: a device of this owner that nobody serves is taken over.
+    pub owner: Owner,
+    /// Its number.
+    pub id: UblkId,
+    /// Queues, 1 to 4096, with a thread each; no more than there are processors are made. One that is taken over keeps
+    /// its own.
+    pub queues: u16,
+    /// Requests of a queue at a time, 1 to 4096. As with queues.
+    pub queue_depth: u16,
+    /// Block that everybody has to keep to, in bytes: a power of two, 512 to 4096.
+    pub logical_block_bytes: u32,
+    /// What requests are best multiples of, in bytes: a power of two.
+    pub optimal_bytes: u32,
+    /// Whether changes are refused.
+    pub is_read_only: bool,
+    /// See [`OnEnd`].
+    pub on_end: Option<OnEnd>,
+}
+
+impl UblkConfig {
+    /// One of `volume`, with one queue of 128.
+    pub fn new(volume: Arc<dyn Volume>, owner: Owner) -> Self {
+        Self {
+            volume,
+            owner,
+            id: UblkId::Auto,
+            queues: 1,
+            queue_depth: 128,
+            logical_block_bytes: 512,
+            optimal_bytes: 4096,
+            is_read_only: false,
+            on_end: None,
+        }
+    }
+
+    fn shape(&self) -> Result<Shape, Error> {
+        let ranges =
+            [("queues", self.queues, QUEUES_MAX), ("queue_depth", self.queue_depth, DEPTH_MAX)];
+        for (name, number, max) in ranges {
+            if !(1..=max).contains(&number) {
+                let why = format!("{name} of {number}: must be 1 to {max}");
+                return Err(Error::new(ErrorKind::Setup, why));
+            }
+        }
+        if let UblkId::Number(id) = self.id
+            && id > ID_MAX
+        {
+            let why = format!("ublk device {id}: must be 0 to {ID_MAX}");
+            return Err(Error::new(ErrorKind::Setup, why));
+        }
+        let info = self.volume.info();
+        Shape::of(info, self.logical_block_bytes, self.optimal_bytes, self.is_read_only)
+    }
+}
+
+impl std::fmt::Debug for UblkConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("UblkConfig");
+        shown.field("owner", &self.owner).field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// A volume as a disk of the kernel's, `/dev/ublkbN`, until it is told to end ([`UblkDevice::end`]).
+///
+/// If its process is killed, the disk stays, and requests wait for the next server of the same owner. Dropped without
+/// an end, a disk that it has made goes, and one that it has taken over stays and waits.
+pub struct UblkDevice {
+    control: Control,
+    id: u32,
+    owner: Owner,
+    volume: Arc<dyn Volume>,
+    is_read_only: bool,
+    /// It was there before, and is not ours to delete before its end.
+    was_taken_over: bool,
+    mailboxes: Vec<Arc<Mailbox>>,
+    threads: Vec<JoinHandle<()>>,
+    is_over: bool,
+    /// Told by threads that end.
+    ends: Arc<Ends>,
+}
+
+/// What becomes of a thread that ends.
+struct Ends {
+    on_end: Option<OnEnd>,
+    /// It was told to.
+    is_expected: AtomicBool,
+    /// Why one has failed.
+    failure: Mutex<Option<String>>,
+}
+
+impl UblkDevice {
+    /// Makes a disk, or takes over that of a server of the same owner which is gone.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if the configuration cannot be, the kernel has no ublk or not for this user; a device of
+    /// that number belongs to others, or that of this owner does not fit. [`ErrorKind::InUse`] if it is served.
+    pub fn start(config: UblkConfig) -> Result<Self, Error> {
+        let shape = config.shape()?;
+        let mut control = Control::open()?;
+        let (known, was_taken_over) = place(&mut control, &config, &shape)?;
+        let UblkConfig { volume, owner, is_read_only, on_end, .. } = config;
+        let ends = Arc::new(Ends {
+            on_end,
+            is_expected: AtomicBool::new(false),
+            failure: Mutex::default(),
+        });
+        let mut device = Self {
+            control,
+            id: known.id,
+            owner,
+            volume,
+            is_read_only,
+            was_taken_over,
+            mailboxes: Vec::new(),
+            threads: Vec::new(),
+            is_over: false,
+            ends,
+        };
+        device.serve(&known, &shape)?;
+        Ok(device)
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The disk.
+    pub fn path(&self) -> PathBuf {
+        format!("/dev/ublkb{}", self.id).into()
+    }
+
+    /// Whether an earlier server had made it.
+    pub fn was_taken_over(&self) -> bool {
+        self.was_taken_over
+    }
+
+    fn failed(&self, doing: &str, error: io::Error) -> Error {
+        Error::from_os(format!("ublk device {}: {doing}", self.id), error)
+    }
+
+    /// Begins a thread for each queue, and tells the driver when all tags are there.
+    fn serve(&mut self, known: &Known, shape: &Shape) -> Result<(), Error> {
+        let node = open_node(known.id).map_err(|error| self.failed("its node", error))?;
+        let (is_ready, ready) = mpsc::sync_channel(usize::from(known.queues));
+        for queue in 0..known.queues {
+            let mailbox = Mailbox::new().map_err(|error| self.failed("an event", error))?;
+            self.mailboxes.push(Arc::clone(&mailbox));
+            let work = Work {
+                device: Arc::clone(&node),
+                queue,
+                depth: known.queue_depth,
+                volume: Arc::clone(&self.volume),
+                limits: shape.limits(),
+            };
+            let (is_ready, ends) = (is_ready.clone(), Arc::clone(&self.ends));
+            let run = move || {
+                let run = AssertUnwindSafe(|| worker::run(work, &mailbox, &is_ready));
+                let panicked = |_| Err(io::Error::other("a thread has panicked"));
+                ends.tell(catch_unwind(run).unwrap_or_else(panicked));
+            };
+            let name = format!("larder-ublk-{}-{queue}", self.id);
+            let thread = std::thread::Builder::new().name(name).spawn(run);
+            self.threads.push(thread.map_err(|error| self.failed("a thread", error))?);
+        }
+        drop((is_ready, node));
+        for _ in 0..known.queues {
+            let panicked = |_| io::Error::other("a thread has ended");
+            let is_ready = ready.recv().map_err(panicked).and_then(|told| told);
+            is_ready.map_err(|error| self.failed("a queue", error))?;
+        }
+        if self.was_taken_over {
+            let ended = self.control.end_recovery(self.id);
+            return ended.map_err(|error| self.failed("taking it over", error));
+        }
+        self.control.start(self.id).map_err(|error| self.failed("starting it", error))
+    }
+
+    /// Takes the disk away: what was written to it and is in the kernel's memory is written before. A file system that
+    /// is mounted on it has nothing below it then. If a thread has failed, it stays, and waits for the next server.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] if the driver or a thread has failed; what the volume says of its flush.
+    pub fn end(mut self) -> Result<(), Error> {
+        let failure = self.ends.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(why) = failure {
+            self.is_over = true;
+            self.abandon();
+            let path = self.path();
+            let why = format!("{why}; {} waits for its next server", path.display());
+            return Err(Error::new(ErrorKind::Io, why));
+        }
+        self.halt()?;
+        if self.is_read_only {
+            return Ok(());
+        }
+        self.volume.flush().wait().map(drop).map_err(|failure| failure.error)
+    }
+
+    /// Stops and deletes it.
+    fn halt(&mut self) -> Result<(), Error> {
+        self.is_over = true;
+        self.ends.is_expected.store(true, Ordering::SeqCst);
+        // Where somebody else has deleted it, its number may be another's by now.
+        let known = self.control.look(self.id)?;
+        if known.is_none_or(|known| known.owner != Some(self.owner)) {
+            self.abandon();
+            return Ok(());
+        }
+        // Threads serve until it has returned: what is in the kernel's memory is written meanwhile.
+        let stopped = self.control.stop(self.id);
+        self.abandon();
+        stopped.map_err(|error| self.failed("stopping it", error))?;
+        self.control.delete(self.id).map_err(|error| self.failed("deleting it", error))
+    }
+
+    /// Ends the threads, whatever the driver has.
+    fn abandon(&mut self) {
+        self.ends.is_expected.store(true, Ordering::SeqCst);
+        self.mailboxes.iter().for_each(|mailbox| mailbox.send(()));
+        for thread in self.threads.drain(..) {
+            // One that has panicked was told of by its panic.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for UblkDevice {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        if self.was_taken_over {
+            return self.abandon();
+        }
+        // Nobody is told of what fails here; who wants to know calls `end`.
+        let _ = self.halt();
+    }
+}
+
+impl std::fmt::Debug for UblkDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("UblkDevice");
+        shown.field("id", &self.id).field("was_taken_over", &self.was_taken_over);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl Ends {
+    /// Says why a thread has ended, unless that was wanted.
+    fn tell(&self, ended: io::Result<()>) {
+        if self.is_expected.load(Ordering::SeqCst) {
+            return;
+        }
+        let why = match ended {
+            Ok(()) => "somebody else has stopped it".to_owned(),
+            Err(error) => {
+                let why = error.to_string();
+                *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.clone());
+                why
+            }
+        };
+        tracing::warn!(why, "a ublk device has ended");
+        if let Some(on_end) = &self.on_end {
+            on_end(why);
+        }
+    }
+}
+
+/// Which device, made or with its recovery begun, and whether it was there before.
+fn place(
+    control: &mut Control,
+    config: &UblkConfig,
+    shape: &Shape,
+) -> Result<(Known, bool), Error> {
+    let deadline = Instant::now() + LAST_SERVER_WAIT;
+    loop {
+        let known = control.list()?;
+        let wanted = (config.owner, shape.size_bytes());
+        let choice = choose(&known, config.id, wanted, is_running)
+            .map_err(|why| Error::new(ErrorKind::Setup, why))?;
+        let waits_for = match choice {
+            Choice::New { id, first_delete } => {
+                for id in first_delete {
+                    let failed =
+                        |error| Error::from_os(format!("deleting ublk device {id}"), error);
+                    control.delete(id).map_err(failed)?;
+                }
+                let depths = (config.queues, config.queue_depth);
+                let made = control.add(id, config.owner, depths, shape);
+                let failed = |error| Error::from_os("making a ublk device", error);
+                return made.map_err(failed).map(|made| (made, false));
+            }
+            Choice::TakeOver(known) => match control.begin_recovery(known.id) {
+                Ok(()) => return Ok((known, true)),
+                // A server was killed that had begun it: older drivers count that as done.
+                Err(error) if is(&error, Errno::INVAL) => return Ok((known, true)),
+                Err(error) if is(&error, Errno::BUSY) => known.id,
+                Err(error) => {
+                    let doing = format!("taking over ublk device {}", known.id);
+                    return Err(Error::from_os(doing, error));
+                }
+            },
+            Choice::Wait(id) => id,
+        };
+        if Instant::now() > deadline {
+            let why = format!(
+                "/dev/ublkb{waits_for} is this export, and the driver does not let go of its last server; {}",
+                removal(waits_for)
+            );
+            return Err(Error::new(ErrorKind::InUse, why));
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn is(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
+}
+
+/// Opens the character device, which one process may have.
+fn open_node(id: u32) -> io::Result<Arc<File>> {
+    let deadline = Instant::now() + NODE_WAIT;
+    loop {
+        let opened = OpenOptions::new().read(true).write(true).open(format!("/dev/ublkc{id}"));
+        match opened {
+            Err(error)
+                if Instant::now() < deadline
+                    && (error.kind() == io::ErrorKind::NotFound || is(&error, Errno::BUSY)) =>
+            {
+                std::thread::sleep(PAUSE);
+            }
+            opened => return opened.map(Arc::new),
+        }
+    }
+}

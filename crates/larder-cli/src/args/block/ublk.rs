@@ -1,0 +1,89 @@
+//! Disks of the kernel's.
+
+use std::fmt;
+use std::str::FromStr;
+
+use clap::Args;
+use larder_block::export::ublk::UblkId;
+
+use super::cache::BlockOutputArgs;
+
+/// The number of a disk, or `auto`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct UblkArg(pub(crate) UblkId);
+
+impl FromStr for UblkArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self(UblkId::Auto)),
+            _ => id(text).map(|id| Self(UblkId::Number(id))),
+        }
+    }
+}
+
+impl fmt::Display for UblkArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            UblkId::Auto => f.write_str("auto"),
+            UblkId::Number(id) => id.fmt(f),
+        }
+    }
+}
+
+/// A disk of the kernel's, beside sockets or without any.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct UblkArgs {
+    /// Serve it as a disk of the kernel's, /dev/ublkbN (modprobe ublk_drv; for root): N, or auto
+    ///
+    /// auto, which is meant too if nothing follows, takes the one that is there from before, or else the first that is
+    /// free. If the process is killed, the disk stays and requests wait; the same command takes it over. Told to end,
+    /// the disk goes. Of several cores, the second has the number behind N, and so on.
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "auto")]
+    pub(crate) ublk: Option<UblkArg>,
+
+    /// Requests of the disk at a time, for each of its --threads [default: 128]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) ublk_depth: Option<u16>,
+}
+
+/// List disks of the kernel's that Larder has made, and remove those that nobody serves.
+///
+/// A disk whose server was killed waits for the next one: `larder block start` or `export`, with the same cache or
+/// target and --ublk, takes it over. If none will come, --remove makes an end of it, and whatever waits for it fails.
+#[derive(Debug, Args)]
+#[command(after_help = "EXAMPLES:
+  larder block ublk                  which there are, and who serves them
+  larder block ublk --remove 0       /dev/ublkb0, which nobody serves")]
+pub(crate) struct UblkListArgs {
+    /// Remove the disk /dev/ublkbN, which nobody serves
+    #[arg(long, value_name = "N", value_parser = id)]
+    pub(crate) remove: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) output: BlockOutputArgs,
+}
+
+fn id(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|id| *id <= UblkId::MAX);
+    number.ok_or_else(|| {
+        format!("{text:?}: give auto, or the N of /dev/ublkbN, 0 to {}", UblkId::MAX)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_is_auto_or_a_number() {
+        for text in ["auto", "0", "1048575"] {
+            assert_eq!(text.parse::<UblkArg>().unwrap().to_string(), text);
+        }
+        for wrong in ["", "-1", "1048576", "99999999999", "disk.img", "Auto"] {
+            let why = wrong.parse::<UblkArg>().unwrap_err();
+            assert!(why.contains("give auto"), "{why}");
+        }
+    }
+}
