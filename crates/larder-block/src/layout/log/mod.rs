@@ -22,6 +22,7 @@ mod appender;
 mod batch;
 mod batches;
 mod bypassing;
+mod classes;
 mod cleaning;
 mod destaging;
 mod drain;
@@ -51,8 +52,8 @@ use slab::Slab;
 
 use super::requests::Requests;
 use super::{
-    CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, PieceState, Request, RequestId, Span,
-    Usage,
+    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, PieceState, Refusal, Request,
+    RequestId, Shares, Span, Usage,
 };
 use crate::streams::Streams;
 use appender::Appender;
@@ -88,6 +89,9 @@ impl LogLayout {
             uuid: identity.uuid,
             epoch: identity.epoch,
             policy,
+            shares: Shares::default(),
+            has_ranks: false,
+            credit_bytes: u64::MAX,
             index: Index::new(geometry.line_sectors()),
             segments: Segments::new(geometry.segments),
             appender: Appender::new(0),
@@ -129,15 +133,15 @@ impl LogLayout {
 impl Layout for LogLayout {
     /// # Panics
     /// If the request does not begin and end with a block of the cache device, or has data of another length.
-    fn submit(&mut self, id: RequestId, request: Request) {
+    fn submit_of(&mut self, class: ClassId, id: RequestId, request: Request) {
         self.check(&request);
         self.requests.begin(id);
         match request {
-            Request::Read { span } => self.read(id, span, true),
-            Request::PassThroughRead { span } => self.read(id, span, false),
+            Request::Read { span } => self.read(id, span, Some(class)),
+            Request::PassThroughRead { span } => self.read(id, span, None),
             Request::Destage { span } => self.clean(id, span),
-            Request::Write { span, data } => self.write(id, span, &data),
-            Request::InsertClean { span, data } => self.insert_clean(id, span, &data),
+            Request::Write { span, data } => self.write(class, id, span, &data),
+            Request::InsertClean { span, data } => self.insert_clean(class, id, span, &data),
             Request::Bypass { .. } | Request::Discard { .. } => self.void_or_wait(id, request),
             Request::Flush => self.flush(id),
         }
@@ -249,6 +253,18 @@ impl Layout for LogLayout {
             valid_sectors: self.index.valid_sectors(),
             dirty_sectors: self.index.dirty_sectors(),
         }
+    }
+
+    fn set_shares(&mut self, shares: Shares) {
+        self.change_shares(shares);
+    }
+
+    fn refuses(&self, class: ClassId, sectors: u32) -> Option<Refusal> {
+        self.refused(class, sectors)
+    }
+
+    fn occupied_sectors(&self, class: ClassId) -> u64 {
+        self.index.class_sectors(class)
     }
 
     fn memory_bytes(&self) -> usize {

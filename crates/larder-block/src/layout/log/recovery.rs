@@ -23,6 +23,7 @@ use super::index::Extent;
 use super::record::{Record, RecordKind};
 use super::segments::Adopted;
 use super::state::{LogIdentity, LogLayout};
+use crate::layout::ClassId;
 use crate::layout::line::pack_line;
 
 /// Read at once where headers follow each other.
@@ -365,6 +366,7 @@ impl LogRecovery {
                         && *kind == RecordKind::Dirty { is_overwritable: true },
                     is_busy: false,
                     hits: 0,
+                    class: ClassId::UNCLASSIFIED,
                 });
                 log.index.replace(*span, extent, &mut Vec::new());
                 position += if kind.has_data() { span.sectors * 512 } else { 0 };
