@@ -102,8 +102,10 @@ impl Cache {
     }
 
     /// Counts a request that passes the cache by.
-    pub(super) fn passes(&mut self, reason: BypassReason) {
+    pub(super) fn passes(&mut self, key: usize, reason: BypassReason) {
         self.statistics.bypassed(reason);
+        let op = &self.ops[key];
+        self.parts.bypassed((op.span().core, op.class));
     }
 }
 

@@ -21,6 +21,7 @@ mod loading;
 mod locks;
 mod mode;
 mod op;
+mod parts;
 mod reading;
 mod request;
 mod state;
@@ -34,7 +35,8 @@ use std::time::Duration;
 use slab::Slab;
 
 use crate::layout::{
-    CoreId, Data, DeviceIo, Ending, IoId, Layout, Outcome, Piece, RequestId, Span, Target, Usage,
+    ClassId, CoreId, Data, DeviceIo, Ending, IoId, Layout, Outcome, Piece, RequestId, Span, Target,
+    Usage,
 };
 use crate::policy::classes::IoClasses;
 use crate::policy::cleaning::{Cleaning, CleaningOptions};
@@ -45,6 +47,8 @@ use loading::Loading;
 use locks::Locks;
 pub use mode::Mode;
 use op::{IoUnderWay, Op};
+pub use parts::PartCounts;
+use parts::Parts;
 pub use request::{Ended, Keep, Request};
 use state::Mark;
 pub use state::{Cache, CacheOptions, CacheShape, Health};
@@ -56,11 +60,12 @@ impl Cache {
     /// # Errors
     /// [`ErrorKind::Setup`], naming the option, if one cannot be.
     pub fn new(
-        layout: Box<dyn Layout>,
+        mut layout: Box<dyn Layout>,
         shape: CacheShape,
         options: CacheOptions,
     ) -> Result<Self, Error> {
         options.check()?;
+        layout.set_shares(options.classes.shares());
         let lines = shape.capacity_bytes / u64::from(shape.line_bytes);
         Ok(Self {
             layout,
@@ -82,6 +87,7 @@ impl Cache {
             parked: Vec::new(),
             cache_errors: 0,
             statistics: Statistics::default(),
+            parts: Parts::default(),
             now: Duration::ZERO,
             asked_at: Duration::ZERO,
             retry_at: None,
@@ -213,9 +219,25 @@ impl Cache {
         &self.statistics
     }
 
+    /// What has become of the requests of a core.
+    pub fn core_counts(&self, core: CoreId) -> PartCounts {
+        self.parts.core(core)
+    }
+
+    /// What has become of the requests of an IO class.
+    pub fn class_counts(&self, class: ClassId) -> PartCounts {
+        self.parts.class(class)
+    }
+
+    /// What an IO class has of the cache, in sectors. What was cached before a start is of class 0 until it is hit.
+    pub fn class_sectors(&self, class: ClassId) -> u64 {
+        self.layout.occupied_sectors(class)
+    }
+
     /// Forgets what has happened so far.
     pub fn reset_statistics(&mut self) {
         self.statistics = Statistics::default();
+        self.parts = Parts::default();
     }
 
     /// In which state the cache device is.
@@ -265,14 +287,12 @@ impl Cache {
         Ok(())
     }
 
-    /// Changes which requests are cached in a way of their own.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Setup`] if a class may have a part of the cache: what a class has is not counted yet.
-    pub fn set_classes(&mut self, classes: IoClasses) -> Result<(), Error> {
-        check_classes(&classes)?;
+    /// Changes which requests are cached in a way of their own: those that have not begun. What is cached stays of the
+    /// class that it was of until a request of another hits it; if that has more than it may have now, it gives way
+    /// before others.
+    pub fn set_classes(&mut self, classes: IoClasses) {
+        self.layout.set_shares(classes.shares());
         self.options.classes = classes;
-        Ok(())
     }
 
     /// Changes which clean hits the core serves. What was measured before is forgotten.
@@ -344,7 +364,6 @@ impl CacheOptions {
             let message = "cache_errors_max of 0: give how many errors of the cache device are one too many, 1 or more";
             return Err(Error::new(ErrorKind::Setup, message));
         }
-        check_classes(&self.classes)?;
         self.cleaning.check()?;
         self.routing.check()?;
         Promotion::new(self.promotion, 1, 4096).map(drop)
@@ -354,19 +373,4 @@ impl CacheOptions {
 /// Whether it brings what a user reads.
 fn is_of_user(io: &DeviceIo) -> bool {
     matches!(io, DeviceIo::Read { reader: Some(_), .. })
-}
-
-/// What a class has of the cache is not counted: all of it or nothing.
-fn check_classes(classes: &IoClasses) -> Result<(), Error> {
-    let Some(class) = classes.iter().find(|class| !matches!(class.allocation_percent(), 0 | 100))
-    else {
-        return Ok(());
-    };
-    let message = format!(
-        "IO class {} ({}): allocation {:.2}: give 0.00 (never cached) or 1.00; parts are not supported",
-        class.id().get(),
-        class.name(),
-        f64::from(class.allocation_percent()) / 100.0
-    );
-    Err(Error::new(ErrorKind::Setup, message))
 }

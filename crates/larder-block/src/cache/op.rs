@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::request::Request;
-use crate::layout::{CoreId, Data, IoId, RequestId, Span, Target};
+use crate::layout::{ClassId, CoreId, Data, IoId, RequestId, Span, Target};
 
 /// A request, or what comes of one.
 #[derive(Debug)]
@@ -12,6 +12,8 @@ pub(super) struct Op {
     pub(super) user: RequestId,
     pub(super) what: What,
     pub(super) step: Step,
+    /// Its IO class, of what has begun.
+    pub(super) class: ClassId,
     /// Of a write, and of what is kept.
     pub(super) data: Option<Data>,
     /// Whether it holds its lock, of what is kept.
@@ -113,6 +115,7 @@ impl Op {
             user,
             what,
             step: Step::Lock,
+            class: ClassId::UNCLASSIFIED,
             data: None,
             is_locked: false,
             is_given: false,

@@ -6,7 +6,7 @@ use super::op::{Step, What};
 use super::request::{Ended, Keep};
 use super::state::{Cache, Health};
 use super::statistics::BypassReason;
-use crate::layout::{Ending, PieceState, Request, RequestId, SECTOR_BYTES, Span};
+use crate::layout::{ClassId, Ending, PieceState, Request, RequestId, SECTOR_BYTES, Span};
 use crate::policy::Direction;
 use crate::policy::classes::RequestFacts;
 
@@ -34,22 +34,24 @@ impl Cache {
 
     pub(super) fn begin_read(&mut self, key: usize, span: Span) {
         let coverage = self.coverage(span);
-        let mode = self.mode_of_read(span);
+        let class = self.classify(key, span, Direction::Read, false);
+        let mode = self.mode_of_read(class, span);
         self.statistics.read(span, coverage, mode.is_err());
+        self.parts.read((span.core, class), span, coverage, mode.is_err());
         match mode {
             Ok(_) if self.goes_to_core(coverage) => {
                 self.step(key, Step::CoreHit);
                 self.ask_layout(key, Request::PassThroughRead { span });
             }
             Ok(mode) => {
-                let keep = coverage
-                    .absent
-                    .filter(|absent| mode.keeps_reads() && self.keeps_missed(*absent, coverage));
+                let keep = coverage.absent.filter(|absent| {
+                    mode.keeps_reads() && self.keeps_missed(key, *absent, coverage)
+                });
                 self.step(key, Step::Read { keep });
                 self.ask_layout(key, Request::Read { span });
             }
             Err(reason) => {
-                self.passes(reason);
+                self.passes(key, reason);
                 self.pass_through(key, span);
             }
         }
@@ -76,23 +78,35 @@ impl Cache {
         self.ask_layout(key, Request::PassThroughRead { span });
     }
 
-    /// The mode of a request; `None` if its class is never cached.
-    pub(super) fn mode_of(&self, span: Span, direction: Direction, is_fua: bool) -> Option<Mode> {
+    /// The class of a request that begins, which it has until it ends.
+    pub(super) fn classify(
+        &mut self,
+        key: usize,
+        span: Span,
+        direction: Direction,
+        is_fua: bool,
+    ) -> ClassId {
         let export = self.exports.get(&span.core).map_or("", String::as_str);
         let facts = RequestFacts { span, direction, is_fua, export };
-        let classes = &self.options.classes;
-        let class = classes.get(classes.classify(&facts));
+        let class = self.options.classes.classify(&facts);
+        self.ops[key].class = class;
+        class
+    }
+
+    /// The mode of requests of a class; `None` if it is never cached.
+    pub(super) fn mode_of(&self, class: ClassId) -> Option<Mode> {
+        let class = self.options.classes.get(class);
         let mode = class.mode().unwrap_or(self.options.mode);
         (class.allocation_percent() > 0).then_some(mode)
     }
 
     /// The mode of a read, or why it passes the cache by.
-    fn mode_of_read(&mut self, span: Span) -> Result<Mode, BypassReason> {
+    fn mode_of_read(&mut self, class: ClassId, span: Span) -> Result<Mode, BypassReason> {
         let is_sequential = self.cuts_off(span, Direction::Read);
         if self.health == Health::Failed {
             return Err(BypassReason::CacheFailed);
         }
-        match self.mode_of(span, Direction::Read, false) {
+        match self.mode_of(class) {
             None => Err(BypassReason::IoClass),
             Some(Mode::PassThrough) => Err(BypassReason::Mode),
             Some(_) if is_sequential => Err(BypassReason::SequentialCutOff),
@@ -112,14 +126,18 @@ impl Cache {
         self.router.admits() || self.layout.usage().valid_sectors < self.saturated_sectors
     }
 
-    fn keeps_missed(&mut self, absent: Span, coverage: Coverage) -> bool {
+    fn keeps_missed(&mut self, key: usize, absent: Span, coverage: Coverage) -> bool {
         if !self.takes_in() {
-            self.passes(BypassReason::Saturated);
+            self.passes(key, BypassReason::Saturated);
+            return false;
+        }
+        if let Some(refusal) = self.layout.refuses(self.ops[key].class, absent.sectors) {
+            self.passes(key, refusal.into());
             return false;
         }
         let admits = self.admits(absent, coverage);
         if !admits {
-            self.passes(BypassReason::Promotion);
+            self.passes(key, BypassReason::Promotion);
         }
         admits
     }
@@ -163,7 +181,11 @@ impl Cache {
         self.insert(key, span, data);
     }
 
+    /// Keeps it, if its class has room still: what was decided together may be too much together.
     pub(super) fn insert(&mut self, key: usize, span: Span, data: crate::layout::Data) {
+        if self.layout.refuses(self.ops[key].class, span.sectors).is_some() {
+            return self.forget(key);
+        }
         self.step(key, Step::Insert);
         self.ask_layout(key, Request::InsertClean { span, data });
     }
@@ -175,7 +197,7 @@ impl Cache {
     }
 
     pub(super) fn ask_layout(&mut self, key: usize, request: Request) {
-        self.layout.submit(RequestId(key as u64), request);
+        self.layout.submit_of(self.ops[key].class, RequestId(key as u64), request);
     }
 
     /// Tells the user, and lets go of the lock.

@@ -9,6 +9,7 @@ use super::loading::Loading;
 use super::locks::Locks;
 use super::mode::Mode;
 use super::op::{IoUnderWay, Op};
+use super::parts::Parts;
 use super::request::Ended;
 use super::statistics::Statistics;
 use crate::layout::{CoreId, DeviceIo, Ending, IoId, Layout, Piece, RequestId};
@@ -96,6 +97,7 @@ pub struct Cache {
     /// I/Os that the cache device has refused.
     pub(super) cache_errors: u64,
     pub(super) statistics: Statistics,
+    pub(super) parts: Parts,
     pub(super) now: Duration,
     /// When a user asked last.
     pub(super) asked_at: Duration,

@@ -2,7 +2,7 @@
 //! have passed it by, and what it has written that only says where data are.
 
 use super::coverage::Coverage;
-use crate::layout::{DeviceIo, Span, Target};
+use crate::layout::{DeviceIo, Refusal, Span, Target};
 
 /// Why a request has passed the cache by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,6 +16,10 @@ pub enum BypassReason {
     Promotion,
     /// Its IO class is never cached.
     IoClass,
+    /// Its IO class has its share of the cache.
+    ClassFull,
+    /// What is there is pinned, or of IO classes of a higher priority.
+    Pinned,
     /// The cache device has failed.
     CacheFailed,
     /// The cache device has more to do than it can: nothing new is taken in.
@@ -24,11 +28,13 @@ pub enum BypassReason {
 
 impl BypassReason {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Mode,
         Self::SequentialCutOff,
         Self::Promotion,
         Self::IoClass,
+        Self::ClassFull,
+        Self::Pinned,
         Self::CacheFailed,
         Self::Saturated,
     ];
@@ -40,8 +46,19 @@ impl BypassReason {
             Self::SequentialCutOff => "sequential cut-off",
             Self::Promotion => "promotion",
             Self::IoClass => "io class",
+            Self::ClassFull => "io class full",
+            Self::Pinned => "pinned",
             Self::CacheFailed => "cache failed",
             Self::Saturated => "saturated",
+        }
+    }
+}
+
+impl From<Refusal> for BypassReason {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Full => Self::ClassFull,
+            Refusal::Pinned => Self::Pinned,
         }
     }
 }
@@ -67,7 +84,7 @@ impl RequestCounts {
         self.hits + self.partial_misses + self.full_misses + self.pass_through
     }
 
-    fn count(&mut self, span: Span, coverage: Coverage, passes: bool) {
+    pub(super) fn count(&mut self, span: Span, coverage: Coverage, passes: bool) {
         self.bytes += span.bytes() as u64;
         let counter = match (passes, coverage.is_full(), coverage.has_cached) {
             (true, ..) => &mut self.pass_through,

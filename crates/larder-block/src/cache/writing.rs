@@ -5,7 +5,7 @@ use super::mode::Mode;
 use super::op::{IoUnderWay, Op, Step, What};
 use super::state::{Cache, Health, Mark};
 use super::statistics::BypassReason;
-use crate::layout::{Class, Data, DeviceIo, Ending, IoId, Request, Span, Target};
+use crate::layout::{Class, ClassId, Data, DeviceIo, Ending, IoId, Request, Span, Target};
 use crate::policy::Direction;
 
 /// What becomes of a write.
@@ -36,13 +36,13 @@ impl Cache {
     }
 
     fn begin_write(&mut self, key: usize, span: Span, durable: bool) {
-        let way = self.way_of(span, durable);
+        let way = self.way_of(key, span, durable);
         let data = self.ops[key].data.clone().expect("a write has data");
         match way {
             Way::Back => self.write_back(key, span, data),
             Way::Through => self.bypass(key, data, durable, true),
             Way::Around(reason) => {
-                self.passes(reason);
+                self.passes(key, reason);
                 match self.health {
                     Health::Whole => self.bypass(key, data, durable, false),
                     Health::Failed => self.go_past_layout(key),
@@ -62,19 +62,22 @@ impl Cache {
         self.ask_layout(key, Request::Bypass { span, data, durable });
     }
 
-    fn way_of(&mut self, span: Span, durable: bool) -> Way {
+    fn way_of(&mut self, key: usize, span: Span, durable: bool) -> Way {
         let coverage = self.coverage(span);
-        let way = self.choose(span, coverage, durable);
-        self.statistics.write(span, coverage, matches!(way, Way::Around(_)));
+        let class = self.classify(key, span, Direction::Write, durable);
+        let way = self.choose(class, span, coverage);
+        let passes = matches!(way, Way::Around(_));
+        self.statistics.write(span, coverage, passes);
+        self.parts.write((span.core, class), span, coverage, passes);
         way
     }
 
-    fn choose(&mut self, span: Span, coverage: Coverage, durable: bool) -> Way {
+    fn choose(&mut self, class: ClassId, span: Span, coverage: Coverage) -> Way {
         let is_sequential = self.cuts_off(span, Direction::Write);
         if self.health == Health::Failed {
             return Way::Around(BypassReason::CacheFailed);
         }
-        let Some(mode) = self.mode_of(span, Direction::Write, durable) else {
+        let Some(mode) = self.mode_of(class) else {
             return Way::Around(BypassReason::IoClass);
         };
         let way = match mode {
@@ -88,6 +91,10 @@ impl Cache {
         }
         if way == Way::Through && !coverage.has_cached && !self.takes_in() {
             return Way::Around(BypassReason::Saturated);
+        }
+        let refusal = |absent: Span| self.layout.refuses(class, absent.sectors);
+        if let Some(refusal) = coverage.absent.and_then(refusal) {
+            return Way::Around(refusal.into());
         }
         match coverage.absent {
             Some(absent) if !self.admits(absent, coverage) => Way::Around(BypassReason::Promotion),
@@ -195,7 +202,7 @@ impl Cache {
         let Op { what, step, data, .. } = &self.ops[key];
         match (what, *step, data.clone()) {
             (What::Write { .. }, ..) if self.health == Health::Failed => {
-                self.passes(BypassReason::CacheFailed);
+                self.passes(key, BypassReason::CacheFailed);
                 self.go_past_layout(key);
             }
             (What::Write { durable, .. }, Step::Bypass { keeps }, Some(data)) => {

@@ -18,6 +18,7 @@
 //! its mapping: what a crash leaves is found again.
 
 mod data;
+mod io_class;
 mod line;
 pub mod log;
 pub mod ocf;
@@ -26,6 +27,7 @@ mod requests;
 use std::fmt;
 
 pub use data::Data;
+pub use io_class::{ClassId, Refusal, Share, Shares};
 
 /// Bytes of a sector, the unit in which data are valid and dirty.
 pub const SECTOR_BYTES: usize = 512;
@@ -296,8 +298,14 @@ pub struct Usage {
 
 /// Decides where data lie: see the [module](self).
 pub trait Layout: Send + fmt::Debug {
-    /// Takes a request. Nothing is to be done before the next [`turn`](Self::turn).
-    fn submit(&mut self, id: RequestId, request: Request);
+    /// Takes a request of no IO class in particular. Nothing is to be done before the next [`turn`](Self::turn).
+    fn submit(&mut self, id: RequestId, request: Request) {
+        self.submit_of(ClassId::UNCLASSIFIED, id, request);
+    }
+
+    /// Takes a request of an IO class. What is cached for it is of that class, and what it finds cached becomes so, as
+    /// far as the class has room.
+    fn submit_of(&mut self, class: ClassId, id: RequestId, request: Request);
 
     /// Says how an I/O of an earlier turn has ended.
     fn completed(&mut self, io: IoId, outcome: Outcome);
@@ -365,14 +373,25 @@ pub trait Layout: Send + fmt::Debug {
         Vec::new()
     }
 
+    /// Says what IO classes may have from now on, and in which order they give way. By default each may have all.
+    /// Classes that have more then give way before others.
+    fn set_shares(&mut self, shares: Shares);
+
+    /// Why so many more sectors of a class cannot be kept just now; `None` if they can, as far as classes go. It may
+    /// turn out that there is no room all the same.
+    fn refuses(&self, class: ClassId, sectors: u32) -> Option<Refusal>;
+
+    /// What a class has of the cache, in sectors.
+    fn occupied_sectors(&self, class: ClassId) -> u64;
+
     /// Bytes of memory that grow with what is cached.
     fn memory_bytes(&self) -> usize;
 }
 
 /// What is behind a box decides just as well.
 impl<L: Layout + ?Sized> Layout for Box<L> {
-    fn submit(&mut self, id: RequestId, request: Request) {
-        (**self).submit(id, request);
+    fn submit_of(&mut self, class: ClassId, id: RequestId, request: Request) {
+        (**self).submit_of(class, id, request);
     }
 
     fn completed(&mut self, io: IoId, outcome: Outcome) {
@@ -429,6 +448,18 @@ impl<L: Layout + ?Sized> Layout for Box<L> {
 
     fn take_loaded_dirty(&mut self) -> Vec<Span> {
         (**self).take_loaded_dirty()
+    }
+
+    fn set_shares(&mut self, shares: Shares) {
+        (**self).set_shares(shares);
+    }
+
+    fn refuses(&self, class: ClassId, sectors: u32) -> Option<Refusal> {
+        (**self).refuses(class, sectors)
+    }
+
+    fn occupied_sectors(&self, class: ClassId) -> u64 {
+        (**self).occupied_sectors(class)
     }
 
     fn memory_bytes(&self) -> usize {

@@ -8,9 +8,11 @@ use fastrand::Rng;
 use larder_block::accounting::{Accounting, Image, stamps};
 use larder_block::cache::{Cache, CacheOptions, CacheShape, Mode, Request};
 use larder_block::layout::{CoreId, Ending, RequestId, Span};
+use larder_block::policy::classes::IoClasses;
 use larder_block::policy::routing::RoutingPolicy;
 use larder_block::policy::{CutOffPolicy, NHit, PromotionPolicy};
 
+use super::classes;
 use super::rig::{CORE_SECTORS, CORES, LONGEST_SECTORS, core, span_by_chance};
 use super::seeds::each_seed;
 use super::shadow::{Kind, Known, Newest, Shadow};
@@ -62,11 +64,17 @@ where
                 PromotionPolicy::Always
             },
             routing: by_chance(&mut self.rng),
+            classes: self.classes(),
             // What it does when its device is given up is another matter.
             cache_errors_max: u32::MAX,
             ..CacheOptions::default()
         };
         Cache::new(Box::new(layout), shape, options).unwrap()
+    }
+
+    /// Writes of some may pass by.
+    fn classes(&mut self) -> IoClasses {
+        if self.passes_by { classes::by_chance(&mut self.rng) } else { IoClasses::default() }
     }
 
     fn recover(&mut self, cache: Image, cores: HashMap<CoreId, Image>) -> Accounting<Cache> {
@@ -120,6 +128,7 @@ where
             if self.rng.u8(..40) == 0 {
                 let mode = self.rng.choice(Mode::all()).unwrap();
                 run.layout_mut().set_mode(mode);
+                run.layout_mut().set_classes(self.classes());
                 for (_, one) in &mut under_way {
                     // It may begin in this mode or have begun in the one before.
                     if let UnderWay::Known(known) = one

@@ -6,6 +6,7 @@
 mod blind;
 mod cache_crash;
 mod calibrated;
+mod classes;
 mod client;
 mod crash;
 mod crashed;

@@ -16,6 +16,7 @@ use larder_device::{
     PlacementHandle, block_on,
 };
 
+use super::classes::by_chance;
 use super::rig::{IDENTITY, core};
 
 const MIB: usize = 1 << 20;
@@ -110,8 +111,10 @@ fn threads_find_what_they_wrote_in_every_mode_and_while_modes_change() {
             while !done.load(Ordering::SeqCst) {
                 let mode = rng.choice(Mode::all()).unwrap();
                 let core_permille = rng.choice([0, 500]).unwrap();
+                let classes = by_chance(&mut rng);
                 cache.with(|cache| {
                     cache.set_mode(mode);
+                    cache.set_classes(classes);
                     cache.set_routing(RoutingPolicy::Fixed { core_permille }).unwrap();
                 });
                 if rng.bool() {
@@ -293,7 +296,7 @@ fn after_writes(
     cache.with(|cache| {
         cache.set_cut_off(options.cut_off, options.cut_off_bytes);
         cache.set_promotion(options.promotion).unwrap();
-        cache.set_classes(options.classes.clone()).unwrap();
+        cache.set_classes(options.classes.clone());
     });
     writes.iter().for_each(|(offset, bytes)| write(&cached, *offset, 1, *bytes));
     cache.with(|cache| (cache.usage().dirty_sectors * 512, cache.statistics().bypasses(reason)))

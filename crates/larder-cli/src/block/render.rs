@@ -134,6 +134,27 @@ pub(super) fn stats(stats: &Stats) -> String {
     for (name, reads, writes) in rows {
         text += &format!("{name:22}{:>16}{:>16}\n", count(reads), count(writes));
     }
+    text + &parts(stats)
+}
+
+/// Cores, and IO classes if there are some, each in a line.
+fn parts(stats: &Stats) -> String {
+    let cores = stats
+        .cores
+        .iter()
+        .map(|of| (format!("core {}", of.core), String::new(), [of.reads, of.writes], of.bypasses));
+    let classes = stats.classes.iter().filter(|_| stats.classes.len() > 1).map(|of| {
+        let has = format!("{} of {}", BinaryBytes(of.occupied_bytes), BinaryBytes(of.most_bytes));
+        (format!("class {} {}", of.class, of.name), has, [of.reads, of.writes], of.bypasses)
+    });
+    let mut text = format!(
+        "\n{:22}{:>26}{:>14}{:>14}{:>14}\n",
+        "PARTS", "HAS", "READ HITS", "WRITE HITS", "PASSED BY"
+    );
+    for (name, has, requests, bypasses) in cores.chain(classes) {
+        let [reads, writes] = requests.map(|of| percent(of.hit_ratio));
+        text += &format!("{name:22}{has:>26}{reads:>14}{writes:>14}{:>14}\n", count(bypasses));
+    }
     text
 }
 

@@ -1,8 +1,8 @@
 //! What is told of a cache: as JSON, over the control socket, and the ground of what people read.
 
-use larder_block::cache::{BypassReason, Health, RequestCounts, Statistics};
-use larder_block::layout::SECTOR_BYTES;
+use larder_block::cache::{BypassReason, Cache, Health, PartCounts, RequestCounts, Statistics};
 use larder_block::layout::ocf::OcfVersion;
+use larder_block::layout::{ClassId, CoreId, SECTOR_BYTES};
 use larder_block::manage::{Opened, Seen, Started, StoredCache, StoredLayout};
 use larder_block::running::RunningCache;
 use larder_device::label::Uuid;
@@ -244,6 +244,64 @@ pub(super) struct Stats {
     pub(super) saturations: u64,
     pub(super) bypasses: Vec<Bypass>,
     pub(super) errors: Errors,
+    pub(super) cores: Vec<CoreStats>,
+    /// Those that there are, and those that have something still.
+    pub(super) classes: Vec<ClassStats>,
+}
+
+/// What has become of the requests of a core.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct CoreStats {
+    pub(super) core: u16,
+    pub(super) reads: Requests,
+    pub(super) writes: Requests,
+    /// Requests, and reads that might have been kept, that have passed by.
+    pub(super) bypasses: u64,
+}
+
+/// What an IO class has, and what has become of its requests.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct ClassStats {
+    pub(super) class: u8,
+    /// Its rule.
+    pub(super) name: String,
+    pub(super) occupied_bytes: u64,
+    /// What it may have.
+    pub(super) most_bytes: u64,
+    pub(super) reads: Requests,
+    pub(super) writes: Requests,
+    /// Requests, and reads that might have been kept, that have passed by.
+    pub(super) bypasses: u64,
+}
+
+impl CoreStats {
+    fn of(cache: &Cache, core: CoreId) -> Self {
+        let PartCounts { reads, writes, bypasses } = cache.core_counts(core);
+        let (reads, writes) = (Requests::of(&reads), Requests::of(&writes));
+        Self { core: core.get(), reads, writes, bypasses }
+    }
+}
+
+impl ClassStats {
+    fn all(cache: &Cache) -> Vec<Self> {
+        let known = |class: &ClassId| cache.options().classes.get(*class).id() == *class;
+        let shown = |class: &ClassId| known(class) || cache.class_sectors(*class) > 0;
+        ClassId::all().filter(shown).map(|class| Self::of(cache, class, known(&class))).collect()
+    }
+
+    fn of(cache: &Cache, class: ClassId, is_known: bool) -> Self {
+        let PartCounts { reads, writes, bypasses } = cache.class_counts(class);
+        let said = cache.options().classes.get(class);
+        Self {
+            class: class.get(),
+            name: if is_known { said.name().to_string() } else { "none any more".to_owned() },
+            occupied_bytes: cache.class_sectors(class) * SECTOR_BYTES as u64,
+            most_bytes: said.share().of(cache.shape().capacity_bytes),
+            reads: Requests::of(&reads),
+            writes: Requests::of(&writes),
+            bypasses,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -287,12 +345,15 @@ impl Stats {
     /// What has been since the last reset; forgotten afterwards, if that is wanted.
     pub(super) fn of(cache: &RunningCache, resets: bool) -> Self {
         let usage = Usage::of(cache);
-        let done: Statistics = cache.with(|cache| {
+        let numbers: Vec<CoreId> = cache.cores().collect();
+        let (done, cores, classes): (Statistics, Vec<_>, Vec<_>) = cache.with(|cache| {
             let done = *cache.statistics();
+            let cores = numbers.iter().map(|core| CoreStats::of(cache, *core)).collect();
+            let classes = ClassStats::all(cache);
             if resets {
                 cache.reset_statistics();
             }
-            done
+            (done, cores, classes)
         });
         let bypasses = BypassReason::ALL.into_iter().map(|reason| Bypass {
             reason: reason.name().to_owned(),
@@ -321,6 +382,8 @@ impl Stats {
                 total: done.errors.total(),
                 tried_again: done.errors.tried_again,
             },
+            cores,
+            classes,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use super::footer::Listing;
 use super::grace::Phase;
 use super::index::Found;
-use crate::layout::{Class, Data, RequestId, Span};
+use crate::layout::{Class, ClassId, Data, RequestId, Span};
 
 /// What wants to be appended: sectors of one line.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub(super) struct Pending {
     /// None of what is void.
     pub(super) data: Option<Data>,
     pub(super) source: Source,
+    /// Of what is cached then.
+    pub(super) class: ClassId,
 }
 
 /// Why.

@@ -257,7 +257,7 @@ impl LogLayout {
     }
 
     fn is_durable(&mut self, Appended { pending, location }: Appended) {
-        let Pending { span, data, source } = pending;
+        let Pending { span, data, source, .. } = pending;
         match source {
             Source::Write { request, is_eager } => {
                 self.requests.end_part(request, true);
@@ -346,5 +346,6 @@ impl LogLayout {
 
 fn extent_at(location: u64, pending: &Pending, is_dirty: bool) -> Extent {
     let sectors = pending.span.sectors;
-    Extent { location, sectors, is_dirty, is_overwritable: false, is_busy: false, hits: 0 }
+    let class = pending.class;
+    Extent { location, sectors, is_dirty, is_overwritable: false, is_busy: false, hits: 0, class }
 }

@@ -13,7 +13,7 @@ use super::index::gaps;
 use super::state::{CoreState, LogLayout, Purpose};
 use super::waiting::Waiting;
 use crate::layout::line::by_line;
-use crate::layout::{Class, CoreId, Data, DeviceIo, Request, RequestId, Span, Target};
+use crate::layout::{Class, ClassId, CoreId, Data, DeviceIo, Request, RequestId, Span, Target};
 
 impl LogLayout {
     /// Begins a write around or a discard, or lets it wait. It has a part of its request until it has begun.
@@ -150,7 +150,8 @@ impl LogLayout {
             if let Source::Void { request } = source {
                 self.requests.add_part(request);
             }
-            self.appender.push(DIRTY_LANE, Pending { span: part, data: None, source });
+            let class = ClassId::UNCLASSIFIED;
+            self.appender.push(DIRTY_LANE, Pending { span: part, data: None, source, class });
             records += 1;
         }
         self.has_changed = true;

@@ -1,6 +1,7 @@
-//! How a segment gives way: what is dirty goes to the core in sorted runs, what had hits is kept, under a budget.
+//! How a segment gives way: what is dirty goes to the core in sorted runs, what had hits or is of a higher class is
+//! kept, under a budget.
 
-use super::appender::{CLEAN_LANE, DIRTY_LANE, Pending, Source};
+use super::appender::{Pending, Source};
 use super::drain::{Drain, Phase};
 use super::index::Found;
 use super::segments::{RESERVED_SEGMENTS, State};
@@ -14,7 +15,7 @@ impl LogLayout {
     /// Begins to drain the oldest segment if too few are ready, and goes on where that is possible.
     pub(super) fn go_on_draining(&mut self) {
         if self.drain.is_none() {
-            if self.segments.ready() >= READY_SEGMENTS {
+            if self.segments.ready() >= READY_SEGMENTS + self.ready_for_ranks() {
                 return;
             }
             let Some(segment) = self.segments.oldest_undrained() else { return };
@@ -76,7 +77,7 @@ impl LogLayout {
             return;
         }
         // Whatever is kept finds room, for users leave as many segments.
-        let may_keep = !has_kept && self.segments.ready() >= RESERVED_SEGMENTS;
+        let may_keep = !has_kept && self.segments.ready() >= self.ready_to_keep();
         let kept = if may_keep { self.choose_kept(&found) } else { Vec::new() };
         self.drain_attempts += 1;
         self.drain.as_mut().expect("it waits").attempt = self.drain_attempts;
@@ -85,20 +86,6 @@ impl LogLayout {
             found.into_iter().filter(|one| one.extent.is_dirty && !is_kept(one)).collect();
         self.mark_busy(&dirty);
         self.read_drained(dirty, kept);
-    }
-
-    /// What had most hits, up to the budget.
-    fn choose_kept(&self, found: &[Found]) -> Vec<Found> {
-        let mut hot: Vec<Found> = found.iter().filter(|one| one.extent.hits > 0).copied().collect();
-        hot.sort_by_key(|one| std::cmp::Reverse(one.extent.hits));
-        let mut room = self.policy.reinsert_bytes;
-        hot.retain(|one| {
-            let fits = one.span.bytes() <= room;
-            room -= if fits { one.span.bytes() } else { 0 };
-            fits
-        });
-        hot.sort_by_key(|one| one.span);
-        hot
     }
 
     /// Reads what is not in memory, in the order of the device.
@@ -158,13 +145,14 @@ impl LogLayout {
         for (one, data) in copied {
             // A clean record in the place of a dirty one has to be true after a crash too.
             let is_dirty = one.extent.is_dirty || !self.is_settled(one.span.core);
-            let lane = if is_dirty { DIRTY_LANE } else { CLEAN_LANE };
+            let lane = self.lane_of(is_dirty);
             let source = Source::Kept {
                 location: one.extent.location,
                 is_dirty,
                 attempt: self.drain_attempts,
             };
-            self.appender.push_first(lane, Pending { span: one.span, data: Some(data), source });
+            let (span, class, data) = (one.span, one.extent.class, Some(data));
+            self.appender.push_first(lane, Pending { span, data, source, class });
             self.drain_under_way(1);
         }
         let destages = self.destage(destaged, Mover::Drain(self.drain_attempts));

@@ -22,6 +22,7 @@ mod appender;
 mod batch;
 mod batches;
 mod bypassing;
+mod classes;
 mod cleaning;
 mod destaging;
 mod drain;
@@ -52,8 +53,8 @@ use slab::Slab;
 
 use super::requests::Requests;
 use super::{
-    CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, PieceState, Request, RequestId, Span,
-    Usage,
+    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, PieceState, Refusal, Request,
+    RequestId, Shares, Span, Usage,
 };
 use crate::streams::Streams;
 use appender::Appender;
@@ -90,6 +91,9 @@ impl LogLayout {
             uuid: identity.uuid,
             epoch: identity.epoch,
             policy,
+            shares: Shares::default(),
+            has_ranks: false,
+            credit_bytes: u64::MAX,
             index: Index::new(geometry.line_sectors()),
             segments: Segments::new(geometry.segments),
             appender: Appender::new(0),
@@ -133,18 +137,18 @@ impl LogLayout {
 impl Layout for LogLayout {
     /// # Panics
     /// If the request does not begin and end with a block of the cache device, or has data of another length.
-    fn submit(&mut self, id: RequestId, request: Request) {
+    fn submit_of(&mut self, class: ClassId, id: RequestId, request: Request) {
         self.check(&request);
         self.requests.begin(id);
         if let Some(span) = request.span() {
             self.load(span);
         }
         match request {
-            Request::Read { span } => self.read(id, span, true),
-            Request::PassThroughRead { span } => self.read(id, span, false),
+            Request::Read { span } => self.read(id, span, Some(class)),
+            Request::PassThroughRead { span } => self.read(id, span, None),
             Request::Destage { span } => self.clean(id, span),
-            Request::Write { span, data } => self.write(id, span, &data),
-            Request::InsertClean { span, data } => self.insert_clean(id, span, &data),
+            Request::Write { span, data } => self.write(class, id, span, &data),
+            Request::InsertClean { span, data } => self.insert_clean(class, id, span, &data),
             Request::Bypass { .. } | Request::Discard { .. } => self.void_or_wait(id, request),
             Request::Flush => self.flush(id),
         }
@@ -272,6 +276,18 @@ impl Layout for LogLayout {
 
     fn take_loaded_dirty(&mut self) -> Vec<Span> {
         std::mem::take(&mut self.loaded_dirty)
+    }
+
+    fn set_shares(&mut self, shares: Shares) {
+        self.change_shares(shares);
+    }
+
+    fn refuses(&self, class: ClassId, sectors: u32) -> Option<Refusal> {
+        self.refused(class, sectors)
+    }
+
+    fn occupied_sectors(&self, class: ClassId) -> u64 {
+        self.index.class_sectors(class)
     }
 
     fn memory_bytes(&self) -> usize {

@@ -2,14 +2,17 @@
 
 use super::index::{Found, gaps};
 use super::state::{LogLayout, Purpose};
-use crate::layout::{DeviceIo, RequestId, SECTOR_BYTES, Span, Target};
+use crate::layout::{ClassId, DeviceIo, RequestId, SECTOR_BYTES, Span, Target};
 
 impl LogLayout {
-    /// With `wants_clean`, what is clean comes from the cache device too.
-    pub(super) fn read(&mut self, request: RequestId, span: Span, wants_clean: bool) {
+    /// With a class what is clean comes from the cache device too, and is of that class from now on.
+    pub(super) fn read(&mut self, request: RequestId, span: Span, class: Option<ClassId>) {
         let mut found = std::mem::take(&mut self.found);
         self.index.touch(span, &mut found);
-        found.retain(|one| wants_clean || one.extent.is_dirty);
+        if let Some(class) = class {
+            self.take_over(class, &found);
+        }
+        found.retain(|one| class.is_some() || one.extent.is_dirty);
         let geometry = self.geometry;
         let segment_of = |one: &Found| geometry.place_of(one.extent.location).0;
         let follows = |a: &Found, b: &Found| {

@@ -24,8 +24,8 @@ use super::record::{Record, RecordKind};
 use super::segments::Adopted;
 use super::state::{LogIdentity, LogLayout};
 use super::unloaded::Unloaded;
-use crate::layout::Layout;
 use crate::layout::line::pack_line;
+use crate::layout::{ClassId, Layout};
 
 /// Read at once where headers follow each other.
 const CHAIN_BYTES: usize = 128 << 10;
@@ -396,6 +396,7 @@ impl LogRecovery {
                     && *kind == RecordKind::Dirty { is_overwritable: true },
                 is_busy: false,
                 hits: 0,
+                class: ClassId::UNCLASSIFIED,
             });
             unloaded.push(batch.sequence, *span, extent);
             position += if kind.has_data() { span.sectors * 512 } else { 0 };

@@ -13,10 +13,10 @@ use super::index::{Found, Index};
 use super::leaving::Leaving;
 use super::segments::Segments;
 use super::unloaded::Unloaded;
-use super::waiting::Waiting;
+use super::waiting::{HeldWrite, Waiting};
 use super::write_buffer::WriteBuffer;
 use crate::layout::requests::Requests;
-use crate::layout::{CoreId, Data, DeviceIo, IoId, RequestId, Span};
+use crate::layout::{CoreId, DeviceIo, IoId, RequestId, Shares, Span};
 use crate::streams::Streams;
 
 /// Which cache, and which start of it.
@@ -35,6 +35,11 @@ pub struct LogLayout {
     pub(super) uuid: CacheUuid,
     pub(super) epoch: u32,
     pub(super) policy: Policy,
+    pub(super) shares: Shares,
+    /// Whether classes have different priorities, or are pinned.
+    pub(super) has_ranks: bool,
+    /// What of higher priorities may be kept where segments give way: saved from those that kept less.
+    pub(super) credit_bytes: u64,
     pub(super) index: Index,
     pub(super) segments: Segments,
     pub(super) appender: Appender,
@@ -51,7 +56,7 @@ pub struct LogLayout {
     /// Requests that wait until what they make void may be.
     pub(super) waiting: Vec<Waiting>,
     /// Writes that wait until a header states that what they overwrite is complete.
-    pub(super) held_writes: Vec<(RequestId, Span, Data)>,
+    pub(super) held_writes: Vec<HeldWrite>,
     /// Overwrites in place under way.
     pub(super) overwrites: usize,
     /// What a start has found and the index does not say yet.

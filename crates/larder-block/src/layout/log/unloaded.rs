@@ -10,11 +10,11 @@ use super::geometry::LoadOptions;
 use super::index::{Extent, LOCATION_END};
 use super::state::LogLayout;
 use crate::layout::line::{pack_line, unpack_line};
-use crate::layout::{CoreId, Span};
+use crate::layout::{ClassId, CoreId, Span};
 
 /// Parts at most: what is put into them ends in few enough places for the processor's caches.
 const PARTS_MAX: usize = 1 << 14;
-/// Where the core is, in what an extent leaves free of its word.
+/// Where the core is, in what an extent without hits and of no class leaves free of its word.
 const CORE_SHIFT: u32 = 52;
 /// In the place of a location: nothing is known. No extent can begin there, so close to the end.
 const VOID: u64 = LOCATION_END - 64;
@@ -144,6 +144,7 @@ fn nothing_of(sectors: u32) -> Extent {
         is_overwritable: false,
         is_busy: false,
         hits: 0,
+        class: ClassId::UNCLASSIFIED,
     }
 }
 

@@ -1,6 +1,6 @@
-//! Writes around and discards that cannot begin yet.
+//! Writes around, discards and writes that cannot begin yet.
 
-use crate::layout::{Request, RequestId};
+use crate::layout::{ClassId, Data, Request, RequestId, Span};
 
 /// A write around or a discard that has to wait.
 #[derive(Debug)]
@@ -10,4 +10,13 @@ pub(super) struct Waiting {
     /// Flushes and records that have to end before the core is written; `None` before that was asked.
     pub(super) before: Option<u32>,
     pub(super) has_failed: bool,
+}
+
+/// A write that waits until a header states that what it overwrites is complete.
+#[derive(Debug)]
+pub(super) struct HeldWrite {
+    pub(super) id: RequestId,
+    pub(super) class: ClassId,
+    pub(super) span: Span,
+    pub(super) data: Data,
 }

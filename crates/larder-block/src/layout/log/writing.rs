@@ -1,11 +1,12 @@
 //! Users' writes: over dirty data in place, else to the end of the log.
 
-use super::appender::{CLEAN_LANE, DIRTY_LANE, Pending, Source};
+use super::appender::{Pending, Source};
 use super::grace::Phase;
 use super::index::{Found, HITS_MAX, gaps};
 use super::state::{LogLayout, Purpose};
+use super::waiting::HeldWrite;
 use crate::layout::line::by_line;
-use crate::layout::{Class, Data, DeviceIo, RequestId, SECTOR_BYTES, Span, Target};
+use crate::layout::{Class, ClassId, Data, DeviceIo, RequestId, SECTOR_BYTES, Span, Target};
 use crate::streams::Direction;
 
 /// A write goes to several places at once only if each has this many bytes on average: one append is one I/O.
@@ -41,37 +42,35 @@ impl Run {
 }
 
 impl LogLayout {
-    pub(super) fn write(&mut self, request: RequestId, span: Span, data: &Data) {
+    pub(super) fn write(&mut self, class: ClassId, request: RequestId, span: Span, data: &Data) {
         let is_stream = self.streams.saw(span, Direction::Write) >= STREAM_BYTES;
         self.buffer.forget(span, self.geometry.line_sectors());
-        if !self.begin_writing(request, span, data, is_stream) {
+        let write = HeldWrite { id: request, class, span, data: data.clone() };
+        if !self.begin_writing(&write, is_stream) {
             self.requests.add_part(request);
-            self.held_writes.push((request, span, data.clone()));
+            self.held_writes.push(write);
         }
     }
 
     /// `false` if it has to wait.
-    fn begin_writing(
-        &mut self,
-        request: RequestId,
-        span: Span,
-        data: &Data,
-        is_stream: bool,
-    ) -> bool {
+    fn begin_writing(&mut self, write: &HeldWrite, is_stream: bool) -> bool {
+        let HeldWrite { id: request, span, data, .. } = write;
+        let (request, span) = (*request, *span);
         let mut found = std::mem::take(&mut self.found);
         self.index.find(span, &mut found);
         let (way, is_new) = (self.way_of(span, &found), found.is_empty());
+        let class = self.class_of_write(write.class, span, &found);
         found.clear();
         self.found = found;
         match way {
-            Way::InPlace(runs) => self.overwrite(request, span, data, &runs),
+            Way::InPlace(runs) => self.overwrite(class, write, &runs),
             Way::InPlaceLater => return false,
             Way::Append => {
                 // What was seen before will be written again: it waits for its segment to give way.
                 let is_eager = is_stream && is_new;
                 for part in by_line(span, self.geometry.line_sectors()) {
                     let source = Source::Write { request, is_eager };
-                    self.append_part(DIRTY_LANE, span, part, data, source);
+                    self.append_part(class, (span, data), part, source);
                 }
             }
         }
@@ -80,32 +79,45 @@ impl LogLayout {
 
     /// Begins the writes that may now go on.
     pub(super) fn begin_held_writes(&mut self) {
-        for (request, span, data) in std::mem::take(&mut self.held_writes) {
-            if self.begin_writing(request, span, &data, false) {
-                self.requests.end_part(request, true);
+        for write in std::mem::take(&mut self.held_writes) {
+            if self.begin_writing(&write, false) {
+                self.requests.end_part(write.id, true);
                 self.has_changed = true;
             } else {
-                self.held_writes.push((request, span, data));
+                self.held_writes.push(write);
             }
         }
     }
 
-    pub(super) fn insert_clean(&mut self, request: RequestId, span: Span, data: &Data) {
+    pub(super) fn insert_clean(
+        &mut self,
+        class: ClassId,
+        request: RequestId,
+        span: Span,
+        data: &Data,
+    ) {
         for absent in gaps(span, &self.find(span)) {
             for part in by_line(absent, self.geometry.line_sectors()) {
-                self.append_part(CLEAN_LANE, span, part, data, Source::Insert { request });
+                self.append_part(class, (span, data), part, Source::Insert { request });
             }
         }
     }
 
-    fn append_part(&mut self, lane: usize, span: Span, part: Span, data: &Data, source: Source) {
+    fn append_part(
+        &mut self,
+        class: ClassId,
+        (span, data): (Span, &Data),
+        part: Span,
+        source: Source,
+    ) {
+        let lane = self.lane_of(!matches!(source, Source::Insert { .. }));
         let from =
             usize::try_from(part.first - span.first).expect("within a request") * SECTOR_BYTES;
         let data = data.slice(from..from + part.bytes());
         if let Source::Write { request, .. } | Source::Insert { request } = source {
             self.requests.add_part(request);
         }
-        self.appender.push(lane, Pending { span: part, data: Some(data), source });
+        self.appender.push(lane, Pending { span: part, data: Some(data), source, class });
         self.has_changed = true;
     }
 
@@ -148,7 +160,9 @@ impl LogLayout {
         Way::InPlace(runs)
     }
 
-    fn overwrite(&mut self, request: RequestId, span: Span, data: &Data, runs: &[Run]) {
+    fn overwrite(&mut self, class: ClassId, write: &HeldWrite, runs: &[Run]) {
+        let HeldWrite { id: request, span, data, .. } = write;
+        let (request, span) = (*request, *span);
         for run in runs {
             let bytes =
                 |sectors: u64| usize::try_from(sectors).expect("within a request") * SECTOR_BYTES;
@@ -172,6 +186,7 @@ impl LogLayout {
             extent.is_dirty = true;
             extent.hits = (extent.hits + 1).min(HITS_MAX);
         });
+        self.index.reclassify(span, class);
     }
 
     pub(super) fn overwrite_ended(

@@ -1,45 +1,57 @@
 //! Which lines a request gets that nothing is cached in yet: free ones, then the clean ones that were used longest ago.
-//! Dirty ones are never waited for: they are cleaned for whoever comes later.
+//! Dirty ones are never waited for: they are cleaned for whoever comes later. Of which classes, see [`super::classes`].
 
 use super::lists::Kind;
 use super::state::OcfLayout;
 use super::version::LISTS;
+use crate::layout::ClassId;
 
 impl OcfLayout {
-    /// So many lines, out of their lists and nobody's, or none. If there are too few, a cleaning is asked for, and
-    /// those that were clean are free.
-    pub(super) fn take_lines(&mut self, count: usize) -> Option<Vec<u32>> {
+    /// So many lines for a class, out of their lists and nobody's, or none. If there are too few, a cleaning is asked
+    /// for, and those that were clean are free. What a class may not have beyond its own it gives up itself.
+    pub(super) fn take_lines(&mut self, class: ClassId, count: usize) -> Option<Vec<u32>> {
         let mut taken = Vec::with_capacity(count);
         if count == 0 {
             return Some(taken);
         }
         let first = self.next_taken;
         self.next_taken = (first + 1) % LISTS;
-        for kind in [Kind::Free, Kind::Clean] {
-            self.take_of(kind, first, count, &mut taken);
+        let own = self.lines_of_its_own(class, count);
+        self.take_of((Kind::Clean, class), first, own, &mut taken);
+        if taken.len() == own {
+            self.take_of((Kind::Free, class), first, count, &mut taken);
+            for other in self.giving_way_to(class) {
+                self.take_of((Kind::Clean, other), first, count, &mut taken);
+            }
         }
         if taken.len() < count {
             // The last one taken is the first one given out again.
             for line in taken.into_iter().rev() {
                 self.put(Kind::Free, line);
             }
-            self.wants_room = true;
+            self.wants_room = Some(class);
             self.has_changed = true;
             return None;
         }
         Some(taken)
     }
 
-    fn take_of(&mut self, kind: Kind, first: usize, count: usize, taken: &mut Vec<u32>) {
+    fn take_of(
+        &mut self,
+        (kind, class): (Kind, ClassId),
+        first: usize,
+        count: usize,
+        taken: &mut Vec<u32>,
+    ) {
         let at_once = self.geometry.version.taken_at_once();
         let (mut list, mut empty) = (first, 0);
         while taken.len() < count && empty < LISTS {
             let before = taken.len();
             while taken.len() < count && taken.len() - before < at_once {
-                let Some(line) = self.oldest_idle(kind, list) else { break };
+                let Some(line) = self.oldest_idle(kind, class, list) else { break };
                 self.take_out(line);
                 if kind == Kind::Clean {
-                    self.lines.unmap(line);
+                    self.unmap(line);
                 }
                 taken.push(line);
             }
@@ -49,8 +61,8 @@ impl OcfLayout {
     }
 
     /// The line of a list that was used longest ago, of those that may be another's.
-    fn oldest_idle(&self, kind: Kind, list: usize) -> Option<u32> {
-        let mut line = self.lists.oldest(kind, list)?;
+    fn oldest_idle(&self, kind: Kind, class: ClassId, list: usize) -> Option<u32> {
+        let mut line = self.lists.oldest(kind, class, list)?;
         let doubtful = self.pages.doubtful();
         while !self.locks.is_idle(line) || doubtful.contains(&self.geometry.unit_of(line)) {
             line = self.lists.newer(line)?;
@@ -58,14 +70,23 @@ impl OcfLayout {
         Some(line)
     }
 
-    /// Dirty lines that were used longest ago and are idle, at most `count`.
-    pub(super) fn choose_dirty(&mut self, count: usize) -> Vec<u32> {
+    /// Dirty lines that were used longest ago and are idle, at most `count`, of those that may give way to a class.
+    pub(super) fn choose_dirty(&mut self, class: ClassId, count: usize) -> Vec<u32> {
+        let mut chosen = Vec::with_capacity(count);
+        let is_full = self.lines_of_its_own(class, 1) > 0;
+        let classes = if is_full { vec![class] } else { self.giving_way_to(class) };
+        for class in classes {
+            self.choose_dirty_of(class, count, &mut chosen);
+        }
+        chosen
+    }
+
+    fn choose_dirty_of(&mut self, class: ClassId, count: usize, chosen: &mut Vec<u32>) {
         let at_once = self.geometry.version.cleaned_at_once();
         let (mut list, mut empty) = (self.next_cleaned, 0);
         let mut next = [None; LISTS];
-        let oldest = |list| self.lists.oldest(Kind::Dirty, list);
+        let oldest = |list| self.lists.oldest(Kind::Dirty, class, list);
         (0..LISTS).for_each(|list| next[list] = oldest(list));
-        let mut chosen = Vec::with_capacity(count);
         while chosen.len() < count && empty < LISTS {
             let before = chosen.len();
             while let Some(line) = next[list]
@@ -81,6 +102,5 @@ impl OcfLayout {
             list = (list + 1) % LISTS;
         }
         self.next_cleaned = list;
-        chosen
     }
 }

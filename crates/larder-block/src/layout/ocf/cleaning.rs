@@ -18,8 +18,10 @@ const TRANSFER_BYTES_MAX: usize = 1 << 20;
 impl OcfLayout {
     /// Begins the cleaning that somebody has asked for who found too few lines. One at a time.
     pub(super) fn make_room(&mut self) {
-        if std::mem::take(&mut self.wants_room) && self.makes_room.is_none() {
-            let lines = self.choose_dirty(ROOM_LINES);
+        if let Some(class) = self.wants_room.take()
+            && self.makes_room.is_none()
+        {
+            let lines = self.choose_dirty(class, ROOM_LINES);
             if !lines.is_empty() {
                 self.makes_room = Some(self.begin_cleaning(&lines));
             }

@@ -1,7 +1,8 @@
-//! Lists of lines: free ones, clean ones and dirty ones, 32 of each, in the order of their use. A list has two zones:
-//! its first half is hot. What is hot stays where it is when it is used, which spares most moves.
+//! Lists of lines: free ones, and of each IO class clean ones and dirty ones, 32 of each, in the order of their use. A
+//! list has two zones: its first half is hot. What is hot stays where it is when it is used, which spares most moves.
 
 use super::version::LISTS;
+use crate::layout::ClassId;
 
 const NONE: u32 = u32::MAX;
 /// Beside the kind of the list that a line is in: it is in the hot zone.
@@ -39,7 +40,10 @@ pub(super) struct Lists {
     links: Vec<Links>,
     /// Kind of the list that a line is in, and whether it is hot.
     places: Vec<u8>,
-    lists: [[List; LISTS]; 3],
+    /// The class of a line that is not free.
+    classes: Vec<ClassId>,
+    /// Free ones, then clean ones and dirty ones of each class.
+    lists: Vec<[List; LISTS]>,
 }
 
 impl Lists {
@@ -49,7 +53,8 @@ impl Lists {
         Self {
             links: vec![Links { newer: NONE, older: NONE }; lines as usize],
             places: vec![NOWHERE; lines as usize],
-            lists: [[empty; LISTS]; 3],
+            classes: vec![ClassId::UNCLASSIFIED; lines as usize],
+            lists: vec![[empty; LISTS]; 1 + 2 * ClassId::COUNT],
         }
     }
 
@@ -66,8 +71,24 @@ impl Lists {
         self.places[line as usize] & HOT != 0
     }
 
-    pub(super) fn oldest(&self, kind: Kind, list: usize) -> Option<u32> {
-        some(self.lists[kind as usize][list].oldest)
+    pub(super) fn class(&self, line: u32) -> ClassId {
+        self.classes[line as usize]
+    }
+
+    /// Says of which class a line is that is in no list.
+    pub(super) fn set_class(&mut self, line: u32, class: ClassId) {
+        debug_assert!(self.kind(line).is_none(), "line {line} is in a list of another class");
+        self.classes[line as usize] = class;
+    }
+
+    /// The line of a list that was used longest ago; free ones are of no class.
+    pub(super) fn oldest(&self, kind: Kind, class: ClassId, list: usize) -> Option<u32> {
+        some(self.lists[place_of(kind, class)][list].oldest)
+    }
+
+    /// Lines of a kind and class.
+    pub(super) fn count(&self, kind: Kind, class: ClassId) -> u64 {
+        self.lists[place_of(kind, class)].iter().map(|list| u64::from(list.lines)).sum()
     }
 
     /// The line that was used after `line`, of its list.
@@ -81,7 +102,7 @@ impl Lists {
     /// If it is in one.
     pub(super) fn push(&mut self, kind: Kind, list: usize, line: u32) {
         assert_eq!(self.kind(line), None, "line {line} is in a list");
-        let own = &mut self.lists[kind as usize][list];
+        let own = &mut self.lists[place_of(kind, self.classes[line as usize])][list];
         let older = own.newest;
         own.newest = line;
         if own.oldest == NONE {
@@ -97,7 +118,7 @@ impl Lists {
         if older != NONE {
             self.links[older as usize].newer = line;
         }
-        self.balance(kind, list);
+        self.balance(place_of(kind, self.class(line)), list);
     }
 
     /// Takes a line out of its list, if it is in one.
@@ -105,7 +126,8 @@ impl Lists {
         let Some(kind) = self.kind(line) else { return };
         let is_hot = self.is_hot(line);
         let Links { newer, older } = self.links[line as usize];
-        let own = &mut self.lists[kind as usize][list];
+        let place = place_of(kind, self.class(line));
+        let own = &mut self.lists[place][list];
         if own.last_hot == line {
             own.last_hot = newer;
         }
@@ -124,7 +146,7 @@ impl Lists {
             self.links[older as usize].newer = newer;
         }
         self.places[line as usize] = NOWHERE;
-        self.balance(kind, list);
+        self.balance(place, list);
     }
 
     /// A line was used.
@@ -138,8 +160,8 @@ impl Lists {
     }
 
     /// Moves the border of the zones until half of the lines are hot.
-    fn balance(&mut self, kind: Kind, list: usize) {
-        let own = &mut self.lists[kind as usize][list];
+    fn balance(&mut self, place: usize, list: usize) {
+        let own = &mut self.lists[place][list];
         while own.hot > own.lines / 2 {
             let line = own.last_hot as usize;
             self.places[line] &= !HOT;
@@ -158,7 +180,18 @@ impl Lists {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.links.len() * size_of::<Links>() + self.places.len()
+        self.links.len() * size_of::<Links>()
+            + self.places.len()
+            + self.classes.len()
+            + self.lists.len() * size_of::<[List; LISTS]>()
+    }
+}
+
+fn place_of(kind: Kind, class: ClassId) -> usize {
+    match kind {
+        Kind::Free => 0,
+        Kind::Clean => 1 + 2 * usize::from(class.get()),
+        Kind::Dirty => 2 + 2 * usize::from(class.get()),
     }
 }
 
@@ -171,6 +204,8 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::*;
+
+    const CLASS: ClassId = ClassId::UNCLASSIFIED;
 
     /// Against a queue in which the zones are counted out.
     #[test]
@@ -200,7 +235,7 @@ mod tests {
             }
             hot = model.iter().copied().take(model.len() / 2).collect();
             let mut walked = Vec::new();
-            let mut next = lists.oldest(Kind::Dirty, 5);
+            let mut next = lists.oldest(Kind::Dirty, CLASS, 5);
             while let Some(line) = next {
                 walked.push(line);
                 next = lists.newer(line);
@@ -208,7 +243,8 @@ mod tests {
             assert!(walked.iter().rev().eq(&model));
             assert!(model.iter().all(|line| lists.is_hot(*line) == hot.contains(line)));
         }
-        assert_eq!(lists.oldest(Kind::Dirty, 4), None);
-        assert_eq!(lists.oldest(Kind::Clean, 5), None);
+        assert_eq!(lists.oldest(Kind::Dirty, CLASS, 4), None);
+        assert_eq!(lists.oldest(Kind::Clean, CLASS, 5), None);
+        assert_eq!(lists.count(Kind::Dirty, CLASS), model.len() as u64);
     }
 }

@@ -25,6 +25,7 @@
 mod allocating;
 mod change;
 mod changing;
+mod classes;
 mod cleaner;
 mod cleaning;
 mod destages;
@@ -52,7 +53,8 @@ use slab::Slab;
 
 use super::requests::Requests;
 use super::{
-    CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, Request, RequestId, Span, Usage,
+    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, Refusal, Request, RequestId,
+    Shares, Span, Usage,
 };
 pub use geometry::{Geometry, OcfOptions};
 use journal::Journal;
@@ -82,6 +84,8 @@ impl OcfLayout {
             geometry,
             lines: Lines::new(&geometry, table),
             lists: Lists::new(geometry.lines),
+            shares: Shares::default(),
+            class_lines: [0; ClassId::COUNT],
             locks: Locks::default(),
             pages: Pages::default(),
             journal: None,
@@ -91,7 +95,7 @@ impl OcfLayout {
             cleanings: Slab::new(),
             destages: Vec::new(),
             makes_room: None,
-            wants_room: false,
+            wants_room: None,
             next_taken: 0,
             next_cleaned: 0,
             writes_around: 0,
@@ -133,17 +137,17 @@ impl OcfLayout {
     }
 
     /// Whether a request has begun that may have to wait for lines.
-    fn begin(&mut self, id: RequestId, request: &Request) -> bool {
+    fn begin(&mut self, class: ClassId, id: RequestId, request: &Request) -> bool {
         match request {
-            Request::Write { span, data } => self.write(id, *span, data),
+            Request::Write { span, data } => self.write(class, id, *span, data),
             Request::Bypass { span, data, durable } => self.bypass(id, *span, data, *durable),
             Request::Discard { span } => self.discard(id, *span),
             Request::Read { span } => {
-                self.read(id, *span, false);
+                self.read(id, *span, Some(class));
                 true
             }
             Request::PassThroughRead { span } => {
-                self.read(id, *span, true);
+                self.read(id, *span, None);
                 true
             }
             Request::Destage { span } => {
@@ -151,7 +155,7 @@ impl OcfLayout {
                 true
             }
             Request::InsertClean { span, data } => {
-                self.insert_clean(id, *span, data);
+                self.insert_clean(class, id, *span, data);
                 true
             }
             Request::Flush => {
@@ -162,12 +166,12 @@ impl OcfLayout {
     }
 
     fn begin_waiting(&mut self) {
-        for (id, request) in std::mem::take(&mut self.waiting) {
-            if self.begin(id, &request) {
+        for (class, id, request) in std::mem::take(&mut self.waiting) {
+            if self.begin(class, id, &request) {
                 self.requests.end_part(id, true);
                 self.has_changed = true;
             } else {
-                self.waiting.push((id, request));
+                self.waiting.push((class, id, request));
             }
         }
     }
@@ -176,13 +180,13 @@ impl OcfLayout {
 impl Layout for OcfLayout {
     /// # Panics
     /// If the request does not begin and end with a block of the cache device, or has data of another length.
-    fn submit(&mut self, id: RequestId, request: Request) {
+    fn submit_of(&mut self, class: ClassId, id: RequestId, request: Request) {
         self.check(&request);
         self.requests.begin(id);
-        if self.begin(id, &request) {
+        if self.begin(class, id, &request) {
             self.requests.end_part(id, true);
         } else {
-            self.waiting.push((id, request));
+            self.waiting.push((class, id, request));
         }
     }
 
@@ -245,6 +249,19 @@ impl Layout for OcfLayout {
 
     fn usage(&self) -> Usage {
         Usage { valid_sectors: self.lines.valid_sectors, dirty_sectors: self.lines.dirty_sectors }
+    }
+
+    fn set_shares(&mut self, shares: Shares) {
+        self.shares = shares;
+    }
+
+    fn refuses(&self, class: ClassId, sectors: u32) -> Option<Refusal> {
+        self.refused(class, u64::from(sectors.div_ceil(self.geometry.line_sectors())))
+    }
+
+    /// Lines count whole.
+    fn occupied_sectors(&self, class: ClassId) -> u64 {
+        self.class_lines[class.index()] * u64::from(self.geometry.line_sectors())
     }
 
     fn memory_bytes(&self) -> usize {

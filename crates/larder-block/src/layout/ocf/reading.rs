@@ -3,7 +3,9 @@
 use super::state::{OcfLayout, Purpose, runs};
 use super::table::CoreLine;
 use crate::layout::line::by_line;
-use crate::layout::{CoreId, DeviceIo, Piece, PieceState, RequestId, SECTOR_BYTES, Span, Target};
+use crate::layout::{
+    ClassId, CoreId, DeviceIo, Piece, PieceState, RequestId, SECTOR_BYTES, Span, Target,
+};
 
 /// Sectors that one read brings.
 struct Part {
@@ -16,12 +18,15 @@ struct Part {
 }
 
 impl OcfLayout {
-    /// With `dirty_only`, what the core has too comes from there.
-    pub(super) fn read(&mut self, request: RequestId, span: Span, dirty_only: bool) {
-        for Part { target, at, span: part, lines } in self.parts(span, dirty_only) {
+    /// Without a class what the core has too comes from there; with one what is read is of it from now on.
+    pub(super) fn read(&mut self, request: RequestId, span: Span, class: Option<ClassId>) {
+        for Part { target, at, span: part, lines } in self.parts(span, class.is_none()) {
             for line in &lines {
                 self.locks.add_user(*line);
                 self.touch(*line);
+                if let Some(class) = class {
+                    self.take_over(class, *line);
+                }
             }
             self.requests.add_part(request);
             let into = usize::try_from(part.first - span.first).expect("within a request");

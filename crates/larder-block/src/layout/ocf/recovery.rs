@@ -11,7 +11,7 @@ use super::journal::Journal;
 use super::lists::Kind;
 use super::state::OcfLayout;
 use super::table::{Adopted, CORE_LINE_BITS, Table};
-use crate::layout::CORES_MAX;
+use crate::layout::{CORES_MAX, ClassId};
 
 /// Pages of a read.
 const READ_PAGES: u32 = 64;
@@ -181,7 +181,7 @@ impl OcfRecovery {
                 self.found.refused_lines += 1;
                 continue;
             }
-            layout.lines.map(line, of);
+            layout.map(ClassId::UNCLASSIFIED, line, of);
             layout.lines.set(line, dirty, dirty);
             layout.put(Kind::Dirty, line);
             self.found.dirty_lines += 1;

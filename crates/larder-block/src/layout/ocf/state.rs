@@ -16,7 +16,7 @@ use super::locks::Locks;
 use super::pages::Pages;
 use super::table::CoreLine;
 use crate::layout::requests::Requests;
-use crate::layout::{CoreId, DeviceIo, IoId, Request, RequestId, Span};
+use crate::layout::{ClassId, CoreId, DeviceIo, IoId, Request, RequestId, Shares, Span};
 
 /// A cache of lines as Open CAS has it: see the [module](super).
 #[derive(Debug)]
@@ -24,18 +24,21 @@ pub struct OcfLayout {
     pub(super) geometry: Geometry,
     pub(super) lines: Lines,
     pub(super) lists: Lists,
+    pub(super) shares: Shares,
+    /// Lines of each class.
+    pub(super) class_lines: [u64; ClassId::COUNT],
     pub(super) locks: Locks,
     pub(super) pages: Pages,
     pub(super) journal: Option<Journal>,
     pub(super) requests: Requests,
     /// Requests that wait until lines may be changed.
-    pub(super) waiting: Vec<(RequestId, Request)>,
+    pub(super) waiting: Vec<(ClassId, RequestId, Request)>,
     pub(super) changes: Slab<Change>,
     pub(super) cleanings: Slab<Cleaning>,
     pub(super) destages: Vec<Destage>,
     /// The one that a request has asked for that found no clean line.
     pub(super) makes_room: Option<usize>,
-    pub(super) wants_room: bool,
+    pub(super) wants_room: Option<ClassId>,
     /// The list that the next request, and the next cleaning, takes lines from first.
     pub(super) next_taken: usize,
     pub(super) next_cleaned: usize,
@@ -101,6 +104,32 @@ impl OcfLayout {
         u128::MAX >> (128 - part.sectors) << (part.first % line)
     }
 
+    /// Makes a line that is in no list the place of a line of a core that has none, for a class.
+    pub(super) fn map(&mut self, class: ClassId, line: u32, of: CoreLine) {
+        self.lines.map(line, of);
+        self.lists.set_class(line, class);
+        self.class_lines[class.index()] += 1;
+    }
+
+    /// Forgets whose a line is.
+    pub(super) fn unmap(&mut self, line: u32) {
+        self.lines.unmap(line);
+        self.class_lines[self.lists.class(line).index()] -= 1;
+    }
+
+    /// Makes a line that is somebody's of another class.
+    pub(super) fn reclassify(&mut self, line: u32, class: ClassId) {
+        let before = self.lists.class(line);
+        let kind = self.lists.kind(line);
+        self.take_out(line);
+        self.lists.set_class(line, class);
+        if let Some(kind) = kind {
+            self.put(kind, line);
+        }
+        self.class_lines[before.index()] -= 1;
+        self.class_lines[class.index()] += 1;
+    }
+
     fn list_of(&self, line: u32) -> usize {
         self.geometry.version.list_of(line)
     }
@@ -127,7 +156,8 @@ impl OcfLayout {
     pub(super) fn release(&mut self, line: u32) {
         self.has_changed = true;
         if self.locks.remove_user(line) && self.lines.table.valid(line) == 0 {
-            self.lines.unmap(line);
+            self.take_out(line);
+            self.unmap(line);
             self.put(Kind::Free, line);
         }
     }

@@ -3,7 +3,7 @@
 use super::change::ChangeKind;
 use super::state::{OcfLayout, Piece, Purpose, runs};
 use crate::layout::line::by_line;
-use crate::layout::{Class, Data, DeviceIo, RequestId, SECTOR_BYTES, Span, Target};
+use crate::layout::{Class, ClassId, Data, DeviceIo, RequestId, SECTOR_BYTES, Span, Target};
 
 /// Data that lie one behind the other on the cache device and in the request.
 struct Run {
@@ -16,11 +16,17 @@ struct Run {
 
 impl OcfLayout {
     /// Write-back. If there are too few lines to be had, it is a write around. `false` if it has to wait.
-    pub(super) fn write(&mut self, request: RequestId, span: Span, data: &Data) -> bool {
+    pub(super) fn write(
+        &mut self,
+        class: ClassId,
+        request: RequestId,
+        span: Span,
+        data: &Data,
+    ) -> bool {
         if !self.may_change(span) {
             return false;
         }
-        match self.place(span) {
+        match self.place(class, span) {
             Some(pieces) => self.write_pieces(request, ChangeKind::Dirty, (span, data), pieces),
             None => {
                 self.writes_around += 1;
@@ -31,7 +37,13 @@ impl OcfLayout {
     }
 
     /// Keeps what is not cached of it, if there are lines to be had.
-    pub(super) fn insert_clean(&mut self, request: RequestId, span: Span, data: &Data) {
+    pub(super) fn insert_clean(
+        &mut self,
+        class: ClassId,
+        request: RequestId,
+        span: Span,
+        data: &Data,
+    ) {
         let is_cached = |part: Span| {
             let line = self.lines.find(self.core_line(part));
             line.is_some_and(|line| self.mask(part) & !self.lines.table.valid(line) == 0)
@@ -39,7 +51,7 @@ impl OcfLayout {
         if by_line(span, self.geometry.line_sectors()).all(is_cached) {
             return;
         }
-        if let Some(mut pieces) = self.place(span) {
+        if let Some(mut pieces) = self.place(class, span) {
             for piece in &mut pieces {
                 piece.mask &= !self.lines.table.valid(piece.line);
             }
@@ -56,22 +68,23 @@ impl OcfLayout {
     }
 
     /// The lines for `span`, those that it has and new ones.
-    fn place(&mut self, span: Span) -> Option<Vec<Piece>> {
+    fn place(&mut self, class: ClassId, span: Span) -> Option<Vec<Piece>> {
         let parts: Vec<Span> = by_line(span, self.geometry.line_sectors()).collect();
         let mut lines: Vec<Option<u32>> =
             parts.iter().map(|part| self.lines.find(self.core_line(*part))).collect();
         let has: Vec<u32> = lines.iter().flatten().copied().collect();
         // What it has already must not be taken for what it lacks.
         has.iter().for_each(|line| self.locks.add_user(*line));
-        let taken = self.take_lines(lines.len() - has.len());
-        for line in has {
-            self.locks.remove_user(line);
+        let taken = self.take_lines(class, lines.len() - has.len());
+        for line in &has {
+            self.locks.remove_user(*line);
         }
         let mut taken = taken?.into_iter();
+        has.into_iter().for_each(|line| self.take_over(class, line));
         for (line, part) in lines.iter_mut().zip(&parts) {
             if line.is_none() {
                 *line = taken.next();
-                self.lines.map(line.expect("one for each"), self.core_line(*part));
+                self.map(class, line.expect("one for each"), self.core_line(*part));
             }
         }
         let piece = |(line, part): (Option<u32>, &Span)| {

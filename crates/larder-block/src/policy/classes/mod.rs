@@ -35,32 +35,12 @@ use std::fmt;
 
 use super::Direction;
 use crate::cache::Mode;
-use crate::layout::Span;
+pub use crate::layout::ClassId;
+use crate::layout::{Share, Shares, Span};
 use rule::Rule;
 
 /// The name of class 0.
 const UNCLASSIFIED: &str = "unclassified";
-
-/// An IO class, 0 to 33.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClassId(u8);
-
-impl ClassId {
-    /// Of what no rule holds.
-    pub const UNCLASSIFIED: Self = Self(0);
-    /// So many there are, at most.
-    pub const COUNT: usize = 34;
-
-    /// The class of this number. `None` from 34 on.
-    pub fn new(number: u8) -> Option<Self> {
-        (usize::from(number) < Self::COUNT).then_some(Self(number))
-    }
-
-    /// Its number.
-    pub fn get(self) -> u8 {
-        self.0
-    }
-}
 
 /// What is known of a request.
 #[derive(Clone, Copy, Debug)]
@@ -116,10 +96,9 @@ impl IoClass {
         self.mode
     }
 
-    /// Sectors that it may have of a cache of `capacity_sectors`.
-    pub fn sectors_max(&self, capacity_sectors: u64) -> u64 {
-        let sectors = u128::from(capacity_sectors) * u128::from(self.allocation_percent) / 100;
-        u64::try_from(sectors).expect("a part of what has 64 bits")
+    /// What it may have of a cache, and when it gives way.
+    pub fn share(&self) -> Share {
+        Share { priority: self.priority, percent: self.allocation_percent }
     }
 }
 
@@ -171,10 +150,9 @@ impl IoClasses {
         &self.classes[found.unwrap_or(0)]
     }
 
-    /// Whether more of a class may be kept. If not, it may take the place of what is there of its class.
-    pub fn may_insert(&self, class: ClassId, occupied_sectors: u64, capacity_sectors: u64) -> bool {
-        let class = self.get(class);
-        class.allocation_percent == 100 || occupied_sectors < class.sectors_max(capacity_sectors)
+    /// What each may have. Those that are not there any more have what class 0 has, each of them.
+    pub fn shares(&self) -> Shares {
+        Shares::from_fn(|class| self.get(class).share())
     }
 
     /// All, by ascending id.
@@ -222,12 +200,11 @@ mod tests {
     fn a_class_has_its_part_of_the_cache() {
         let classes = classes("1,fua,5,0.00\n2,lba:1,,0.25\n3,lba:2,7,1.00");
         let id = |number| ClassId::new(number).unwrap();
-        assert!(!classes.may_insert(id(1), 0, 1000), "never cached");
-        assert!(classes.may_insert(id(2), 249, 1000) && !classes.may_insert(id(2), 250, 1000));
-        assert!(classes.may_insert(id(3), 1000, 1000), "nothing but the cache limits it");
+        let shares = classes.shares();
+        let of = |number| shares.get(id(number)).of(1000);
+        assert_eq!((of(1), of(2), of(3)), (0, 250, 1000));
         assert_eq!((classes.get(id(2)).priority(), classes.get(id(3)).priority()), (None, Some(7)));
         assert_eq!(classes.get(id(33)).id(), ClassId::UNCLASSIFIED, "of one that is not there");
-        assert_eq!(classes.get(id(2)).sectors_max(u64::MAX), u64::MAX / 4);
-        assert_eq!(ClassId::new(34), None);
+        assert_eq!(shares.get(id(33)), shares.get(ClassId::UNCLASSIFIED));
     }
 }

@@ -162,8 +162,7 @@ impl Answers {
     fn io_classes(&self, csv: Option<&str>) -> Result<Value, String> {
         if let Some(csv) = csv {
             let classes = csv.parse().map_err(|error: larder_block::Error| error.to_string())?;
-            let set = self.cache.with(|cache| cache.set_classes(classes));
-            set.map_err(|error| error.to_string())?;
+            self.cache.with(|cache| cache.set_classes(classes));
         }
         let csv = self.cache.with(|cache| cache.options().classes.to_string());
         Ok(json!({ "csv": csv }))

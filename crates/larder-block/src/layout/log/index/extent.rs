@@ -1,6 +1,6 @@
 //! What the index says of consecutive sectors of a core: 8 bytes.
 
-use crate::layout::SECTOR_BYTES;
+use crate::layout::{ClassId, SECTOR_BYTES};
 
 /// Where sectors lie on the cache device, and what is known of them. Beside the first sector, which is the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub(crate) struct Extent {
     pub(crate) is_busy: bool,
     /// Accesses since it was written to where it is, counted to [`HITS_MAX`].
     pub(crate) hits: u8,
+    /// For which it is cached. In memory alone: a start knows no classes.
+    pub(crate) class: ClassId,
 }
 
 /// Hits are counted this far.
@@ -29,6 +31,9 @@ const DIRTY: u64 = 1 << 50;
 const OVERWRITABLE: u64 = 1 << 51;
 const BUSY: u64 = 1 << 52;
 const HITS_SHIFT: u32 = 53;
+const CLASS_SHIFT: u32 = 56;
+const CLASS_BITS: u32 = 6;
+const _: () = assert!(ClassId::COUNT <= 1 << CLASS_BITS && CLASS_SHIFT + CLASS_BITS <= 64);
 
 /// Most sectors of an extent.
 pub(crate) const EXTENT_SECTORS_MAX: u32 = 1 << SECTORS_BITS;
@@ -48,6 +53,7 @@ impl Extent {
             | flag(self.is_overwritable, OVERWRITABLE)
             | flag(self.is_busy, BUSY)
             | u64::from(self.hits) << HITS_SHIFT
+            | u64::from(self.class.get()) << CLASS_SHIFT
     }
 
     pub(in crate::layout::log) fn unpack(packed: u64) -> Self {
@@ -59,6 +65,10 @@ impl Extent {
             is_overwritable: packed & OVERWRITABLE != 0,
             is_busy: packed & BUSY != 0,
             hits: u8::try_from(bits(HITS_SHIFT, 3)).expect("3 bits"),
+            class: u8::try_from(bits(CLASS_SHIFT, CLASS_BITS))
+                .ok()
+                .and_then(ClassId::new)
+                .expect("one that was packed"),
         }
     }
 

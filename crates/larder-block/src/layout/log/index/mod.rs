@@ -12,7 +12,7 @@ mod leaf;
 
 use std::collections::BTreeMap;
 
-use super::super::{CoreId, Span};
+use super::super::{ClassId, CoreId, Span};
 pub(crate) use extent::{EXTENT_SECTORS_MAX, Extent, HITS_MAX, LOCATION_END};
 use leaf::{CAPACITY, Leaf};
 
@@ -28,6 +28,8 @@ pub(crate) struct Index {
     line_sectors: u32,
     valid_sectors: u64,
     dirty_sectors: u64,
+    /// Of each IO class, of the valid ones.
+    class_sectors: [u64; ClassId::COUNT],
 }
 
 /// What the index says of some sectors of one extent.
@@ -43,7 +45,13 @@ impl Index {
     /// If lines are longer than an extent may be.
     pub(crate) fn new(line_sectors: u32) -> Self {
         assert!((1..=EXTENT_SECTORS_MAX).contains(&line_sectors), "lines of 64 KiB at most");
-        Self { cores: Vec::new(), line_sectors, valid_sectors: 0, dirty_sectors: 0 }
+        Self {
+            cores: Vec::new(),
+            line_sectors,
+            valid_sectors: 0,
+            dirty_sectors: 0,
+            class_sectors: [0; ClassId::COUNT],
+        }
     }
 
     pub(crate) fn valid_sectors(&self) -> u64 {
@@ -52,6 +60,11 @@ impl Index {
 
     pub(crate) fn dirty_sectors(&self) -> u64 {
         self.dirty_sectors
+    }
+
+    /// Valid ones of a class.
+    pub(crate) fn class_sectors(&self, class: ClassId) -> u64 {
+        self.class_sectors[class.index()]
     }
 
     /// Appends what is known of `span`, in order; what is absent is left out.
@@ -118,7 +131,7 @@ impl Index {
         }
     }
 
-    /// Lets `change` have the extents of `span`, cut to it where it changes something.
+    /// Lets `change` have the extents of `span`, cut to it where it changes something. Their class stays.
     pub(crate) fn change(&mut self, span: Span, change: impl Fn(&mut Extent)) {
         let mut dirtied = 0;
         let mut parts: Vec<Found> = Vec::new();
@@ -146,6 +159,20 @@ impl Index {
                 debug_assert_eq!(changed.sectors, extent.sectors);
                 self.replace(span, Some(changed), &mut Vec::new());
             }
+        }
+    }
+
+    /// Makes the extents of `span`, as they are, of a class.
+    pub(crate) fn reclassify(&mut self, span: Span, class: ClassId) {
+        let mut found = Vec::new();
+        self.find(span, &mut found);
+        for one in found.into_iter().filter(|one| one.extent.class != class) {
+            let (base, number) = self.holder(span.core, one.span.first).expect("it was found");
+            let leaf = self.cores[span.core.index()].get_mut(&base).expect("it was found");
+            let extent = Extent { class, ..Extent::unpack(leaf.packed(number)) };
+            leaf.set(number, extent.pack());
+            self.class_sectors[one.extent.class.index()] -= u64::from(extent.sectors);
+            self.class_sectors[class.index()] += u64::from(extent.sectors);
         }
     }
 
@@ -218,11 +245,13 @@ impl Index {
 
     fn count(&mut self, extent: Extent) {
         self.valid_sectors += u64::from(extent.sectors);
+        self.class_sectors[extent.class.index()] += u64::from(extent.sectors);
         self.dirty_sectors += if extent.is_dirty { u64::from(extent.sectors) } else { 0 };
     }
 
     fn uncount(&mut self, extent: Extent) {
         self.valid_sectors -= u64::from(extent.sectors);
+        self.class_sectors[extent.class.index()] -= u64::from(extent.sectors);
         self.dirty_sectors -= if extent.is_dirty { u64::from(extent.sectors) } else { 0 };
     }
 
@@ -249,7 +278,7 @@ impl Index {
         leaf.set(number, extent.pack());
     }
 
-    /// Changes an extent as a whole where a part of it was found. Its length and state of dirt stay.
+    /// Changes an extent as a whole where a part of it was found. Its length, its class and its state of dirt stay.
     fn change_whole(&mut self, part: Span, change: impl Fn(&mut Extent)) {
         let (base, number) = self.holder(part.core, part.first).expect("it was found");
         let leaf = self.cores[part.core.index()].get_mut(&base).expect("it was found");

@@ -1,0 +1,112 @@
+//! What IO classes may have of a cache, and in which order they give way. Which class a request is of, rules say
+//! ([`policy::classes`](crate::policy::classes)); a layout knows the number alone.
+
+/// An IO class, 0 to 33.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClassId(u8);
+
+impl ClassId {
+    /// Of what no rule holds, and of what a start has found.
+    pub const UNCLASSIFIED: Self = Self(0);
+    /// So many there are, at most.
+    pub const COUNT: usize = 34;
+
+    /// The class of this number. `None` from 34 on.
+    pub fn new(number: u8) -> Option<Self> {
+        (usize::from(number) < Self::COUNT).then_some(Self(number))
+    }
+
+    /// Its number.
+    pub fn get(self) -> u8 {
+        self.0
+    }
+
+    /// All that may be.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..).map_while(Self::new)
+    }
+
+    pub(super) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// What a class may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// 255 gives way first, 0 last; `None` is pinned: it gives way to no other.
+    pub priority: Option<u8>,
+    /// Of the cache, 0 to 100.
+    pub percent: u8,
+}
+
+impl Share {
+    /// All of the cache, and it gives way first.
+    pub const DEFAULT: Self = Self { priority: Some(u8::MAX), percent: 100 };
+
+    /// What it may have of `capacity`, in whichever unit that is.
+    pub fn of(self, capacity: u64) -> u64 {
+        let part = u128::from(capacity) * u128::from(self.percent) / 100;
+        u64::try_from(part).expect("a part of what has 64 bits")
+    }
+
+    /// Whether it is asked before `other` to give way. What is pinned is asked last.
+    pub fn gives_way_before(self, other: Self) -> bool {
+        match (self.priority, other.priority) {
+            (Some(own), Some(other)) => own > other,
+            (Some(_), None) => true,
+            (None, _) => false,
+        }
+    }
+}
+
+/// What each class may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares([Share; ClassId::COUNT]);
+
+impl Default for Shares {
+    fn default() -> Self {
+        Self([Share::DEFAULT; ClassId::COUNT])
+    }
+}
+
+impl Shares {
+    /// What `share` says of each.
+    pub fn from_fn(share: impl Fn(ClassId) -> Share) -> Self {
+        let mut shares = Self::default();
+        ClassId::all().for_each(|class| shares.0[class.index()] = share(class));
+        shares
+    }
+
+    /// Of a class.
+    pub fn get(&self, class: ClassId) -> Share {
+        self.0[class.index()]
+    }
+}
+
+/// Why nothing new of a class may be kept just now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The class has what it may have, and gives up nothing itself.
+    Full,
+    /// What is there is pinned, or of classes that do not give way to this one.
+    Pinned,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_a_part_and_classes_give_way_by_priority() {
+        let share = |priority, percent| Share { priority, percent };
+        assert_eq!(share(None, 25).of(u64::MAX), u64::MAX / 4);
+        assert_eq!((share(None, 0).of(1000), share(None, 100).of(1000)), (0, 1000));
+        let (low, high, pinned) = (share(Some(9), 1), share(Some(0), 1), share(None, 1));
+        assert!(low.gives_way_before(high) && high.gives_way_before(pinned));
+        assert!(low.gives_way_before(pinned) && !pinned.gives_way_before(low));
+        assert!(!high.gives_way_before(low) && !low.gives_way_before(low));
+        assert!(!pinned.gives_way_before(pinned));
+        assert_eq!((ClassId::all().count(), ClassId::new(34)), (ClassId::COUNT, None));
+    }
+}
