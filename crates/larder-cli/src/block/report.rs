@@ -43,6 +43,8 @@ pub(super) struct CoreStatus {
 pub(super) struct Running {
     pub(super) seconds: u64,
     pub(super) healthy: bool,
+    /// Whether there is a cache device.
+    pub(super) attached: bool,
     pub(super) usage: Usage,
     pub(super) cut_off: String,
     pub(super) promotion: String,
@@ -186,7 +188,8 @@ impl Running {
                 CutOffArg { policy: options.cut_off, threshold_bytes: options.cut_off_bytes };
             Self {
                 seconds,
-                healthy: cache.health() == Health::Whole,
+                healthy: cache.health() != Health::Failed,
+                attached: cache.health() != Health::Detached,
                 usage,
                 cut_off: cut_off.to_string(),
                 promotion: PromotionArg(options.promotion).to_string(),

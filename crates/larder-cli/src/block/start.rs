@@ -36,6 +36,8 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     let cores = cores::of_known(&settings.cache, &seen.stored, &settings.cores)?;
     let opened = block_on(manage::open(&device, &cores, &settings.open));
     let opened = opened.map_err(|error| failed(&error))?;
+    // It may be detached, and be somebody else's then.
+    drop(device);
     opened.cache.set_clock(Arc::new(RealClock));
     let status = Status::of_opened(&opened);
     let found = Found::of(&opened.started);
@@ -87,7 +89,7 @@ fn export(opened: &Opened, core: &manage::Core) -> Result<Export, Error> {
 fn told_by_signal(asks: &Sender<Asked>, flush: bool) {
     let (answer, _) = mpsc::sync_channel(1);
     let (_, told) = mpsc::channel();
-    let _ = asks.send(Asked { flush, mode: None, answer, told });
+    let _ = asks.send(Asked { flush, answer, told });
 }
 
 fn tell(
@@ -145,9 +147,6 @@ fn end(
 
 fn stop(opened: Opened, asked: &Asked) -> Result<Destaged, String> {
     let cache = opened.cache.clone();
-    if let Some(mode) = asked.mode {
-        cache.with(|cache| cache.set_mode(mode));
-    }
     let dirty_before_bytes = Usage::of(&cache).dirty_bytes;
     block_on(opened.stop(asked.flush))
         .map_err(|error| format!("{error}; {}", still_dirty(&cache)))?;
