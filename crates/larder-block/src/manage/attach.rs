@@ -41,8 +41,8 @@ impl Opened {
     /// believed, and from then on all goes to the cores. The mode stays, for the next device.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if there is none; [`ErrorKind::Device`] if something could not be destaged, or the label not
-    /// be written. The cache goes on then as before.
+    /// [`ErrorKind::Setup`] if there is none; [`ErrorKind::Device`] if something could not be destaged, or the label
+    /// not be written. The cache goes on then as before.
     pub async fn detach(&mut self) -> Result<(), Error> {
         if !self.is_attached() {
             let message = "the cache device is detached already: attach another one first";

@@ -24,6 +24,7 @@ pub(crate) struct BlockEntry {
     pub(super) unix: Option<PathBuf>,
     pub(super) tcp: Option<SocketAddr>,
     pub(super) control: Option<PathBuf>,
+    pub(super) metrics: Option<SocketAddr>,
     pub(super) mode: Option<Text<Mode>>,
     pub(super) cut_off: Option<Text<CutOffArg>>,
     pub(super) promotion: Option<Text<PromotionArg>>,

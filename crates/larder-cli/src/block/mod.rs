@@ -10,6 +10,7 @@ mod create;
 mod entry;
 mod export;
 mod keeping;
+mod metrics;
 mod recover;
 mod render;
 mod report;

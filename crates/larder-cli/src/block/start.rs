@@ -11,6 +11,7 @@ use larder_block::running::Handles;
 use larder_block::volume::CachedVolume;
 use larder_device::{RealClock, block_on};
 use larder_lab::Error;
+use larder_server::MetricsServer;
 
 use super::control::{Answers, Asked, ControlServer, still_dirty};
 use super::cores::{self, failed};
@@ -56,12 +57,18 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     let cache = opened.cache.clone();
     let (answers, opened) = Answers::new(opened, asks.clone());
     let answers = Arc::new(answers);
+    let of_metrics = Arc::clone(&answers);
+    let metrics = settings.metrics.map(|at| MetricsServer::start(at, move || of_metrics.metrics()));
+    let metrics = metrics.transpose().map_err(|error| Error::run(error.to_string()))?;
     let control = settings.control.as_deref();
     let control = control.map(|path| ControlServer::start(path, answers)).transpose()?;
     let keeper = Keeper::start(cache, Arc::clone(&opened));
     let keeper = keeper.map_err(|error| Error::run(format!("a thread: {error}")))?;
     tell(&settings, &status, &found, &server, control.as_ref());
     say(&format!("placement\n{}", plan.to_string().trim_end()));
+    if let Some(metrics) = &metrics {
+        say(&format!("metrics    http://{}/metrics", metrics.address()));
+    }
     say("ready; SIGTERM or Ctrl-C ends it");
     let handle = signals.handle();
     let flush_on_stop = settings.flush_on_stop;
@@ -72,6 +79,7 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
         }
     });
     let ended = end(&asked, server, control, keeper, &opened);
+    drop(metrics);
     handle.close();
     ended
 }

@@ -118,6 +118,10 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
 
+    /// Address on which /metrics is answered by HTTP, such as 127.0.0.1:9181; port 0 takes any that is free
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) metrics: Option<SocketAddr>,
+
     /// Mode: wt, wb, wa, wi, wo or pt, or in full [default: the one that it was in]
     #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<Mode>,

@@ -130,8 +130,8 @@ pub(crate) struct IoClassArgs {
 
 /// Give a running cache without cache device a new one, while its cores are served.
 ///
-/// The device is formatted: whatever was on it is lost. Nothing is written over a device that has something on it unless
-/// it is said. The cache goes on in its mode, with nothing cached.
+/// The device is formatted: whatever was on it is lost. Nothing is written over a device that has something on it
+/// unless it is said. The cache goes on in its mode, with nothing cached.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE:
   larder block detach --unix /run/larder.sock

@@ -20,7 +20,7 @@ use crate::args::{
     CleaningArg, CutOffArg, DeviceFormatArgs, LayoutArg, PromotionArg, RoutingArg, TargetArg,
 };
 use crate::block::report::{Destaged, DirtyCore, DirtyRange, Running, Stats, Status, Usage};
-use crate::block::{create, target};
+use crate::block::{create, metrics, target};
 
 /// How often progress is told.
 const TICK: Duration = Duration::from_millis(200);
@@ -103,6 +103,11 @@ impl Answers {
             Question::Stop { flush } => self.end(&mut ending, flush),
         };
         tell(&answered.map_or_else(Answer::Error, Answer::Done))
+    }
+
+    /// As OpenMetrics.
+    pub(in crate::block) fn metrics(&self) -> String {
+        metrics::text(&self.status(), &Stats::of(&self.cache, false))
     }
 
     fn opened(&self) -> MutexGuard<'_, Option<Opened>> {
