@@ -22,6 +22,7 @@ mod ocf_doubt;
 mod rig;
 mod routed;
 mod running;
+mod scenarios;
 mod seeds;
 mod shadow;
 mod states;
