@@ -29,10 +29,10 @@ pub(crate) use array_engine::ArrayEngineArgs;
 pub(crate) use bench::BenchArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use block::{
-    AskArgs, BlockCommand, CacheCreateArgs, CacheStatsArgs, CacheStatusArgs, CalibrateArgs,
-    ChangedCoreArg, CleaningArg, CoreArg, CoreOfArgs, CutOffArg, ExportArgs, IoClassArgs,
-    LayoutArg, ModeArgs, PolicyArgs, PromotionArg, RecoverArgs, RoutingArg, StartArgs, StopArgs,
-    TargetArg, UblkArg, UblkListArgs,
+    AskArgs, AttachArgs, BlockCommand, CacheCreateArgs, CacheStatsArgs, CacheStatusArgs,
+    CalibrateArgs, ChangedCoreArg, CleaningArg, CoreArg, CoreOfArgs, CutOffArg, DeviceFormatArgs,
+    ExportArgs, IoClassArgs, LayoutArg, ModeArgs, PolicyArgs, PromotionArg, RecoverArgs,
+    RoutingArg, StartArgs, StopArgs, TargetArg, UblkArg, UblkListArgs,
 };
 #[cfg(target_os = "linux")]
 pub(crate) use device::{

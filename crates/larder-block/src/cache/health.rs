@@ -101,6 +101,15 @@ impl Cache {
         ranges
     }
 
+    /// Why everything passes the cache by, if it does.
+    pub(super) fn why_unused(&self) -> Option<BypassReason> {
+        match self.health {
+            Health::Whole => None,
+            Health::Failed => Some(BypassReason::CacheFailed),
+            Health::Detached => Some(BypassReason::Detached),
+        }
+    }
+
     /// Counts a request that passes the cache by.
     pub(super) fn passes(&mut self, key: usize, reason: BypassReason) {
         self.statistics.bypassed(reason);

@@ -16,6 +16,7 @@
 
 mod cleaning;
 mod coverage;
+mod exchanging;
 mod health;
 mod loading;
 mod locks;
@@ -88,6 +89,8 @@ impl Cache {
             cache_errors: 0,
             statistics: Statistics::default(),
             parts: Parts::default(),
+            held: None,
+            has_no_dirty: false,
             now: Duration::ZERO,
             asked_at: Duration::ZERO,
             retry_at: None,
@@ -101,6 +104,7 @@ impl Cache {
     /// Takes a request. Nothing is to be done before the next [`turn`](Self::turn).
     pub fn submit(&mut self, id: RequestId, request: Request) {
         self.asked_at = self.now;
+        let Some(request) = self.held_back(id, request) else { return };
         let op = Op::new(id, request);
         let lock = op.lock();
         let key = self.ops.insert(op);
@@ -339,7 +343,7 @@ impl Cache {
 
     /// How many requests have not ended.
     pub fn under_way(&self) -> usize {
-        self.ops.len()
+        self.ops.len() + self.held.as_ref().map_or(0, Vec::len)
     }
 
     fn user_of(&self, RequestId(key): RequestId) -> RequestId {

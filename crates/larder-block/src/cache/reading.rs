@@ -103,8 +103,8 @@ impl Cache {
     /// The mode of a read, or why it passes the cache by.
     fn mode_of_read(&mut self, class: ClassId, span: Span) -> Result<Mode, BypassReason> {
         let is_sequential = self.cuts_off(span, Direction::Read);
-        if self.health == Health::Failed {
-            return Err(BypassReason::CacheFailed);
+        if let Some(reason) = self.why_unused() {
+            return Err(reason);
         }
         match self.mode_of(class) {
             None => Err(BypassReason::IoClass),

@@ -10,7 +10,7 @@ use super::locks::Locks;
 use super::mode::Mode;
 use super::op::{IoUnderWay, Op};
 use super::parts::Parts;
-use super::request::Ended;
+use super::request::{Ended, Request};
 use super::statistics::Statistics;
 use crate::layout::{CoreId, DeviceIo, Ending, IoId, Layout, Piece, RequestId};
 use crate::policy::classes::IoClasses;
@@ -99,6 +99,10 @@ pub struct Cache {
     pub(super) statistics: Statistics,
     pub(super) parts: Parts,
     pub(super) now: Duration,
+    /// Requests that are held back, if they are.
+    pub(super) held: Option<Vec<(RequestId, Request)>>,
+    /// Writes that would be dirty go to the core too.
+    pub(super) has_no_dirty: bool,
     /// When a user asked last.
     pub(super) asked_at: Duration,
     /// When what a device has refused is tried once more.
@@ -126,4 +130,6 @@ pub enum Health {
     Whole,
     /// It has failed too often and is not written to any more. What is clean there is not read.
     Failed,
+    /// There is none: everything goes to the cores.
+    Detached,
 }

@@ -22,13 +22,15 @@ pub enum BypassReason {
     Pinned,
     /// The cache device has failed.
     CacheFailed,
+    /// There is no cache device.
+    Detached,
     /// The cache device has more to do than it can: nothing new is taken in.
     Saturated,
 }
 
 impl BypassReason {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Mode,
         Self::SequentialCutOff,
         Self::Promotion,
@@ -36,6 +38,7 @@ impl BypassReason {
         Self::ClassFull,
         Self::Pinned,
         Self::CacheFailed,
+        Self::Detached,
         Self::Saturated,
     ];
 
@@ -49,6 +52,7 @@ impl BypassReason {
             Self::ClassFull => "io class full",
             Self::Pinned => "pinned",
             Self::CacheFailed => "cache failed",
+            Self::Detached => "detached",
             Self::Saturated => "saturated",
         }
     }

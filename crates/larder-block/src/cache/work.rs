@@ -25,6 +25,9 @@ impl Cache {
     /// afterwards.
     pub fn work(&mut self, now: Duration) -> Option<Duration> {
         self.at(now);
+        if self.held.is_some() {
+            return None;
+        }
         if self.retry_at.is_some_and(|at| at <= self.now) {
             // Again and again: what a device has refused may not have come to its end yet.
             self.retry_at = Some(self.now + RETRY);

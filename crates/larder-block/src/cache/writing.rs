@@ -44,7 +44,7 @@ impl Cache {
             Way::Around(reason) => {
                 self.passes(key, reason);
                 match self.health {
-                    Health::Whole => self.bypass(key, data, durable, false),
+                    Health::Whole | Health::Detached => self.bypass(key, data, durable, false),
                     Health::Failed => self.go_past_layout(key),
                 }
             }
@@ -74,8 +74,8 @@ impl Cache {
 
     fn choose(&mut self, class: ClassId, span: Span, coverage: Coverage) -> Way {
         let is_sequential = self.cuts_off(span, Direction::Write);
-        if self.health == Health::Failed {
-            return Way::Around(BypassReason::CacheFailed);
+        if let Some(reason) = self.why_unused() {
+            return Way::Around(reason);
         }
         let Some(mode) = self.mode_of(class) else {
             return Way::Around(BypassReason::IoClass);
@@ -84,6 +84,7 @@ impl Cache {
             Mode::PassThrough | Mode::WriteInvalidate => return Way::Around(BypassReason::Mode),
             Mode::WriteAround if !coverage.is_full() => return Way::Around(BypassReason::Mode),
             Mode::WriteAround | Mode::WriteThrough => Way::Through,
+            Mode::WriteBack | Mode::WriteOnly if self.has_no_dirty => Way::Through,
             Mode::WriteBack | Mode::WriteOnly => Way::Back,
         };
         if is_sequential {
@@ -137,7 +138,7 @@ impl Cache {
 
     fn begin_trim(&mut self, key: usize, span: Span) {
         self.promotion.forget(span);
-        if self.health == Health::Whole {
+        if self.health != Health::Failed {
             self.step(key, Step::Discard);
             return self.ask_layout(key, Request::Discard { span });
         }

@@ -23,11 +23,13 @@ mod line;
 pub mod log;
 pub mod ocf;
 mod requests;
+mod uncached;
 
 use std::fmt;
 
 pub use data::Data;
 pub use io_class::{ClassId, Refusal, Share, Shares};
+pub use uncached::Uncached;
 
 /// Bytes of a sector, the unit in which data are valid and dirty.
 pub const SECTOR_BYTES: usize = 512;

@@ -98,7 +98,7 @@ pub(super) fn claim_all(device: &Arc<dyn Device>, cores: &[Core]) -> Result<Vec<
     .collect()
 }
 
-fn plan(
+pub(super) fn plan(
     device: &Arc<dyn Device>,
     cores: &[Core],
     options: &CreateOptions,
@@ -145,7 +145,7 @@ fn plan(
     })
 }
 
-async fn may_be_written_over(device: &Arc<dyn Device>, over: Over) -> Result<(), Error> {
+pub(super) async fn may_be_written_over(device: &Arc<dyn Device>, over: Over) -> Result<(), Error> {
     let found = front::found(device).await?;
     let fix = match (&found, over) {
         (Found::Blank, _) => return Ok(()),

@@ -7,6 +7,7 @@
 //! *Always:* nothing is written before all that can be refused has been; a label is written whole or not at all, so a
 //! start, a stop or a format that a crash cuts leaves the cache as before or as after.
 
+mod attach;
 mod calibrate;
 mod create;
 mod front;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use larder_device::Device;
 
 use crate::layout::CoreId;
+pub use attach::AttachOptions;
 pub use calibrate::{CalibrateOptions, calibrate, store_profile};
 pub use create::{CreateOptions, LayoutOptions, Over, create};
 pub use front::{Seen, look};

@@ -68,19 +68,28 @@ pub struct Opened {
     pub uuid: Uuid,
     /// What the start has found.
     pub started: Started,
-    keeper: Keeper,
-    _claims: Vec<Claim>,
+    pub(super) keeper: Keeper,
+    pub(super) cores: Vec<Core>,
+    /// That of the cache device first, unless it was detached.
+    pub(super) claims: Vec<Claim>,
+    /// Blocks of the exports: those of a cache device must not be larger.
+    pub(super) block_bytes: u32,
 }
 
 /// Writes the label.
-struct Keeper {
-    labeller: Labeller,
-    stored: StoredCache,
+pub(super) struct Keeper {
+    /// None if the device with the label was detached.
+    pub(super) labeller: Option<Labeller>,
+    pub(super) uuid: Uuid,
+    pub(super) stored: StoredCache,
+    /// The label may say that nothing must be believed, and could not be made to say otherwise.
+    pub(super) is_doubtful: bool,
 }
 
 impl Keeper {
-    async fn write(&self) -> Result<(), Error> {
-        let written = self.labeller.write(self.stored.encode()?).await;
+    pub(super) async fn write(&self) -> Result<(), Error> {
+        let Some(labeller) = &self.labeller else { return Ok(()) };
+        let written = labeller.write(self.stored.encode()?).await;
         written.map_err(|error| Error::of_device("writing the label", &error))
     }
 }
@@ -103,7 +112,7 @@ pub async fn open(
     let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, generation);
     stored.mode = options.mode.unwrap_or(stored.mode);
     stored.was_stopped = false;
-    let mut keeper = Keeper { labeller, stored };
+    let mut keeper = Keeper { labeller: Some(labeller), uuid, stored, is_doubtful: false };
     let found = if keeper.stored.is_distrusted {
         anew(device, &mut keeper, &options.log).await?
     } else {
@@ -113,8 +122,11 @@ pub async fn open(
     let cache = Cache::new(found.layout, found.shape, cache_options)?;
     let cache = running(cache, device, cores, options.handles);
     cache.with(|cache| cache.look_for_dirty(cores.iter().map(|core| core.id)));
-    let (uuid, started) = (keeper.labeller.uuid(), found.started);
-    let opened = Opened { cache, uuid, started, keeper, _claims: claims };
+    let (uuid, started) = (keeper.uuid, found.started);
+    let of_export = |core: &Core| core.device.info().block_bytes.max(device.info().block_bytes);
+    let block_bytes = cores.iter().map(of_export).min().unwrap_or_default().max(512);
+    let cores = cores.to_vec();
+    let opened = Opened { cache, uuid, started, keeper, cores, claims, block_bytes };
     opened.prepare_mark()?;
     Ok(opened)
 }
@@ -127,7 +139,7 @@ async fn find(
     options: &OpenOptions,
     keeper: &mut Keeper,
 ) -> Result<Recovered, Error> {
-    let identity = identity(keeper.labeller.uuid(), &keeper.stored.layout);
+    let identity = identity(keeper.uuid, &keeper.stored.layout);
     let mut found = recover(device, &keeper.stored.layout, identity, &options.log).await?;
     let samples = (options.samples, options.seed);
     sample::sample(&mut *found.layout, device, cores, samples, &mut found.started).await?;
@@ -170,7 +182,8 @@ async fn anew(
     format(device, &keeper.stored.layout).await?;
     let uuid = Uuid::draw();
     let generation = look(device).await?.generation;
-    keeper.labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, generation);
+    let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, generation);
+    (keeper.labeller, keeper.uuid) = (Some(labeller), uuid);
     keeper.stored.is_distrusted = false;
     next_epoch(&mut keeper.stored.layout)?;
     keeper.write().await?;
@@ -178,7 +191,7 @@ async fn anew(
     recover(device, &layout, identity(uuid, &layout), options).await
 }
 
-fn identity(uuid: Uuid, layout: &StoredLayout) -> ([u8; 16], u32) {
+pub(super) fn identity(uuid: Uuid, layout: &StoredLayout) -> ([u8; 16], u32) {
     let epoch = match layout {
         StoredLayout::Log(LogSuperblock { epoch, .. }) => *epoch,
         StoredLayout::Ocf(_) => 0,
@@ -186,7 +199,7 @@ fn identity(uuid: Uuid, layout: &StoredLayout) -> ([u8; 16], u32) {
     (uuid.bytes(), epoch)
 }
 
-fn next_epoch(layout: &mut StoredLayout) -> Result<(), Error> {
+pub(super) fn next_epoch(layout: &mut StoredLayout) -> Result<(), Error> {
     if let StoredLayout::Log(LogSuperblock { epoch, .. }) = layout {
         *epoch = epoch.checked_add(1).ok_or_else(|| {
             Error::new(ErrorKind::Format, "label of a block cache: its epoch is the last one")
@@ -265,7 +278,7 @@ impl Opened {
     }
 
     /// What a label has to say now. With all of a log on the cores the next start need not take for dirty what was.
-    fn look_at_cache(&mut self) {
+    pub(super) fn look_at_cache(&mut self) {
         let (told, is_given_up) =
             self.cache.with(|cache| (cache.tell_clean(), cache.is_given_up()));
         let stored = &mut self.keeper.stored;
@@ -275,9 +288,13 @@ impl Opened {
         }
     }
 
-    fn prepare_mark(&self) -> Result<(), Error> {
+    pub(super) fn prepare_mark(&self) -> Result<(), Error> {
+        let Some(labeller) = self.keeper.labeller.clone() else {
+            self.cache.set_mark(None);
+            return Ok(());
+        };
         let distrusted = StoredCache { is_distrusted: true, ..self.keeper.stored.clone() };
-        self.cache.set_mark(self.keeper.labeller.clone(), distrusted.encode()?);
+        self.cache.set_mark(Some((labeller, distrusted.encode()?)));
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use larder_device::{Device, Durability, Io, IoBuffer, steps};
+use larder_device::{Device, Durability, Io, IoBuffer, PlacementHandle, steps};
 
 use super::Shared;
 use crate::layout::{Data, DeviceIo, IoId, Outcome, RequestId, Target};
@@ -37,7 +37,7 @@ impl Shared {
 
     fn device_of(&self, target: Target) -> Option<Arc<dyn Device>> {
         match target {
-            Target::Cache => Some(Arc::clone(&self.device)),
+            Target::Cache => self.front().map(|front| front.device),
             Target::Core(core) => self.cores.get(&core).cloned(),
         }
     }
@@ -61,8 +61,10 @@ impl Shared {
                     at += part.len();
                 }
                 let handle = match target {
-                    Target::Cache => self.handles.of(class),
-                    Target::Core(_) => larder_device::PlacementHandle::DEFAULT,
+                    Target::Cache => self
+                        .front()
+                        .map_or(PlacementHandle::DEFAULT, |front| front.handles.of(class)),
+                    Target::Core(_) => PlacementHandle::DEFAULT,
                 };
                 let durability = if durable { Durability::Power } else { Durability::Device };
                 (Io::Write { offset, buffer, handle, durability }, Into::Nothing)

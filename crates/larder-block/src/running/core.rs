@@ -31,14 +31,19 @@ pub struct CachedCore {
 
 impl CachedCore {
     pub(super) fn new(cache: RunningCache, core: CoreId, below: Arc<dyn Device>) -> Self {
-        let (about, cached) = (below.info(), cache.device().info());
+        let (about, cached) = (below.info(), cache.device());
+        let cached = cached.as_ref().map(|device| device.info());
+        let blocks_of_cache = cached.map_or(0, |cached| cached.block_bytes);
         // Of memory a block is less than what a cache knows of.
-        let block_bytes = about.block_bytes.max(cached.block_bytes).max(512);
+        let block_bytes = about.block_bytes.max(blocks_of_cache).max(512);
         let whole = u64::from(block_bytes);
         let info = DeviceInfo {
             volatile_cache: VolatileCache::Yes,
             ..DeviceInfo::new(
-                format!("{} cached on {}", about.name, cached.name),
+                match cached {
+                    Some(cached) => format!("{} cached on {}", about.name, cached.name),
+                    None => format!("{} without a cache device", about.name),
+                },
                 about.capacity_bytes - about.capacity_bytes % whole,
                 block_bytes,
                 about.max_transfer_bytes,

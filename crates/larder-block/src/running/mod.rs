@@ -10,7 +10,7 @@ mod core;
 mod placement;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use larder_device::label::Labeller;
@@ -57,12 +57,19 @@ pub struct RunningCache(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    device: Arc<dyn Device>,
+    /// None if it was detached.
+    front: RwLock<Option<Front>>,
     cores: BTreeMap<CoreId, Arc<dyn Device>>,
-    handles: Handles,
     pool: BufferPool,
     /// What the label says if the cache device is given up, and who writes it.
     mark: Mutex<Option<(Labeller, Vec<u8>)>>,
+}
+
+/// The cache device, and how it is written to.
+#[derive(Clone)]
+pub(crate) struct Front {
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) handles: Handles,
 }
 
 struct State {
@@ -71,6 +78,8 @@ struct State {
     is_driven: bool,
     /// Something has come since the driver looked.
     has_news: bool,
+    /// Who waits until nothing is under way.
+    quiet: Option<Completer>,
     clock: Option<Arc<dyn Clock>>,
 }
 
@@ -94,10 +103,17 @@ impl RunningCache {
         cores: BTreeMap<CoreId, Arc<dyn Device>>,
         handles: Handles,
     ) -> Self {
-        let state =
-            State { cache, users: Slab::new(), is_driven: false, has_news: false, clock: None };
+        let state = State {
+            cache,
+            users: Slab::new(),
+            is_driven: false,
+            has_news: false,
+            quiet: None,
+            clock: None,
+        };
         let (state, pool) = (Mutex::new(state), BufferPool::new());
-        Self(Arc::new(Shared { state, device, cores, handles, pool, mark: Mutex::new(None) }))
+        let front = RwLock::new(Some(Front { device, handles }));
+        Self(Arc::new(Shared { state, front, cores, pool, mark: Mutex::new(None) }))
     }
 
     /// Has the cache told the time by `clock`, the one by which [`work`](Self::work) is called, wherever it measures.
@@ -106,8 +122,8 @@ impl RunningCache {
     }
 
     /// Has the label say `content` before cores are written without the cache device, if that should come.
-    pub(crate) fn set_mark(&self, labeller: Labeller, content: Vec<u8>) {
-        *self.0.mark.lock().unwrap_or_else(PoisonError::into_inner) = Some((labeller, content));
+    pub(crate) fn set_mark(&self, mark: Option<(Labeller, Vec<u8>)>) {
+        *self.0.mark.lock().unwrap_or_else(PoisonError::into_inner) = mark;
     }
 
     /// A core behind the cache, as a device. `None` if there is none of this number.
@@ -121,9 +137,32 @@ impl RunningCache {
         self.0.cores.keys().copied()
     }
 
-    /// The cache device.
-    pub fn device(&self) -> &Arc<dyn Device> {
-        &self.0.device
+    /// The cache device; `None` if it was detached.
+    pub fn device(&self) -> Option<Arc<dyn Device>> {
+        self.0.front().map(|front| front.device)
+    }
+
+    /// Has another cache device, or none. Nothing may be under way to the one before.
+    pub(crate) fn set_front(&self, front: Option<Front>) {
+        *self.0.front.write().unwrap_or_else(PoisonError::into_inner) = front;
+    }
+
+    /// Ends when nothing is under way any more. What is asked meanwhile and afterwards is held back until the cache is
+    /// told to go on ([`go_on`](Self::go_on)).
+    pub(crate) fn quiet(&self) -> IoFuture {
+        let (future, completer) = IoFuture::pending();
+        {
+            let mut state = self.0.lock();
+            state.cache.hold();
+            state.quiet = Some(completer);
+        }
+        self.0.drive();
+        future
+    }
+
+    /// What was held back begins.
+    pub(crate) fn go_on(&self) {
+        self.with(Cache::release);
     }
 
     /// Looks at the cache, or changes how it is set. Requests wait meanwhile.
@@ -223,6 +262,10 @@ impl User {
 }
 
 impl Shared {
+    fn front(&self) -> Option<Front> {
+        self.front.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -263,23 +306,30 @@ impl Shared {
         let (mut ended, mut ios) = (Vec::new(), Vec::new());
         let mut told: Vec<(User, Ending)> = Vec::new();
         loop {
-            let wants_mark = {
+            let (wants_mark, quiet) = {
                 let mut state = self.lock();
                 if !std::mem::take(&mut state.has_news) {
                     state.is_driven = false;
                     return;
                 }
                 state.decide(&mut ended, &mut told, &mut ios);
-                state.cache.wants_mark()
+                let is_quiet = state.cache.is_quiet();
+                let quiet = state.quiet.take_if(|_| is_quiet);
+                (state.cache.wants_mark(), quiet)
             };
             if wants_mark {
                 self.write_mark();
             }
             for (user, ending) in told.drain(..) {
-                user.hears(ending, &self.device.info().name);
+                let front = self.front();
+                let name = front.as_ref().map_or("no device", |front| &front.device.info().name);
+                user.hears(ending, name);
             }
             for (id, io) in ios.drain(..) {
                 self.carry_out(id, io);
+            }
+            if let Some(quiet) = quiet {
+                quiet.complete(Ok(IoBuffer::empty()));
             }
         }
     }

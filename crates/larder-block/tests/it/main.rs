@@ -24,6 +24,7 @@ mod ocf_doubt;
 mod rig;
 mod routed;
 mod running;
+mod scenarios;
 mod seeds;
 mod shadow;
 mod states;

@@ -14,11 +14,12 @@ use clap::{ArgGroup, Args, Subcommand};
 use super::tls::TlsArgs;
 
 pub(crate) use cache::{
-    CacheCreateArgs, CalibrateArgs, ChangedCoreArg, CoreArg, LayoutArg, RecoverArgs, StartArgs,
+    CacheCreateArgs, CalibrateArgs, ChangedCoreArg, CoreArg, DeviceFormatArgs, LayoutArg,
+    RecoverArgs, StartArgs,
 };
 pub(crate) use control::{
-    AskArgs, CacheStatsArgs, CacheStatusArgs, CoreOfArgs, IoClassArgs, ModeArgs, PolicyArgs,
-    StopArgs,
+    AskArgs, AttachArgs, CacheStatsArgs, CacheStatusArgs, CoreOfArgs, IoClassArgs, ModeArgs,
+    PolicyArgs, StopArgs,
 };
 pub(crate) use policies::{CleaningArg, CutOffArg, PromotionArg, RoutingArg};
 pub(crate) use target::TargetArg;
@@ -32,7 +33,9 @@ pub(crate) use ublk::{UblkArg, UblkArgs, UblkListArgs};
   larder block status --unix /run/larder.sock                what runs there
   larder block stats --unix /run/larder.sock
   larder block mode wt --unix /run/larder.sock               destages what is dirty
-  larder block detach --unix /run/larder.sock                ends it with nothing dirty
+  larder block detach --unix /run/larder.sock                its cores are served without the cache device
+  larder block attach fast2.img --unix /run/larder.sock      and with another one
+  larder block stop --flush --unix /run/larder.sock          ends it with nothing dirty
   larder block recover fast.img                              the same of one that does not run
   larder block calibrate fast.img --store                    what its devices do, for routing
   larder block export disk.img --unix /run/disk.sock         without a cache
@@ -86,11 +89,14 @@ pub(crate) enum BlockCommand {
     ///
     /// Ranges in bytes of the core, at most 10,000 of each.
     Dirty(CoreOfArgs),
-    /// End a running cache with nothing dirty
+    /// Take the cache device away from a running cache, which serves its cores without it
     ///
-    /// Everything is destaged while clients go on; then exports end. Cores have nothing written if nothing is dirty.
-    /// If something could not be destaged, it fails, and the cache goes on as before.
+    /// Everything is destaged while clients go on; then the label of the device says that nothing on it must be
+    /// believed, for from then on cores are written past it. Cores have nothing written if nothing is dirty.
+    /// If something could not be destaged, it fails, and the cache goes on as before. `attach` gives it another device,
+    /// or the same one; `stop` ends it.
     Detach(AskArgs),
+    Attach(AttachArgs),
     Stop(StopArgs),
     Recover(RecoverArgs),
     Calibrate(CalibrateArgs),

@@ -11,8 +11,8 @@ use super::cores::failed;
 use super::report::{Destaged, DirtyCore, Stats, Status};
 use super::{render, target};
 use crate::args::{
-    AskArgs, CacheStatsArgs, CacheStatusArgs, CoreOfArgs, IoClassArgs, ModeArgs, PolicyArgs,
-    StopArgs,
+    AskArgs, AttachArgs, CacheStatsArgs, CacheStatusArgs, CoreOfArgs, IoClassArgs, ModeArgs,
+    PolicyArgs, StopArgs,
 };
 use crate::ending::Ending;
 use crate::json::JsonTarget;
@@ -97,7 +97,21 @@ pub(super) fn io_class(arguments: &IoClassArgs) -> Result<Ending, Error> {
 }
 
 pub(super) fn detach(arguments: &AskArgs) -> Result<Ending, Error> {
-    show(arguments, &Question::Detach {}, |_: &Destaged| "detached; nothing is dirty\n".to_owned())
+    let told = "detached; nothing is dirty, and cores are served without a cache device\n";
+    show(arguments, &Question::Detach {}, |_: &Destaged| told.to_owned())
+}
+
+pub(super) fn attach(arguments: &AttachArgs) -> Result<Ending, Error> {
+    let AttachArgs { cache, format, ask } = arguments;
+    let question = Question::Attach {
+        cache: target::absolute(cache).to_string(),
+        layout: format.layout.name(),
+        line: format.line,
+        segment: format.segment,
+        over: format.over.map(|uuid| uuid.to_string()),
+        over_other: format.over_other,
+    };
+    show(ask, &question, render::status)
 }
 
 pub(super) fn stop(arguments: &StopArgs) -> Result<Ending, Error> {

@@ -10,7 +10,7 @@ use larder_lab::Error;
 use super::cores::{self, failed};
 use super::report::Status;
 use super::{render, target};
-use crate::args::{CacheCreateArgs, LayoutArg};
+use crate::args::{CacheCreateArgs, DeviceFormatArgs, LayoutArg};
 use crate::ending::Ending;
 use crate::json::JsonTarget;
 
@@ -25,12 +25,8 @@ pub(super) fn run(arguments: &CacheCreateArgs) -> Result<Ending, Error> {
     let json = JsonTarget::prepare(arguments.output.json.as_deref())?;
     let cores = cores::of_new(&arguments.cache, &arguments.cores)?;
     let device = target::open(&arguments.cache)?;
-    let layout = layout(arguments, &*device)?;
-    let over = match arguments.over {
-        Some(uuid) => Over::Cache(uuid),
-        None if arguments.over_other => Over::Other,
-        None => Over::Blank,
-    };
+    let layout = layout(&arguments.format, &*device)?;
+    let over = over(&arguments.format);
     let options = CreateOptions { layout, mode: arguments.mode, over };
     block_on(manage::create(&device, &cores, &options)).map_err(|error| explained(&error, over))?;
     let seen = block_on(manage::look(&device)).map_err(|error| failed(&error))?;
@@ -41,8 +37,16 @@ pub(super) fn run(arguments: &CacheCreateArgs) -> Result<Ending, Error> {
     Ok(Ending::Complete)
 }
 
+pub(super) fn over(arguments: &DeviceFormatArgs) -> Over {
+    match arguments.over {
+        Some(uuid) => Over::Cache(uuid),
+        None if arguments.over_other => Over::Other,
+        None => Over::Blank,
+    }
+}
+
 /// What is in the way may be written over, if it is said.
-fn explained(error: &larder_block::Error, over: Over) -> Error {
+pub(super) fn explained(error: &larder_block::Error, over: Over) -> Error {
     let text = error.to_string();
     let option = match over {
         _ if text.contains("name it by its UUID") => " (--over UUID)",
@@ -52,7 +56,10 @@ fn explained(error: &larder_block::Error, over: Over) -> Error {
     Error::usage(format!("{text}{option}"))
 }
 
-fn layout(arguments: &CacheCreateArgs, device: &dyn Device) -> Result<LayoutOptions, Error> {
+pub(super) fn layout(
+    arguments: &DeviceFormatArgs,
+    device: &dyn Device,
+) -> Result<LayoutOptions, Error> {
     let line_bytes = arguments.line;
     let version = match arguments.layout {
         LayoutArg::Log => {

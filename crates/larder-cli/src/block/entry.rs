@@ -27,6 +27,7 @@ pub(crate) struct BlockEntry {
     pub(super) ublk: Option<Text<UblkArg>>,
     pub(super) ublk_depth: Option<u16>,
     pub(super) control: Option<PathBuf>,
+    pub(super) metrics: Option<SocketAddr>,
     pub(super) mode: Option<Text<Mode>>,
     pub(super) cut_off: Option<Text<CutOffArg>>,
     pub(super) promotion: Option<Text<PromotionArg>>,

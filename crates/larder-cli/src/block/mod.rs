@@ -10,6 +10,7 @@ mod create;
 mod entry;
 mod export;
 mod keeping;
+mod metrics;
 mod recover;
 mod render;
 mod report;
@@ -49,6 +50,7 @@ pub(crate) fn run(command: &BlockCommand) -> Result<Ending, Error> {
         BlockCommand::IoClass(arguments) => commands::io_class(arguments),
         BlockCommand::Dirty(arguments) => commands::dirty(arguments),
         BlockCommand::Detach(arguments) => commands::detach(arguments),
+        BlockCommand::Attach(arguments) => commands::attach(arguments),
         BlockCommand::Stop(arguments) => commands::stop(arguments),
         BlockCommand::Recover(arguments) => recover::run(arguments),
         BlockCommand::Calibrate(arguments) => calibrate::run(arguments),

@@ -36,7 +36,11 @@ pub(super) fn status(status: &Status) -> String {
 }
 
 fn running(it: &Running) -> String {
-    let health = if it.healthy { "" } else { "; its device has FAILED and is not written to" };
+    let health = match (it.attached, it.healthy) {
+        (false, _) => "; its cache device was DETACHED: `larder block attach` gives it another",
+        (true, false) => "; its device has FAILED and is not written to",
+        (true, true) => "",
+    };
     let mut text = format!("state      runs for {} s{health}\n", it.seconds);
     text += &format!("found      {}\n", found(&it.found));
     let loading = match it.unloaded_parts {

@@ -47,6 +47,8 @@ pub(super) struct CoreStatus {
 pub(super) struct Running {
     pub(super) seconds: u64,
     pub(super) healthy: bool,
+    /// Whether there is a cache device.
+    pub(super) attached: bool,
     pub(super) usage: Usage,
     /// Parts of what the start has found that are not loaded yet; what they hold is counted at most.
     #[serde(default)]
@@ -202,7 +204,8 @@ impl Running {
                 CutOffArg { policy: options.cut_off, threshold_bytes: options.cut_off_bytes };
             Self {
                 seconds,
-                healthy: cache.health() == Health::Whole,
+                healthy: cache.health() != Health::Failed,
+                attached: cache.health() != Health::Detached,
                 usage,
                 unloaded_parts: cache.unloaded_parts(),
                 cut_off: cut_off.to_string(),

@@ -12,6 +12,7 @@ use larder_block::running::Handles;
 use larder_block::volume::CachedVolume;
 use larder_device::{RealClock, block_on};
 use larder_lab::Error;
+use larder_server::MetricsServer;
 
 use super::control::{Answers, Asked, ControlServer, still_dirty};
 use super::cores::{self, failed};
@@ -41,6 +42,8 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     let cores = cores::of_known(&settings.cache, &seen.stored, &settings.cores)?;
     let opened = block_on(manage::open(&device, &cores, &settings.open));
     let opened = opened.map_err(|error| failed(&error))?;
+    // It may be detached, and be somebody else's then.
+    drop(device);
     opened.cache.set_clock(Arc::new(RealClock));
     let status = Status::of_opened(&opened);
     let found = Found::of(&opened.started);
@@ -58,6 +61,9 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     let cache = opened.cache.clone();
     let (answers, opened) = Answers::new(opened, asks.clone());
     let answers = Arc::new(answers);
+    let of_metrics = Arc::clone(&answers);
+    let metrics = settings.metrics.map(|at| MetricsServer::start(at, move || of_metrics.metrics()));
+    let metrics = metrics.transpose().map_err(|error| Error::run(error.to_string()))?;
     let control = settings.control.as_deref();
     let control = control.map(|path| ControlServer::start(path, answers)).transpose()?;
     let keeper = Keeper::start(cache, Arc::clone(&opened));
@@ -65,6 +71,9 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     tell(&settings, &status, &found, server.as_ref(), control.as_ref());
     let disks = disks(&settings, &status, &cores, &opened)?;
     say(&format!("placement\n{}", plan.to_string().trim_end()));
+    if let Some(metrics) = &metrics {
+        say(&format!("metrics    http://{}/metrics", metrics.address()));
+    }
     say("ready; SIGTERM or Ctrl-C ends it");
     let handle = signals.handle();
     let flush_on_stop = settings.flush_on_stop;
@@ -75,6 +84,7 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
         }
     });
     let ended = end(&asked, (disks, server), control, keeper, &opened);
+    drop(metrics);
     handle.close();
     ended
 }
@@ -126,7 +136,7 @@ fn disks(
 fn told_by_signal(asks: &Sender<Asked>, flush: bool) {
     let (answer, _) = mpsc::sync_channel(1);
     let (_, told) = mpsc::channel();
-    let _ = asks.send(Asked { flush, mode: None, answer, told });
+    let _ = asks.send(Asked { flush, answer, told });
 }
 
 fn tell(
@@ -190,9 +200,6 @@ fn end(
 
 fn stop(opened: Opened, asked: &Asked) -> Result<Destaged, String> {
     let cache = opened.cache.clone();
-    if let Some(mode) = asked.mode {
-        cache.with(|cache| cache.set_mode(mode));
-    }
     let dirty_before_bytes = Usage::of(&cache).dirty_bytes;
     block_on(opened.stop(asked.flush))
         .map_err(|error| format!("{error}; {}", still_dirty(&cache)))?;

@@ -1,6 +1,7 @@
 //! `larder block`: a cache before a core, from its making through crashes to its end, and what is refused.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
@@ -110,10 +111,21 @@ fn memory_that_is_emulated_says_so_and_takes_no_lines() {
     place.succeed("block status fast.img");
 }
 
+/// What is told at the address in this line.
+fn metrics(line: &str) -> String {
+    let address = line.split("http://").nth(1).and_then(|rest| rest.strip_suffix("/metrics"));
+    let mut stream = TcpStream::connect(address.expect("an address")).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut told = String::new();
+    stream.read_to_string(&mut told).unwrap();
+    told
+}
+
 #[test]
 fn a_running_cache_is_set_by_its_control_socket_and_detached() {
     let place = made("");
-    let serving = Serving::start(&place, "start fast.img --unix s --mode wb --cleaning nop");
+    let arguments = "start fast.img --unix s --mode wb --cleaning nop --metrics 127.0.0.1:0";
+    let serving = Serving::start(&place, arguments);
     let set = |command: &str| place.json(&format!("block {command} --unix s"))["policy"].clone();
     let cleaning = "acp,wake-up=10ms,buffers=128,limit=52428800,high=80,low=75";
     assert_eq!(set("cleaning acp limit=50M"), cleaning);
@@ -142,6 +154,37 @@ fn a_running_cache_is_set_by_its_control_socket_and_detached() {
     write(&place, "s");
     let detached = place.succeed("block detach --unix s");
     assert!(detached.stdout.contains("nothing is dirty"), "{detached:?}");
+    write(&place, "s");
+    assert_eq!(of_core(&place), *b"bread", "past the cache");
+    let status = place.json("block status --unix s");
+    assert_eq!(status["running"]["attached"], false);
+    let label = place.json("block status fast.img");
+    assert_eq!((&label["is_distrusted"], &label["mode"]), (&true.into(), &"write-back".into()));
+    place.run("block detach --unix s").check_error(1, &["detached already"]);
+    place.run("block attach fast.img --unix s").check_error(1, &["--over UUID"]);
+    place.run("block attach slow.img --unix s").check_error(1, &["slow.img"]);
+    let uuid = label["uuid"].as_str().expect("a text");
+    let attached = place.json(&format!("block attach fast.img --line 8K --over {uuid} --unix s"));
+    assert_eq!((&attached["line_bytes"], &attached["mode"]), (&8192.into(), &"write-back".into()));
+    assert_ne!(attached["uuid"], label["uuid"]);
+    place.run("block attach fast.img --unix s").check_error(1, &["attached already"]);
+    write(&place, "s");
+    let usage = &place.json("block status --unix s")["running"]["usage"];
+    assert!(usage["dirty_bytes"].as_u64() > Some(0), "{usage}");
+    let stats = place.json("block stats --unix s");
+    assert_eq!(stats["classes"][0]["name"], "unclassified", "{stats}");
+    assert_eq!(stats["cores"][0]["writes"]["total"], stats["writes"]["total"]);
+    let metrics = metrics(serving.line("metrics"));
+    for sample in [
+        "larder_block_attached 1\n",
+        "larder_block_requests_total{core=\"0\",direction=\"write\",result=\"pass_through\"} ",
+        "larder_block_bypasses_total{reason=\"detached\"} ",
+        "larder_block_class_occupied_bytes{class=\"0\",name=\"unclassified\"} ",
+    ] {
+        assert!(metrics.contains(sample), "{sample}: {metrics}");
+    }
+    assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+    place.succeed("block stop --flush --unix s");
     assert_eq!(serving.end("0").0, Some(0), "it has ended by itself");
     let label = place.json("block status fast.img");
     assert_eq!((&label["was_stopped"], &label["mode"]), (&true.into(), &"write-back".into()));

@@ -1,16 +1,14 @@
 //! `/metrics`: each tenant's cache as [`OpenMetrics`] writes it, then what the server knows beside that: connections,
 //! requests, placement, rings.
 
-use std::fmt::{Display, Write};
+use std::fmt::Display;
 
 use larder::{OpenMetrics, Stats};
 
 use super::api::own_streams;
 use crate::counters::Counter;
+use crate::metrics_text::{self, END};
 use crate::shared::Shared;
-
-/// What ends a page of metrics.
-const END: &str = "# EOF\n";
 
 /// All metrics, as text.
 pub(crate) fn text(shared: &Shared) -> String {
@@ -166,18 +164,15 @@ fn write_rings(text: &mut String, shared: &Shared) {
 
 // Writing to a text does not fail.
 
+/// Of the server's families.
+const PREFIX: &str = "larder_server";
+
 fn family(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _ =
-        writeln!(text, "# TYPE larder_server_{name} {kind}\n# HELP larder_server_{name} {help}");
+    metrics_text::family(text, PREFIX, name, (kind, help));
 }
 
 fn sample(text: &mut String, name: &str, labels: &[(&str, &str)], value: impl Display) {
-    let _ = write!(text, "larder_server_{name}");
-    for (at, (label, value)) in labels.iter().enumerate() {
-        let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        let _ = write!(text, "{}{label}=\"{value}\"", if at == 0 { '{' } else { ',' });
-    }
-    let _ = writeln!(text, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    metrics_text::sample(text, PREFIX, name, labels, value);
 }
 
 #[cfg(test)]

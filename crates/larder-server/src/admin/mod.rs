@@ -14,110 +14,50 @@
 //! for somebody outside: a page of another origin gets no data, and neither does one whose name was made to lead here
 //! (hosts.rs).
 
+pub(crate) mod alone;
 mod api;
 mod hosts;
 mod http;
+pub(crate) mod listening;
 mod metrics;
 mod page;
 mod tenants;
 mod token;
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use larder::{OpenMetrics, block_on};
 
 use self::http::{Method, Request, Response};
+use self::listening::Listening;
 #[cfg(feature = "otlp")]
 pub(crate) use self::metrics::text as metrics_text;
 use self::token::{Gate, Refused};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::shared::{Shared, flash_not_used};
-use larder_device::sockets::{Stop, wait_for};
-
-/// Answers at a time; who comes when there are so many is told so.
-const AT_A_TIME: usize = 8;
-/// A request that takes longer to come, or an answer to go, ends.
-const PATIENCE: Duration = Duration::from_secs(5);
+use larder_device::sockets::Stop;
 
 /// Where operators come in.
-pub(crate) struct Admin {
-    listener: TcpListener,
-}
+pub(crate) struct Admin(Listening);
 
 impl Admin {
     pub(crate) fn bind(address: SocketAddr) -> Result<Self, Error> {
-        let bound = TcpListener::bind(address).and_then(|listener| {
-            listener.set_nonblocking(true)?;
-            Ok(Self { listener })
-        });
-        bound.map_err(|error| {
-            let doing =
-                format!("cannot listen on {address} for metrics; choose another address, or none");
-            Error::system(ErrorKind::Listen, doing, error)
-        })
+        Listening::bind(address).map(Self)
     }
 
     /// Where it is, with the port that was free.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
-        self.listener.local_addr().ok()
+        self.0.address()
     }
 
     /// Answers until it is told to stop.
     pub(crate) fn run(self, shared: &Arc<Shared>, stop: &Stop) -> io::Result<()> {
-        let answering = Arc::new(AtomicUsize::new(0));
-        let gate = Arc::new(Gate::new(shared.config.admin_token.clone()));
-        while !stop.is_set() {
-            wait_for(&[&self.listener], stop)?;
-            let Ok((stream, _)) = self.listener.accept() else { continue };
-            let place = Place::take(&answering);
-            let (shared, gate) = (Arc::clone(shared), Arc::clone(&gate));
-            let answer = move || {
-                // Whoever hangs up, or sends nonsense, is nobody's trouble but its own.
-                let _ = answer(&stream, place.is_some(), &shared, &gate);
-            };
-            let _ = std::thread::Builder::new().name("larder-admin".to_owned()).spawn(answer);
-        }
-        Ok(())
+        let gate = Gate::new(shared.config.admin_token.clone());
+        let shared = Arc::clone(shared);
+        self.0.run(stop, move |request, local| respond(request, local, &shared, &gate))
     }
-}
-
-/// One of the answers at a time, until it is dropped.
-struct Place(Arc<AtomicUsize>);
-
-impl Place {
-    fn take(answering: &Arc<AtomicUsize>) -> Option<Self> {
-        let before = answering.fetch_add(1, Ordering::Relaxed);
-        let place = Self(Arc::clone(answering));
-        (before < AT_A_TIME).then_some(place)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-fn answer(stream: &TcpStream, has_place: bool, shared: &Shared, gate: &Gate) -> io::Result<()> {
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    if !has_place {
-        return Response::text(503, "too many requests at a time\n").send(stream, false);
-    }
-    let request = match Request::read(stream)? {
-        Ok(request) => request,
-        Err(status) => {
-            Response::text(status, "").send(stream, false)?;
-            return http::hang_up(stream);
-        }
-    };
-    let local = stream.local_addr().map_or(Ipv4Addr::LOCALHOST.into(), |address| address.ip());
-    respond(&request, local, shared, gate).send(stream, request.method == Method::Head)
 }
 
 fn respond(request: &Request, local: IpAddr, shared: &Shared, gate: &Gate) -> Response {

@@ -5,8 +5,8 @@
 //!   it by voiding its oldest data would not free a segment: the log would go on all the same, and take from others as
 //!   much as the class writes.
 //! - What is of a higher priority than something else that is cached is kept where its segment gives way, hit or not,
-//!   in front of what had hits. On average that is no more than the budget for hits: what segments have not used of theirs
-//!   is saved, for what is of one class lies together.
+//!   in front of what had hits. On average that is no more than the budget for hits: what segments have not used of
+//!   theirs is saved, for what is of one class lies together.
 //! - Then data of both kinds go to the same segments, clean and dirty ([`LogLayout::lane_of`]).
 //! - What is pinned is kept whatever the budget says. A log that is full of it would copy for ever, so pinned classes
 //!   together have [`PINNED_PERCENT_MAX`] of it: with so much, four bytes are written for one of a user.

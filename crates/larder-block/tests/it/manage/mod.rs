@@ -1,5 +1,6 @@
 //! The life of a cache on its devices: what a start finds.
 
+mod attach;
 mod errors;
 mod refusals;
 

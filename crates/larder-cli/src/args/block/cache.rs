@@ -36,6 +36,20 @@ pub(crate) struct CacheCreateArgs {
     #[arg(long = "core", value_name = "[N=]PATH", required = true)]
     pub(crate) cores: Vec<CoreArg>,
 
+    #[command(flatten)]
+    pub(crate) format: DeviceFormatArgs,
+
+    /// Mode of its first start: wt, wb, wa, wi, wo or pt, or in full
+    #[arg(long, value_name = "MODE", default_value = "wt")]
+    pub(crate) mode: Mode,
+
+    #[command(flatten)]
+    pub(crate) output: BlockOutputArgs,
+}
+
+/// How a cache device is formatted.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DeviceFormatArgs {
     /// How data lie on the cache device; the others are Open CAS's, to compare with
     #[arg(long, value_enum, default_value_t = LayoutArg::Log)]
     pub(crate) layout: LayoutArg,
@@ -48,10 +62,6 @@ pub(crate) struct CacheCreateArgs {
     #[arg(long, value_name = "SIZE", value_parser = size32)]
     pub(crate) segment: Option<u32>,
 
-    /// Mode of its first start: wt, wb, wa, wi, wo or pt, or in full
-    #[arg(long, value_name = "MODE", default_value = "wt")]
-    pub(crate) mode: Mode,
-
     /// Write over the block cache of this UUID, whatever it has
     #[arg(long, value_name = "UUID", conflicts_with = "over_other")]
     pub(crate) over: Option<Uuid>,
@@ -59,9 +69,6 @@ pub(crate) struct CacheCreateArgs {
     /// Write over what is there, unless it is a block cache
     #[arg(long)]
     pub(crate) over_other: bool,
-
-    #[command(flatten)]
-    pub(crate) output: BlockOutputArgs,
 }
 
 /// Run a cache: serve its cores by NBD, or as disks (--ublk), until SIGINT or SIGTERM
@@ -115,6 +122,10 @@ pub(crate) struct StartArgs {
     /// Control socket [default: the path of --unix with .control behind it]
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
+
+    /// Address on which /metrics is answered by HTTP, such as 127.0.0.1:9181; port 0 takes any that is free
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) metrics: Option<SocketAddr>,
 
     /// Mode: wt, wb, wa, wi, wo or pt, or in full [default: the one that it was in]
     #[arg(long, value_name = "MODE")]
@@ -250,6 +261,13 @@ pub(crate) enum LayoutArg {
     Ocf22,
     Ocf26,
     Wal,
+}
+
+impl LayoutArg {
+    /// As it is given.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
 }
 
 /// See [`larder_block::manage::ChangedCore`].

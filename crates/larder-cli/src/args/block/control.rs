@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args};
 use larder_block::cache::Mode;
 use larder_block::layout::CoreId;
 
-use super::cache::BlockOutputArgs;
+use super::cache::{BlockOutputArgs, DeviceFormatArgs};
 use super::target::TargetArg;
 
 /// Which running cache.
@@ -123,6 +123,26 @@ pub(crate) struct IoClassArgs {
     /// Show them as such a file
     #[arg(long)]
     pub(crate) list: bool,
+
+    #[command(flatten)]
+    pub(crate) ask: AskArgs,
+}
+
+/// Give a running cache without cache device a new one, while its cores are served.
+///
+/// The device is formatted: whatever was on it is lost. Nothing is written over a device that has something on it
+/// unless it is said. The cache goes on in its mode, with nothing cached.
+#[derive(Debug, Args)]
+#[command(after_help = "EXAMPLE:
+  larder block detach --unix /run/larder.sock
+  larder block attach block:/dev/nvme1n1 --unix /run/larder.sock")]
+pub(crate) struct AttachArgs {
+    /// The device, as the running process sees it: PATH, file:PATH, block:PATH, nvme:PATH or dax:PATH
+    #[arg(value_name = "CACHE")]
+    pub(crate) cache: TargetArg,
+
+    #[command(flatten)]
+    pub(crate) format: DeviceFormatArgs,
 
     #[command(flatten)]
     pub(crate) ask: AskArgs,

@@ -5,18 +5,22 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use larder_block::cache::Mode;
 use larder_block::layout::{CoreId, SECTOR_BYTES};
-use larder_block::manage::{Opened, Started, StoredCache};
-use larder_block::running::RunningCache;
+use larder_block::manage::{AttachOptions, Opened, Started, StoredCache};
+use larder_block::running::{Handles, RunningCache};
 use larder_device::block_on;
 use larder_device::label::Uuid;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Answer, Progress, Question};
-use crate::args::{CleaningArg, CutOffArg, PromotionArg, RoutingArg};
+use crate::args::{
+    CleaningArg, CutOffArg, DeviceFormatArgs, LayoutArg, PromotionArg, RoutingArg, TargetArg,
+};
 use crate::block::report::{Destaged, DirtyCore, DirtyRange, Running, Stats, Status, Usage};
+use crate::block::{create, metrics, target};
 
 /// How often progress is told.
 const TICK: Duration = Duration::from_millis(200);
@@ -30,19 +34,31 @@ pub(in crate::block) struct Answers {
     cache: RunningCache,
     /// `None` when it is ending.
     opened: Arc<Mutex<Option<Opened>>>,
-    uuid: Uuid,
-    stored: StoredCache,
-    started: Started,
+    known: Mutex<Known>,
     began: Instant,
     end: Sender<Asked>,
 }
+
+/// Of the cache device that it has now, or had last.
+struct Known {
+    uuid: Uuid,
+    stored: StoredCache,
+    started: Started,
+}
+
+impl Known {
+    fn of(opened: &Opened) -> Self {
+        let (uuid, started) = (opened.uuid, opened.started);
+        Self { uuid, stored: opened.stored().clone(), started }
+    }
+}
+
+const ENDING: &str = "the cache is ending";
 
 /// Somebody asks that the cache ends, and waits for how it went.
 pub(in crate::block) struct Asked {
     /// Whether what is dirty is to be destaged.
     pub(in crate::block) flush: bool,
-    /// The mode that it is to have at its next start, if it is another one than now.
-    pub(in crate::block) mode: Option<Mode>,
     /// How it went.
     pub(in crate::block) answer: SyncSender<Result<Destaged, String>>,
     /// Ends when the answer is on its way.
@@ -57,12 +73,11 @@ impl Answers {
         opened: Opened,
         end: Sender<Asked>,
     ) -> (Self, Arc<Mutex<Option<Opened>>>) {
-        let (cache, uuid, started) = (opened.cache.clone(), opened.uuid, opened.started);
-        let stored = opened.stored().clone();
+        let (cache, known) = (opened.cache.clone(), Mutex::new(Known::of(&opened)));
         let opened = Arc::new(Mutex::new(Some(opened)));
         let began = Instant::now();
         let shared = Arc::clone(&opened);
-        (Self { cache, opened, uuid, stored, started, began, end }, shared)
+        (Self { cache, opened, known, began, end }, shared)
     }
 
     /// Answers, in one line or several.
@@ -80,22 +95,36 @@ impl Answers {
             Question::Routing { policy } => self.set_routing(&policy),
             Question::IoClass { csv } => self.io_classes(csv.as_deref()),
             Question::Dirty { core } => self.dirty(core),
-            Question::Detach {} => self.detach(&mut ending, tell),
-            Question::Stop { flush } => self.end(&mut ending, flush, None),
+            Question::Detach {} => self.detach(tell),
+            Question::Attach { cache, layout, line, segment, over, over_other } => {
+                let format = format(&layout, line, segment, (over.as_deref(), over_other));
+                format.and_then(|format| self.attach(&cache, &format))
+            }
+            Question::Stop { flush } => self.end(&mut ending, flush),
         };
         tell(&answered.map_or_else(Answer::Error, Answer::Done))
+    }
+
+    /// As OpenMetrics.
+    pub(in crate::block) fn metrics(&self) -> String {
+        metrics::text(&self.status(), &Stats::of(&self.cache, false))
     }
 
     fn opened(&self) -> MutexGuard<'_, Option<Opened>> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn status(&self) -> Status {
         let seconds = self.began.elapsed().as_secs();
-        let running = Running::of(&self.cache, seconds, &self.started);
+        let known = self.known();
+        let running = Running::of(&self.cache, seconds, &known.started);
         let mode = self.cache.with(|cache| cache.options().mode);
-        let stored = StoredCache { mode, ..self.stored.clone() };
-        Status::of_running(self.uuid, &stored, running)
+        let stored = StoredCache { mode, ..known.stored.clone() };
+        Status::of_running(known.uuid, &stored, running)
     }
 
     fn core(&self, number: u16) -> Result<CoreId, String> {
@@ -122,7 +151,7 @@ impl Answers {
     fn set_mode(&self, mode: &str, flush: bool, tell: Tell<'_>) -> Result<Value, String> {
         let mode: Mode = mode.parse().map_err(|error: larder_block::Error| error.to_string())?;
         let mut opened = self.opened();
-        let opened = opened.as_mut().ok_or("the cache is ending")?;
+        let opened = opened.as_mut().ok_or(ENDING)?;
         let (set, destaged) = watched(&self.cache, tell, || block_on(opened.set_mode(mode, flush)));
         set.map_err(|error| {
             format!("{error}; the mode is {mode} now; {}", still_dirty(&self.cache))
@@ -153,7 +182,7 @@ impl Answers {
 
     fn set_routing(&self, policy: &str) -> Result<Value, String> {
         let routing: RoutingArg = policy.parse()?;
-        let policy = routing.policy(self.stored.profile.as_ref())?;
+        let policy = routing.policy(self.known().stored.profile.as_ref())?;
         let set = self.cache.with(|cache| cache.set_routing(policy));
         set.map_err(|error| error.to_string())?;
         Ok(json!({ "policy": routing.to_string() }))
@@ -187,46 +216,59 @@ impl Answers {
         value(&cores.into_iter().map(of).collect::<Vec<_>>())
     }
 
-    /// Ends with nothing dirty, or goes on.
-    fn detach(&self, ending: &mut Option<Sender<()>>, tell: Tell<'_>) -> Result<Value, String> {
-        let mode = {
-            // The mode stays what is made of it here.
-            let opened = self.opened();
-            opened.as_ref().ok_or("the cache is ending")?;
-            let mode = self.cache.with(|cache| {
-                let mode = cache.options().mode;
-                if mode.may_be_dirty() {
-                    cache.set_mode(Mode::WriteThrough);
-                }
-                mode
-            });
-            let (cleaned, _) = watched(&self.cache, tell, || block_on(self.cache.destage_all()));
-            if let Err(error) = cleaned {
-                self.cache.with(|cache| cache.set_mode(mode));
-                return Err(format!("{error}; {}; the cache goes on", still_dirty(&self.cache)));
-            }
-            mode
-        };
-        self.end(ending, true, Some(mode))
+    /// Goes on without the cache device and with nothing dirty, or as before.
+    fn detach(&self, tell: Tell<'_>) -> Result<Value, String> {
+        let mut opened = self.opened();
+        let opened = opened.as_mut().ok_or(ENDING)?;
+        let (left, destaged) = watched(&self.cache, tell, || block_on(opened.detach()));
+        left.map_err(|error| format!("{error}; {}; the cache goes on", still_dirty(&self.cache)))?;
+        value(&destaged)
+    }
+
+    /// Goes on with this cache device, formatted so.
+    fn attach(&self, cache: &str, format: &DeviceFormatArgs) -> Result<Value, String> {
+        let target: TargetArg = cache.parse()?;
+        let mut opened = self.opened();
+        let opened = opened.as_mut().ok_or(ENDING)?;
+        if opened.is_attached() {
+            return Err(format!("the cache {} is attached already: detach it first", opened.uuid));
+        }
+        let device = target::open(&target).map_err(|error| error.to_string())?;
+        let layout = create::layout(format, &*device).map_err(|error| error.to_string())?;
+        let over = create::over(format);
+        let (handles, _) = Handles::plan(&device.info().placement, true);
+        let options = AttachOptions { layout, over, handles, ..AttachOptions::default() };
+        block_on(opened.attach(&device, &options))
+            .map_err(|error| create::explained(&error, over).to_string())?;
+        *self.known() = Known::of(opened);
+        value(&self.status())
     }
 
     /// Has the process end, and waits until the cache is stopped.
-    fn end(
-        &self,
-        ending: &mut Option<Sender<()>>,
-        flush: bool,
-        mode: Option<Mode>,
-    ) -> Result<Value, String> {
+    fn end(&self, ending: &mut Option<Sender<()>>, flush: bool) -> Result<Value, String> {
         let (answer, answered) = mpsc::sync_channel(1);
         let (still, told) = mpsc::channel();
         *ending = Some(still);
-        let is_ending = |_| "the cache is ending".to_owned();
+        let is_ending = |_| ENDING.to_owned();
         self.end
-            .send(Asked { flush, mode, answer, told })
+            .send(Asked { flush, answer, told })
             .map_err(|error| is_ending(error.to_string()))?;
         let destaged = answered.recv().map_err(|error| is_ending(error.to_string()))??;
         value(&destaged)
     }
+}
+
+/// What is said of a device that is to be formatted.
+fn format(
+    layout: &str,
+    line: u32,
+    segment: Option<u32>,
+    (over, over_other): (Option<&str>, bool),
+) -> Result<DeviceFormatArgs, String> {
+    let layout = LayoutArg::from_str(layout, false)
+        .map_err(|_| format!("layout {layout:?}: give log, ocf22 or ocf26"))?;
+    let over = over.map(|uuid| uuid.parse().map_err(|error| format!("over {uuid:?}: {error}")));
+    Ok(DeviceFormatArgs { layout, line, segment, over: over.transpose()?, over_other })
 }
 
 fn value(answer: &impl Serialize) -> Result<Value, String> {

@@ -65,6 +65,16 @@ pub(super) enum Question {
         core: Option<u16>,
     },
     Detach {},
+    /// Answers with the status.
+    Attach {
+        cache: String,
+        layout: String,
+        line: u32,
+        segment: Option<u32>,
+        over: Option<String>,
+        #[serde(default)]
+        over_other: bool,
+    },
     Stop {
         #[serde(default)]
         flush: bool,

@@ -1,0 +1,106 @@
+//! Another cache device, or none, under requests that go on: they are held back until nothing is under way, the layout
+//! is exchanged, and they begin.
+//!
+//! *Always:* a layout is left only when the cores have all that it has, and its label says by then that nothing of it
+//! must be believed ([`manage`](crate::manage) sees to both): what is written past it is never hidden by it.
+
+use super::Cache;
+use super::locks::Locks;
+use super::request::Request;
+use super::state::{CacheShape, Health, Mark};
+use crate::layout::{CoreId, Layout, RequestId, Uncached};
+use crate::policy::Promotion;
+use crate::policy::cleaning::Cleaning;
+use crate::policy::routing::Router;
+use crate::{Error, ErrorKind};
+
+impl Cache {
+    /// Whether writes that would be dirty go to the core too from now on.
+    pub(crate) fn set_no_dirty(&mut self, has_none: bool) {
+        self.has_no_dirty = has_none;
+    }
+
+    /// Holds back whatever is asked from now on, until [`release`](Self::release).
+    pub(crate) fn hold(&mut self) {
+        self.held.get_or_insert_default();
+    }
+
+    /// Whether requests are held back and none is under way, nor any I/O.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.held.is_some() && self.ops.is_empty() && self.ios.is_empty() && self.ended.is_empty()
+    }
+
+    /// Has what was held back begin.
+    pub(crate) fn release(&mut self) {
+        for (id, request) in self.held.take().unwrap_or_default() {
+            self.submit(id, request);
+        }
+    }
+
+    /// Keeps a request that is held back; `None` if it has been kept.
+    pub(super) fn held_back(&mut self, id: RequestId, request: Request) -> Option<Request> {
+        match &mut self.held {
+            Some(held) => {
+                held.push((id, request));
+                None
+            }
+            None => Some(request),
+        }
+    }
+
+    /// Goes on without a cache device.
+    ///
+    /// # Panics
+    /// If something is under way, or the cores lack something.
+    pub(crate) fn leave_device(&mut self, cores: impl Iterator<Item = CoreId>) {
+        assert!(self.layout.is_on_cores(), "a cache device is left with nothing on it alone");
+        let shape = CacheShape { capacity_bytes: 0, ..self.shape };
+        self.exchange(Box::new(Uncached::default()), shape, cores)
+            .expect("it had these options before");
+        self.health = Health::Detached;
+    }
+
+    /// Goes on with a cache device that has nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if an option cannot be on such a device; nothing has changed then.
+    ///
+    /// # Panics
+    /// If something is under way, or cached.
+    pub(crate) fn take_device(
+        &mut self,
+        layout: Box<dyn Layout>,
+        shape: CacheShape,
+        cores: impl Iterator<Item = CoreId>,
+    ) -> Result<(), Error> {
+        assert_eq!(self.health, Health::Detached, "there is one already");
+        if layout.usage().valid_sectors > 0 {
+            let message = "the cache device to be attached has something already: format it";
+            return Err(Error::new(ErrorKind::Setup, message));
+        }
+        self.exchange(layout, shape, cores)?;
+        self.health = Health::Whole;
+        Ok(())
+    }
+
+    fn exchange(
+        &mut self,
+        mut layout: Box<dyn Layout>,
+        shape: CacheShape,
+        cores: impl Iterator<Item = CoreId>,
+    ) -> Result<(), Error> {
+        assert!(self.is_quiet(), "requests or I/Os are under way");
+        let lines = shape.capacity_bytes / u64::from(shape.line_bytes);
+        let promotion = Promotion::new(self.options.promotion, lines, shape.line_bytes)?;
+        let cleaning = Cleaning::new(self.options.cleaning, shape.line_bytes)?;
+        layout.set_shares(self.options.classes.shares());
+        // What was written to them so far may not be durable there.
+        cores.for_each(|core| layout.core_was_written(core));
+        (self.layout, self.shape, self.promotion, self.cleaning) =
+            (layout, shape, promotion, cleaning);
+        (self.router, self.saturated_sectors) = (Router::new(self.options.routing), 0);
+        (self.locks, self.cache_errors, self.retry_at) = (Locks::default(), 0, None);
+        (self.mark, self.has_no_dirty) = (Mark::default(), false);
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! Taking the cache device away from a cache that runs, and giving it another one, while its cores are served.
+//!
+//! *Always:* before a core is written past a device, the device's label says, durably, that nothing on it must be
+//! believed; and it has nothing then that its core lacks. A device that is attached is empty.
+
+use std::sync::Arc;
+
+use larder_device::label::{Kind, Labeller, Uuid};
+use larder_device::{Claim, Device};
+
+use super::create::{CreateOptions, LayoutOptions, Over, format, may_be_written_over, plan};
+use super::open::{Keeper, Opened, identity, next_epoch};
+use super::recover::recover;
+use crate::layout::log::LogOptions;
+use crate::running::{Front, Handles};
+use crate::{Error, ErrorKind};
+
+/// Times that a cache is found with something dirty though nothing may become so, before that is an error.
+const ATTEMPTS: u32 = 4;
+
+/// How a cache device is to be that is attached.
+#[derive(Clone, Debug, Default)]
+pub struct AttachOptions {
+    /// How data lie there.
+    pub layout: LayoutOptions,
+    /// What may be written over.
+    pub over: Over,
+    /// Placement of what is written.
+    pub handles: Handles,
+    /// What may change between two starts of a log.
+    pub log: LogOptions,
+}
+
+impl Opened {
+    /// Whether there is a cache device.
+    pub fn is_attached(&self) -> bool {
+        self.keeper.labeller.is_some()
+    }
+
+    /// Takes the cache device away: everything is destaged while users go on, its label says that nothing on it must be
+    /// believed, and from then on all goes to the cores. The mode stays, for the next device.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if there is none; [`ErrorKind::Device`] if something could not be destaged, or the label
+    /// not be written. The cache goes on then as before.
+    pub async fn detach(&mut self) -> Result<(), Error> {
+        if !self.is_attached() {
+            let message = "the cache device is detached already: attach another one first";
+            return Err(Error::new(ErrorKind::Setup, message));
+        }
+        self.cache.with(|cache| cache.set_no_dirty(true));
+        let mut left = self.leave().await;
+        if left.is_ok() {
+            self.cache.with(|cache| cache.leave_device(self.cores.iter().map(|core| core.id)));
+            self.cache.set_front(None);
+            self.keeper.labeller = None;
+            drop(self.claims.remove(0));
+            left = self.prepare_mark();
+        } else {
+            let is_doubtful = self.keeper.is_doubtful;
+            self.cache.with(|cache| cache.set_no_dirty(is_doubtful));
+        }
+        self.cache.go_on();
+        left
+    }
+
+    /// Ends with nothing under way, and a label that says that nothing must be believed; or with an error.
+    async fn leave(&mut self) -> Result<(), Error> {
+        for _ in 0..ATTEMPTS {
+            self.cache.destage_all().await?;
+            let quiet = self.cache.quiet().await;
+            quiet.map_err(|failure| Error::of_device("detaching", &failure.error))?;
+            // What had begun before none was to become dirty may have ended since.
+            if self.cache.with(|cache| cache.is_on_cores()) {
+                return self.distrust().await;
+            }
+            self.cache.go_on();
+        }
+        Err(Error::new(ErrorKind::Device, "detaching: something is dirty again and again"))
+    }
+
+    /// A label that was not written may be there all the same, and must not stay: with dirty data it would lose them.
+    async fn distrust(&mut self) -> Result<(), Error> {
+        let before = self.keeper.stored.clone();
+        (self.keeper.stored.is_distrusted, self.keeper.stored.was_stopped) = (true, true);
+        self.keeper.stored.mode = self.cache.with(|cache| cache.options().mode);
+        let Err(error) = self.keeper.write().await else { return Ok(()) };
+        self.keeper.stored = before;
+        match self.keeper.write().await {
+            Ok(()) => Err(error),
+            Err(second) => {
+                self.keeper.is_doubtful = true;
+                let message = format!(
+                    "{error}; and what it said before could not be written again ({second}): it may say that nothing \
+                     on the device must be believed; nothing becomes dirty any more"
+                );
+                Err(Error::new(ErrorKind::Device, message))
+            }
+        }
+    }
+
+    /// Formats `device`, and has the cache go on with it in the mode that it is in. What was on the device is lost.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if there is a cache device already, if `device` is in use, too small, or has something that
+    /// `options` does not name; [`ErrorKind::Device`]. The cache goes on without one then.
+    pub async fn attach(
+        &mut self,
+        device: &Arc<dyn Device>,
+        options: &AttachOptions,
+    ) -> Result<Uuid, Error> {
+        if self.is_attached() {
+            let message = format!("the cache {} is attached already: detach it first", self.uuid);
+            return Err(Error::new(ErrorKind::Setup, message));
+        }
+        let (name, block_bytes) = (&device.info().name, device.info().block_bytes);
+        if block_bytes > self.block_bytes {
+            let message = format!(
+                "{name}: its blocks have {block_bytes} bytes, and clients know blocks of {}: give a device with such \
+                 blocks, or stop the cache and create it anew",
+                self.block_bytes
+            );
+            return Err(Error::new(ErrorKind::Setup, message));
+        }
+        let claim = Claim::take(device).map_err(|error| {
+            let message = format!("{error}: a device is the cache or one core, once");
+            Error::new(ErrorKind::Setup, message)
+        })?;
+        let mode = self.cache.with(|cache| cache.options().mode);
+        let layout = options.layout.clone();
+        let create = CreateOptions { layout, mode, over: options.over };
+        let mut stored = plan(device, &self.cores, &create)?;
+        stored.encode()?;
+        may_be_written_over(device, options.over).await?;
+        format(device, &stored.layout).await?;
+        next_epoch(&mut stored.layout)?;
+        stored.was_stopped = false;
+        let (uuid, layout) = (Uuid::draw(), stored.layout);
+        let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, 0);
+        let keeper = Keeper { labeller: Some(labeller), uuid, stored, is_doubtful: false };
+        keeper.write().await?;
+        let found = recover(device, &layout, identity(uuid, &layout), &options.log).await?;
+        let quiet = self.cache.quiet().await;
+        let taken = quiet.map_err(|failure| Error::of_device("attaching", &failure.error));
+        let front = Front { device: Arc::clone(device), handles: options.handles };
+        let cores = self.cores.iter().map(|core| core.id);
+        let taken = taken.and_then(|_| {
+            self.cache.with(|cache| cache.take_device(found.layout, found.shape, cores))
+        });
+        if taken.is_ok() {
+            self.cache.set_front(Some(front));
+            (self.keeper, self.uuid, self.started) = (keeper, uuid, found.started);
+            self.claims.insert(0, claim);
+        }
+        let marked = taken.and_then(|()| self.prepare_mark());
+        self.cache.go_on();
+        marked.map(|()| uuid)
+    }
+}
