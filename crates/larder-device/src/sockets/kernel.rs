@@ -148,10 +148,13 @@ impl Kernel {
         self.memory.sending.get_mut(key).map(std::mem::take).unwrap_or_default()
     }
 
-    /// Has the kernel say when a descriptor is readable, again and again.
+    /// Has the kernel say once that a descriptor is readable: at once if it is already.
+    ///
+    /// Not again and again by one request: where the descriptor is another ring's, Linux (seen with 6.18.15) may take
+    /// such a request off that ring's queue when it wakes it, and never tell of anything that the ring completes later.
     pub(super) fn watch(&mut self, key: usize, fd: RawFd) -> io::Result<()> {
         let readable = u32::from(libc::POLLIN.unsigned_abs());
-        self.push(opcode::PollAdd::new(Fd(fd), readable).multi(true).build(), Of::Watch(key))
+        self.push(opcode::PollAdd::new(Fd(fd), readable).build(), Of::Watch(key))
     }
 
     fn push(&mut self, entry: squeue::Entry, of: Of) -> io::Result<()> {
