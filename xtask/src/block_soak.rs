@@ -1,5 +1,5 @@
-//! `cargo xtask block-soak`: `larder block start` under load by NBD, ended again and again. An example of `larder-sim` does
-//! it; here both are built, and it is started.
+//! `cargo xtask block-soak`: `larder block start` under load by NBD, ended again and again. An example of `larder-sim`
+//! does it; here both are built, and it is started.
 
 use std::ffi::OsString;
 

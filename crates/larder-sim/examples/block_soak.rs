@@ -112,7 +112,8 @@ run to run: repeat a failure more than once.";
     fn show(number: u32, round: &Round, of: u64) {
         let Round { found, ops, commands, ending, cut_off } = round;
         println!(
-            "{number:4}  {ops:8} of {of}; found {found}; {commands} commands; ended by {ending:?}, {cut_off} cut off"
+            "{number:4}  {ops:8} of {of}; found {found}; {commands} commands; ended by {ending:?}, \
+             {cut_off} cut off"
         );
     }
 
@@ -126,7 +127,8 @@ run to run: repeat a failure more than once.";
             read_bytes >> 20
         );
         println!(
-            "{} starts; ended by {} kills, {} SIGTERM, {} stops with a flush, {} detaches; {} commands; {} cut off; {} wrong",
+            "{} starts; ended by {} kills, {} SIGTERM, {} stops with a flush, {} detaches; \
+             {} commands; {} cut off; {} wrong",
             report.rounds.len(),
             ended(Ending::Kill),
             ended(Ending::Terminate),
@@ -157,8 +159,8 @@ run to run: repeat a failure more than once.";
 
     fn replay(options: &Options) -> String {
         format!(
-            "cargo xtask block-soak --ops {} --seed {} --layout {} --connections {} --depth {} --cores {} --core-size {} \
-             --cache-size {} --round-ops {}",
+            "cargo xtask block-soak --ops {} --seed {} --layout {} --connections {} --depth {} --cores {} \
+             --core-size {} --cache-size {} --round-ops {}",
             options.ops,
             options.seed,
             options.layout,

@@ -1,6 +1,6 @@
-//! A block cache in a process of its own, under load by NBD: several connections read, write, trim, zero and flush, against
-//! a shadow that knows every sector, while an administrator changes modes and policies, and the server ends again and
-//! again, in order or by `kill -9`.
+//! A block cache in a process of its own, under load by NBD: several connections read, write, trim, zero and flush,
+//! against a shadow that knows every sector, while an administrator changes modes and policies, and the server ends
+//! again and again, in order or by `kill -9`.
 //!
 //! A round starts `larder block start` on what the rounds before have left, reads what the start has found, all of it
 //! or a part, and lets clients work until so many requests have ended. Then the server is killed, or told to end; one

@@ -61,7 +61,8 @@ impl Shadow {
         Self { seed, core_sectors, sectors, under_way: Vec::new(), versions: 0 }
     }
 
-    /// Takes note that a request begins, unless it would meet another that changes what it wants, or the other way round.
+    /// Takes note that a request begins, unless it would meet another that changes what it wants, or the other way
+    /// round.
     pub(super) fn begin(&mut self, request: Request) -> Option<Known> {
         let meets = |other: &Known| {
             let other = &other.request;
