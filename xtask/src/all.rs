@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use crate::step::{self, Verdict};
 use crate::{
-    fs, fuzz, guest, interleave, kills, mutants, nbd, packages, page, peers, report_check,
-    sanitize, served_kills, soak, tidy, toolchain, ycsb,
+    block_soak, fs, fuzz, guest, interleave, kills, mutants, nbd, packages, page, peers,
+    report_check, sanitize, served_kills, soak, tidy, toolchain, ycsb,
 };
 
 /// How long each fuzz target runs.
@@ -14,7 +14,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and how it is run.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 25] = [
+const STEPS: [Step; 26] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -49,6 +49,7 @@ const STEPS: [Step; 25] = [
     ("soak", || soak::run(&soak::Options::USUAL)),
     ("kills", kills::usual),
     ("served-kills", served_kills::usual),
+    ("block-soak", block_soak::usual),
     ("ycsb", ycsb::usual),
     ("mutants", || mutants::run(&mutants::Options::usual())),
     ("fs", fs::usual),

@@ -43,6 +43,9 @@ pub(crate) enum Command {
     /// `larder serve` killed under load on one file, every answer judged by its clients; --help says more
     #[command(disable_help_flag = true)]
     ServedKills(PassedOn),
+    /// `larder block start` under load by NBD, ended again and again, every sector judged; --help says more
+    #[command(disable_help_flag = true)]
+    BlockSoak(PassedOn),
     /// Small changes to the cache, and whether a test notices each; needs cargo-mutants
     Mutants(mutants::Options),
     /// The tests of memcached, Valkey and their clients, against `larder serve`

@@ -4,6 +4,7 @@
 
 mod all;
 mod args;
+mod block_soak;
 mod browser;
 mod conformance;
 mod files;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Command::Sanitize => ("sanitize", sanitize::run()),
         Command::Soak(options) => ("soak", soak::run(&options)),
         Command::Kills(words) => ("kills", kills::run(&words.words)),
+        Command::BlockSoak(words) => ("block-soak", block_soak::run(&words.words)),
         Command::ServedKills(words) => ("served-kills", served_kills::run(&words.words)),
         Command::Mutants(options) => ("mutants", mutants::run(&options)),
         Command::Conformance(options) => ("conformance", conformance::run(&options)),

@@ -9,6 +9,7 @@
 //! | [`soak`] | under virtual time, on one thread, with faults, crashes and power losses by seed |
 //! | [`history`] | on real threads that change the same keys, judged by the history of each key |
 //! | [`kills`] | in a real process, on a file, under `kill -9`, judged by the journals of its victims |
+//! | `block` | a block cache in a real process, by NBD, under `kill -9`, judged by a shadow of every sector; on Linux |
 //!
 //! [`executor`] runs tasks under virtual time for whoever has some: thousands of clients of a cache, say, on a device
 //! that takes as long as a model says.
@@ -17,6 +18,8 @@
 //! reports.
 
 mod any_cache;
+#[cfg(target_os = "linux")]
+pub mod block;
 pub mod executor;
 pub mod history;
 pub mod kills;

@@ -52,8 +52,11 @@ impl<L> Inbox<L> {
 
     /// All letters. What is sent from now on signals again.
     pub fn take(&self) -> Vec<L> {
-        if self.is_signalled.load(Ordering::Relaxed) {
-            let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        // Where there is nothing to read, whoever has signalled is about to write. Then it stays so, for else the
+        // event would be readable with nobody to read it, and no sleep would last.
+        if self.is_signalled.load(Ordering::Relaxed)
+            && rustix::io::read(&self.event, &mut [0; 8]).is_ok()
+        {
             // Before anything is taken: what comes behind what is taken finds it so.
             self.is_signalled.store(false, Ordering::SeqCst);
         }
@@ -109,5 +112,16 @@ mod tests {
         assert!(!is_ready(&inbox));
         inbox.send(3);
         assert!(is_ready(&inbox), "what is sent after a look signals again");
+    }
+
+    #[test]
+    fn a_look_between_the_two_halves_of_a_signal_leaves_nothing_readable_behind() {
+        let inbox: Inbox<u8> = Inbox::new().unwrap();
+        inbox.is_signalled.store(true, Ordering::SeqCst);
+        assert!(inbox.take().is_empty());
+        let _ = rustix::io::write(&inbox.event, &1_u64.to_le_bytes());
+        assert!(is_ready(&inbox));
+        inbox.take();
+        assert!(!is_ready(&inbox));
     }
 }

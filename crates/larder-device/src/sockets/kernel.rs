@@ -148,8 +148,10 @@ impl Kernel {
         self.memory.sending.get_mut(key).map(std::mem::take).unwrap_or_default()
     }
 
-    /// Has the kernel say when a descriptor is readable, once. Again and again would be less to ask for; but where the
-    /// descriptor is a ring, Linux forgets such a poll after its first report (seen with 6.18).
+    /// Has the kernel say once that a descriptor is readable: at once if it is already.
+    ///
+    /// Not again and again by one request: where the descriptor is another ring's, Linux (seen with 6.18.15) may take
+    /// such a request off that ring's queue when it wakes it, and never tell of anything that the ring completes later.
     pub(super) fn watch(&mut self, key: usize, fd: RawFd) -> io::Result<()> {
         let readable = u32::from(libc::POLLIN.unsigned_abs());
         self.push(opcode::PollAdd::new(Fd(fd), readable).build(), Of::Watch(key))

@@ -1,0 +1,88 @@
+//! Replays what `dm-log-writes` has logged of a device, up to any flush that it was asked for:
+//!
+//! ```sh
+//! cargo run -p larder-device --example log_writes -- points LOG --count 60
+//! cargo run -p larder-device --example log_writes -- replay LOG IMAGE --from 0 --to 412
+//! ```
+//!
+//! `points` prints numbers of entries, one a line, evenly spread among those behind which something was to be durable;
+//! the last is the end of the log. `replay` does to IMAGE what the entries from `--from` to before `--to` did to the
+//! device, and prints the marks among them, one a line. Writes that no flush has covered are in no entry before it: an
+//! image that was replayed up to a point is what a loss of power leaves at worst.
+
+mod log;
+mod replay;
+
+use std::fs::OpenOptions;
+use std::io::BufReader;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, value_parser};
+
+use self::log::Log;
+
+/// Replays what dm-log-writes has logged of a device.
+#[derive(Debug, Parser)]
+#[command(name = "log_writes", max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Entries behind which something was to be durable
+    Points {
+        /// The device or file that has the log
+        log: PathBuf,
+        /// So many of them, or all if there are fewer
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u64).range(1..))]
+        count: u64,
+    },
+    /// Do to an image what entries did to the device
+    Replay {
+        /// The device or file that has the log
+        log: PathBuf,
+        /// A file as long as the device
+        image: PathBuf,
+        /// The first entry
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        from: u64,
+        /// Behind the last entry
+        #[arg(long, value_name = "N")]
+        to: u64,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(lines) => {
+            lines.iter().for_each(|line| println!("{line}"));
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("log_writes: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<Vec<String>, String> {
+    let (Command::Points { log: path, .. } | Command::Replay { log: path, .. }) = &command;
+    let file = OpenOptions::new().read(true).open(path);
+    let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
+    let told = |why: String| format!("{}: {why}", path.display());
+    let mut log = Log::open(BufReader::new(file)).map_err(told)?;
+    match command {
+        Command::Points { count, .. } => {
+            let points = replay::points(&mut log, count).map_err(told)?;
+            Ok(points.iter().map(u64::to_string).collect())
+        }
+        Command::Replay { ref image, from, to, .. } => {
+            let opened = OpenOptions::new().read(true).write(true).open(image);
+            let mut opened = opened.map_err(|error| format!("{}: {error}", image.display()))?;
+            replay::replay(&mut log, &mut opened, from..to).map_err(told)
+        }
+    }
+}

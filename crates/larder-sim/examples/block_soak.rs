@@ -1,0 +1,175 @@
+//! A block cache under load by NBD, ended again and again: what `cargo xtask block-soak` starts.
+
+use std::process::ExitCode;
+
+#[cfg(target_os = "linux")]
+fn main() -> ExitCode {
+    on_linux::main()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() -> ExitCode {
+    eprintln!("block_soak: block devices are served on Linux alone");
+    ExitCode::FAILURE
+}
+
+#[cfg(target_os = "linux")]
+mod on_linux {
+    use std::path::PathBuf;
+    use std::process::ExitCode;
+
+    use clap::{Parser, value_parser};
+    use larder_sim::block::{Ending, Options, Report, Round, run};
+
+    const LONG: &str = "\
+What is judged. Requests that overlap are not under way together unless both read, so each sector of 512 bytes has
+one history. A read must bring what was written last. After a kill everything is there that was answered; of what was
+cut off each sector is as before or as after it, and then stays so. What was trimmed may be anything that was there
+before. Cores of a cache that ended with nothing dirty are compared as they are, without the cache.
+
+A seed repeats what each connection and the administrator draw, and how rounds end. How they take turns differs from
+run to run: repeat a failure more than once.";
+
+    /// Loads `larder block start` by several connections, and judges every sector that is read.
+    #[derive(Debug, Parser)]
+    #[command(name = "block_soak", bin_name = "cargo xtask block-soak", max_term_width = 100, after_help = LONG)]
+    struct Arguments {
+        /// The program `larder`; `cargo xtask block-soak` builds it
+        #[arg(long, value_name = "FILE")]
+        larder: PathBuf,
+        /// Requests
+        #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = value_parser!(u64).range(1..))]
+        ops: u64,
+        /// What requests, commands and ends follow from
+        #[arg(long, value_name = "S", default_value_t = 0)]
+        seed: u64,
+        /// log, ocf22, ocf26, or dax: the log on a file that is mapped
+        #[arg(long, value_name = "NAME", default_value = "log", value_parser = ["log", "ocf22", "ocf26", "dax"])]
+        layout: String,
+        /// Connections
+        #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u32).range(1..=32))]
+        connections: u32,
+        /// The most requests that a connection has under way
+        #[arg(long, value_name = "N", default_value_t = 8, value_parser = value_parser!(u16).range(1..=64))]
+        depth: u16,
+        /// Cores
+        #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u64).range(1..=16))]
+        cores: u64,
+        /// Bytes of each core
+        #[arg(long, value_name = "SIZE", default_value = "24M", value_parser = size)]
+        core_size: u64,
+        /// Bytes of the cache device
+        #[arg(long, value_name = "SIZE", default_value = "20M", value_parser = size)]
+        cache_size: u64,
+        /// The most requests from a start to its end
+        #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = value_parser!(u64).range(1..))]
+        round_ops: u64,
+        /// Where the files are: removed at the end, and left if something was wrong
+        #[arg(long, default_value = "block-soak")]
+        dir: PathBuf,
+    }
+
+    /// From 1 MiB to 64 GiB, in whole blocks.
+    fn size(text: &str) -> Result<u64, String> {
+        let parser = parse_size::Config::new().with_binary();
+        let bytes = parser.parse_size(text).map_err(|error| error.to_string())?;
+        let is_good = (1 << 20..=1 << 36).contains(&bytes) && bytes.is_multiple_of(4096);
+        is_good
+            .then_some(bytes)
+            .ok_or_else(|| "1M to 64G, whole blocks of 4096, are needed".to_owned())
+    }
+
+    pub(super) fn main() -> ExitCode {
+        let options = Arguments::parse().options();
+        println!("seed {}, layout {}", options.seed, options.layout);
+        let mut number = 0;
+        let report = run(&options, &mut |round| {
+            number += 1;
+            show(number, round, options.ops);
+        });
+        tell(&report, &options)
+    }
+
+    impl Arguments {
+        fn options(self) -> Options {
+            Options {
+                larder: self.larder,
+                ops: self.ops,
+                seed: self.seed,
+                // Servers and commands get paths that are right from everywhere.
+                dir: std::path::absolute(&self.dir).unwrap_or(self.dir),
+                layout: self.layout,
+                connections: self.connections,
+                depth: self.depth.into(),
+                cores: self.cores,
+                core_bytes: self.core_size,
+                cache_bytes: self.cache_size,
+                round_ops: self.round_ops,
+            }
+        }
+    }
+
+    fn show(number: u32, round: &Round, of: u64) {
+        let Round { found, ops, commands, ending, cut_off } = round;
+        println!(
+            "{number:4}  {ops:8} of {of}; found {found}; {commands} commands; ended by {ending:?}, \
+             {cut_off} cut off"
+        );
+    }
+
+    fn tell(report: &Report, options: &Options) -> ExitCode {
+        let Report { reads, writes, trims, zeroes, flushes, durable, read_bytes, .. } = report;
+        let ended = |by: Ending| report.rounds.iter().filter(|it| it.ending == by).count();
+        println!(
+            "{} requests: {reads} reads, {writes} writes, {zeroes} write-zeroes, {trims} trims ({durable} of them with \
+             FUA), {flushes} flushes; {} MiB read and compared",
+            reads + writes + trims + zeroes + flushes,
+            read_bytes >> 20
+        );
+        println!(
+            "{} starts; ended by {} kills, {} SIGTERM, {} stops with a flush, {} detaches; \
+             {} commands; {} cut off; {} wrong",
+            report.rounds.len(),
+            ended(Ending::Kill),
+            ended(Ending::Terminate),
+            ended(Ending::Flush),
+            ended(Ending::Detach),
+            report.rounds.iter().map(|it| it.commands).sum::<u64>(),
+            report.rounds.iter().map(|it| it.cut_off).sum::<usize>(),
+            report.wrong.len()
+        );
+        if report.is_good() {
+            // What is left of it is nobody's.
+            let _ = std::fs::remove_dir_all(&options.dir);
+            return ExitCode::SUCCESS;
+        }
+        for wrong in &report.wrong {
+            println!(
+                "core {}, sector {}: expected {}; got {}; by {}",
+                wrong.core, wrong.sector, wrong.expected, wrong.got, wrong.by
+            );
+        }
+        if let Some(why) = &report.failed {
+            println!("{why}");
+        }
+        println!("data: {}", options.dir.display());
+        println!("replay it: {}", replay(options));
+        ExitCode::FAILURE
+    }
+
+    fn replay(options: &Options) -> String {
+        format!(
+            "cargo xtask block-soak --ops {} --seed {} --layout {} --connections {} --depth {} --cores {} \
+             --core-size {} --cache-size {} --round-ops {}",
+            options.ops,
+            options.seed,
+            options.layout,
+            options.connections,
+            options.depth,
+            options.cores,
+            options.core_bytes,
+            options.cache_bytes,
+            options.round_ops
+        )
+    }
+}

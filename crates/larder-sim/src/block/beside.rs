@@ -1,0 +1,88 @@
+//! What an administrator does while clients work: modes, policies, flushes, questions.
+
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::Run;
+use super::process;
+
+/// How often is looked whether clients have done enough.
+const POLL: Duration = Duration::from_millis(2);
+/// From one command to the next so many requests end, at most.
+const PAUSE_OPS_MAX: u64 = 4_000;
+
+const MODES: [&str; 8] = ["wb", "wb", "wt", "wa", "wi", "wo", "pt", "wb"];
+const CLEANING: [&[&str]; 4] = [
+    &["nop"],
+    &["acp"],
+    &["acp", "wake-up=1ms", "limit=20M", "high=40", "low=20"],
+    &["alru", "wake-up=1", "staleness=1", "activity=0"],
+];
+const CUT_OFF: [&[&str]; 3] = [&["never"], &["always", "threshold=64K"], &["full", "threshold=1M"]];
+const PROMOTION: [&[&str]; 2] = [&["always"], &["nhit", "threshold=2", "trigger=50"]];
+const ROUTING: [&[&str]; 2] = [&["off"], &["split", "core=40"]];
+
+impl Run<'_> {
+    /// Goes on until the server is told to end. Returns how many commands succeeded.
+    pub(super) fn administer(&self, mut rng: Rng) -> Result<u64, String> {
+        let mut done = 0;
+        loop {
+            let until = self.operations() + rng.u64(1..=PAUSE_OPS_MAX);
+            while self.operations() < until {
+                if self.is_over.load(Ordering::SeqCst) {
+                    return Ok(done);
+                }
+                thread::sleep(POLL);
+            }
+            let words = drawn(&mut rng, self.options.cores);
+            match self.ask(&words) {
+                Ok(()) => done += 1,
+                // The server may have gone in the middle of it.
+                Err(_) if self.is_over.load(Ordering::SeqCst) => return Ok(done),
+                Err(why) => return Err(why),
+            }
+        }
+    }
+
+    /// A command to the server that runs.
+    pub(super) fn ask(&self, words: &[String]) -> Result<(), String> {
+        let socket = self.socket().display().to_string();
+        let mut all: Vec<&str> = words.iter().map(String::as_str).collect();
+        all.extend(["--unix", &socket]);
+        process::command(&self.options.larder, &all)
+    }
+}
+
+/// Which command it is.
+fn drawn(rng: &mut Rng, cores: u64) -> Vec<String> {
+    let of = |name: &str, words: &[&str]| {
+        std::iter::once(name).chain(words.iter().copied()).map(str::to_owned).collect()
+    };
+    match rng.u32(0..12) {
+        0..5 => {
+            let no_flush: &[&str] = if rng.u32(0..3) == 0 { &["--no-flush"] } else { &[] };
+            let mode = MODES[rng.usize(0..MODES.len())];
+            of("mode", &[&[mode], no_flush].concat())
+        }
+        5 => of("flush", &[]),
+        6 => of("flush", &[&rng.u64(0..cores).to_string()]),
+        7 => of("cleaning", CLEANING[rng.usize(0..CLEANING.len())]),
+        8 => of("cut-off", CUT_OFF[rng.usize(0..CUT_OFF.len())]),
+        9 => of("promotion", PROMOTION[rng.usize(0..PROMOTION.len())]),
+        10 => of("routing", ROUTING[rng.usize(0..ROUTING.len())]),
+        _ => of(["dirty", "stats", "status"][rng.usize(0..3)], &[]),
+    }
+}
+
+/// How a server is started, beside where.
+pub(super) fn start_words(rng: &mut Rng) -> Vec<String> {
+    let joined = |words: &[&str]| words.join(",");
+    let mut words = vec!["--threads".to_owned(), rng.u32(1..=3).to_string()];
+    words.extend(["--sockets".to_owned(), ["io_uring", "epoll"][rng.usize(0..2)].to_owned()]);
+    words.extend(["--cleaning".to_owned(), joined(CLEANING[rng.usize(0..CLEANING.len())])]);
+    words.extend(["--cut-off".to_owned(), joined(CUT_OFF[rng.usize(0..CUT_OFF.len())])]);
+    words
+}

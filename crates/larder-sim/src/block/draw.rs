@@ -1,0 +1,131 @@
+//! Which request comes next on a connection.
+
+use fastrand::Rng;
+
+use super::content::SECTOR_BYTES;
+
+/// The longest request, in sectors: 256 KiB.
+const SECTORS_MAX: u64 = (256 << 10) / SECTOR_BYTES as u64;
+/// A block of devices, in sectors.
+const BLOCK_SECTORS: u64 = 8;
+/// Half of all requests go to the first eighth of a core.
+const HOT_PART: u64 = 8;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Read,
+    Write,
+    Trim,
+    WriteZeroes,
+    Flush,
+}
+
+/// A request of whole sectors, numbered over all cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) verb: Verb,
+    pub(super) first: u64,
+    /// None of a flush.
+    pub(super) sectors: u64,
+    /// It is durable when it is answered.
+    pub(super) fua: bool,
+    /// Of zeros: they take room.
+    pub(super) no_hole: bool,
+}
+
+impl Request {
+    /// Behind its last sector.
+    pub(super) fn end(&self) -> u64 {
+        self.first + self.sectors
+    }
+
+    /// Whether anything is different afterwards.
+    pub(super) fn changes(&self) -> bool {
+        !matches!(self.verb, Verb::Read | Verb::Flush)
+    }
+
+    /// How many bytes it wants or brings.
+    pub(super) fn bytes(&self) -> usize {
+        usize::try_from(self.sectors).expect("it is short") * SECTOR_BYTES
+    }
+}
+
+/// The requests of one connection to one core.
+pub(super) struct Chooser {
+    rng: Rng,
+    /// Number of the core's first sector, and how many it has.
+    begin: u64,
+    sectors: u64,
+    /// Behind the last request.
+    last_end: u64,
+}
+
+impl Chooser {
+    pub(super) fn new(rng: Rng, begin: u64, sectors: u64) -> Self {
+        Self { rng, begin, sectors, last_end: begin }
+    }
+
+    /// The next.
+    pub(super) fn next(&mut self) -> Request {
+        let verb = match self.rng.u32(0..100) {
+            0..44 => Verb::Read,
+            44..86 => Verb::Write,
+            86..92 => Verb::WriteZeroes,
+            92..98 => Verb::Trim,
+            _ => Verb::Flush,
+        };
+        let fua = self.rng.u32(0..8) == 0 && !matches!(verb, Verb::Read | Verb::Flush);
+        let no_hole = verb == Verb::WriteZeroes && self.rng.bool();
+        let (first, sectors) = if verb == Verb::Flush { (self.begin, 0) } else { self.span() };
+        Request { verb, first, sectors, fua, no_hole }
+    }
+
+    fn span(&mut self) -> (u64, u64) {
+        let end = self.begin + self.sectors;
+        // A tenth are long ones.
+        let most = if self.rng.u32(0..10) == 0 { SECTORS_MAX } else { SECTORS_MAX / 16 };
+        let most = most.min(self.sectors) >> self.rng.u32(0..5);
+        let is_aligned = self.rng.bool();
+        let mut sectors = self.rng.u64(1..=most.max(1));
+        if is_aligned {
+            sectors = sectors.next_multiple_of(BLOCK_SECTORS);
+        }
+        // Some go on where the last has ended.
+        let first = if self.rng.u32(0..8) == 0 && self.last_end + sectors <= end {
+            self.last_end
+        } else {
+            let room = if self.rng.bool() { self.sectors / HOT_PART } else { self.sectors };
+            let first = self.begin + self.rng.u64(0..room.max(1));
+            let first = if is_aligned { first / BLOCK_SECTORS * BLOCK_SECTORS } else { first };
+            first.max(self.begin)
+        };
+        let sectors = sectors.min(end - first);
+        self.last_end = first + sectors;
+        (first, sectors)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_stay_in_their_core_and_are_of_every_kind_and_length() {
+        let mut chooser = Chooser::new(Rng::with_seed(3), 65_536, 65_536);
+        let all: Vec<Request> = std::iter::repeat_with(|| chooser.next()).take(20_000).collect();
+        for request in &all {
+            assert!(request.first >= 65_536 && request.end() <= 131_072, "{request:?}");
+            assert!(request.sectors <= SECTORS_MAX, "{request:?}");
+            assert_eq!(request.sectors == 0, request.verb == Verb::Flush);
+        }
+        for verb in [Verb::Read, Verb::Write, Verb::Trim, Verb::WriteZeroes, Verb::Flush] {
+            assert!(all.iter().any(|request| request.verb == verb), "{verb:?}");
+            let may_be_fua = !matches!(verb, Verb::Read | Verb::Flush);
+            let is_fua = all.iter().any(|request| request.verb == verb && request.fua);
+            assert_eq!(is_fua, may_be_fua, "{verb:?}");
+        }
+        assert!(all.iter().any(|request| request.sectors == 1));
+        assert!(all.iter().any(|request| request.sectors > SECTORS_MAX / 2));
+    }
+}

@@ -1,0 +1,55 @@
+//! `cargo xtask block-soak`: `larder block start` under load by NBD, ended again and again. An example of `larder-sim`
+//! does it; here both are built, and it is started.
+
+use std::ffi::OsString;
+
+use crate::step::{self, Verdict};
+use crate::workspace;
+
+/// Requests on each layout, as a part of everything.
+const USUAL_OPS: &str = "200000";
+const LAYOUTS: [&str; 4] = ["log", "dax", "ocf22", "ocf26"];
+
+/// Runs it with these options; `--help` is one of them.
+pub(crate) fn run(arguments: &[OsString]) -> Verdict {
+    if !cfg!(target_os = "linux") {
+        return Verdict::Skipped("block devices are served on Linux alone".to_owned());
+    }
+    let names_larder = arguments
+        .iter()
+        .any(|word| word == "--larder" || word.as_encoded_bytes().starts_with(b"--larder="));
+    if !names_larder {
+        let words = ["build", "--release", "--quiet", "--locked", "--package", "larder-cli"];
+        let built = step::run(&mut step::cargo(&words));
+        let Verdict::Passed(_) = built else { return built };
+    }
+    let words =
+        "run --release --quiet --locked --package larder-sim --example block_soak --manifest-path";
+    let words: Vec<&str> = words.split(' ').collect();
+    let mut command = step::cargo(&words);
+    command.arg(workspace::root().join("Cargo.toml")).arg("--");
+    if !names_larder {
+        command.arg("--larder").arg(workspace::target().join("release").join("larder"));
+    }
+    command.args(arguments);
+    if !step::names_dir(arguments) {
+        command.arg("--dir").arg(workspace::target().join("xtask").join("block-soak"));
+    }
+    // Files are where the caller names them.
+    if let Ok(here) = std::env::current_dir() {
+        command.current_dir(here);
+    }
+    step::run(&mut command)
+}
+
+/// Some minutes' worth: every layout.
+pub(crate) fn usual() -> Verdict {
+    for layout in LAYOUTS {
+        let words = ["--ops", USUAL_OPS, "--layout", layout].map(OsString::from);
+        match run(&words) {
+            Verdict::Passed(_) => {}
+            other => return other,
+        }
+    }
+    Verdict::Passed(format!("{USUAL_OPS} requests on each of {}", LAYOUTS.join(", ")))
+}
