@@ -145,6 +145,11 @@ fn what_is_of_a_higher_priority_stays() {
             run.run_all(16, (0..6 * LINES).map(|number| write(0, number)));
             let [high, low] = parts(run);
             assert!(high > 0.7 && low < 0.2, "{name}, {mode}: {high}, {low}");
+            if name != "log" {
+                // What is left to the lower one is its own.
+                run.run_all(16, (0..LINES).map(|number| write(1, number)));
+                assert!(parts(run)[0] >= high, "{name}, {mode}: {high}, {:?}", parts(run));
+            }
         });
     }
 }
