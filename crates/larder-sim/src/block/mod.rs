@@ -91,7 +91,7 @@ pub enum Ending {
     Terminate,
     /// By `larder block stop --flush`, under load.
     Flush,
-    /// By `larder block detach`, under load.
+    /// By `larder block detach` and then `stop`, under load.
     Detach,
 }
 
@@ -350,7 +350,10 @@ impl Run<'_> {
             Ending::Kill => return process.kill(),
             Ending::Terminate => process.terminate()?,
             Ending::Flush => self.ask(&["stop".to_owned(), "--flush".to_owned()])?,
-            Ending::Detach => self.ask(&["detach".to_owned()])?,
+            Ending::Detach => {
+                self.ask(&["detach".to_owned()])?;
+                self.ask(&["stop".to_owned()])?;
+            }
         }
         process.ended()
     }

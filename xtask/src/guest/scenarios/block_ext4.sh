@@ -206,6 +206,7 @@ step rows_more write_rows delete $(next_row) $(($(next_row) + 99))
 step umount umount /fs
 step disk_gone nbd-client -d /dev/nbd0
 step detached larder block detach --unix /tmp/s
+step stopped larder block stop --unix /tmp/s
 step ended wait $(cat /tmp/pid)
 step core_sound e2fsck -fn $core
 step core_mounted mount -t ext4 -o ro $core /fs

@@ -99,7 +99,7 @@ worked() {
     larder block flush $s && removed 1 6 && write_files 25 30 || return 1
     larder block mode wt $s && write_rows 26 30 && write_files 31 36 || return 1
     larder block mode wb $s && larder block cleaning nop $s && write_files 37 44 && removed 13 18 && write_rows 31 40 || return 1
-    umount /fs && nbd-client -d /dev/nbd0 >/dev/null && larder block detach $s
+    umount /fs && nbd-client -d /dev/nbd0 >/dev/null && larder block stop --flush $s
 }
 
 # What the marks so far ask for, on the file system at /fs.
