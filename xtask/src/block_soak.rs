@@ -8,7 +8,7 @@ use crate::workspace;
 
 /// Requests on each layout, as a part of everything.
 const USUAL_OPS: &str = "200000";
-const LAYOUTS: [&str; 4] = ["log", "dax", "ocf22", "ocf26"];
+const LAYOUTS: [&str; 5] = ["log", "dax", "ocf22", "ocf26", "wal"];
 
 /// Runs it with these options; `--help` is one of them.
 pub(crate) fn run(arguments: &[OsString]) -> Verdict {

@@ -43,8 +43,8 @@ run to run: repeat a failure more than once.";
         /// What requests, commands and ends follow from
         #[arg(long, value_name = "S", default_value_t = 0)]
         seed: u64,
-        /// log, ocf22, ocf26, or dax: the log on a file that is mapped
-        #[arg(long, value_name = "NAME", default_value = "log", value_parser = ["log", "ocf22", "ocf26", "dax"])]
+        /// log, ocf22, ocf26, wal, or dax: the log on a file that is mapped
+        #[arg(long, value_name = "NAME", default_value = "log", value_parser = ["log", "ocf22", "ocf26", "wal", "dax"])]
         layout: String,
         /// Connections
         #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u32).range(1..=32))]

@@ -17,6 +17,9 @@ use crate::layout::log::{LogOptions, LogSuperblock};
 use crate::running::{Handles, RunningCache};
 use crate::{Error, ErrorKind};
 
+/// Bytes that devices write whole, but for memory.
+const SECTOR: u32 = 512;
+
 /// What is done if a core was written while the cache was away, and the cache has data that the core has not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChangedCore {
@@ -108,6 +111,7 @@ pub async fn open(
     let claims = claim_all(device, cores)?;
     let Seen { uuid, generation, mut stored } = look(device).await?;
     check_cores(&stored, cores)?;
+    check_blocks(&stored.layout, device)?;
     next_epoch(&mut stored.layout)?;
     let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, generation);
     stored.mode = options.mode.unwrap_or(stored.mode);
@@ -239,6 +243,22 @@ fn check_cores(stored: &StoredCache, cores: &[Core]) -> Result<(), Error> {
         return Err(Error::new(ErrorKind::Setup, message));
     }
     Ok(())
+}
+
+/// What was made on shorter blocks cannot be read by longer ones; and memory, whose blocks are shorter than a sector,
+/// tears what a layout for other devices takes for whole.
+fn check_blocks(layout: &StoredLayout, device: &Arc<dyn Device>) -> Result<(), Error> {
+    let (made_for, has) = (layout.block_bytes(), device.info().block_bytes);
+    let tears_more = has < SECTOR && made_for >= SECTOR;
+    if has <= made_for && !tears_more {
+        return Ok(());
+    }
+    let message = format!(
+        "{}: it has blocks of {has} bytes as it was opened, and the cache was made on blocks of {made_for}: open it as \
+         it was when the cache was made (a drive by block:PATH, a file by its path, persistent memory by dax:PATH)",
+        device.info().name
+    );
+    Err(Error::new(ErrorKind::Setup, message))
 }
 
 impl Opened {

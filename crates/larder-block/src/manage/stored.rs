@@ -90,6 +90,14 @@ pub enum StoredLayout {
 }
 
 impl StoredLayout {
+    /// Bytes of a block of the device that it was made for.
+    pub(super) fn block_bytes(&self) -> u32 {
+        match self {
+            Self::Log(superblock) => superblock.geometry.block_bytes,
+            Self::Ocf(superblock) => superblock.geometry.block_bytes,
+        }
+    }
+
     fn encode(&self) -> Vec<u8> {
         match self {
             Self::Log(superblock) => superblock.encode(),

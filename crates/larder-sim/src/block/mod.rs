@@ -60,7 +60,7 @@ pub struct Options {
     pub seed: u64,
     /// Where the files are; it is emptied.
     pub dir: PathBuf,
-    /// `log`, `ocf22`, `ocf26`, or `dax` for the log on a file that is mapped.
+    /// `log`, `ocf22`, `ocf26`, `wal`, or `dax` for the log on a file that is mapped.
     pub layout: String,
     /// Connections, at least 1; each goes to one core.
     pub connections: u32,

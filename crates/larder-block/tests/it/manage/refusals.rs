@@ -11,7 +11,7 @@ use larder_block::manage::{
 use larder_block::policy::cleaning::CleaningOptions;
 use larder_block::policy::{NHit, PromotionPolicy};
 use larder_device::label::{FORMAT_VERSION, Uuid};
-use larder_device::{CheckedIo, Device, DeviceInfo, DeviceStats, IoFuture, block_on};
+use larder_device::{CheckedIo, Device, DeviceInfo, DeviceStats, IoFuture, MemoryDevice, block_on};
 
 use super::super::rig::core;
 use super::{MIB, Rig, Shared, layouts, log, memory, options, put, read, write, write_to};
@@ -172,6 +172,31 @@ fn an_older_label_before_newer_data_is_refused() {
     let (kind, message) = rig.refusal(&options());
     assert_eq!(kind, ErrorKind::Format);
     assert!(message.contains("its label is of start"), "{message}");
+}
+
+/// By blocks longer than those that it was made on a cache cannot be read; ones shorter than a sector tear it.
+#[test]
+fn a_cache_on_other_blocks_is_refused_or_found() {
+    let with_blocks = |bytes, block_bytes| -> Shared {
+        Arc::new(MemoryDevice::with_blocks(bytes, block_bytes).unwrap())
+    };
+    for (made_on, opened_on, is_found) in
+        [(512, 4096, false), (4096, 512, true), (512, 64, false), (64, 512, false), (64, 64, true)]
+    {
+        let mut rig = Rig::new();
+        rig.device = with_blocks(vec![0; 8 * MIB], made_on);
+        rig.create(&log());
+        let content = read(&*rig.device, 0, 8 * MIB);
+        rig.device = with_blocks(content, opened_on);
+        if is_found {
+            assert_eq!(rig.open().started.failed_reads, 0, "{made_on} {opened_on}");
+            continue;
+        }
+        let (kind, message) = rig.refusal(&options());
+        let named = [made_on, opened_on].map(|bytes| format!("blocks of {bytes}"));
+        assert_eq!(kind, ErrorKind::Setup, "{message}");
+        assert!(named.iter().all(|named| message.contains(named)), "{message}");
+    }
 }
 
 #[test]
