@@ -189,6 +189,10 @@ async fn anew(
     let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, generation);
     (keeper.labeller, keeper.uuid) = (Some(labeller), uuid);
     keeper.stored.is_distrusted = false;
+    // A log begins with its first sequence again: none of the new ones is told to be clean.
+    if let StoredLayout::Log(log) = &mut keeper.stored.layout {
+        log.clean_up_to = 0;
+    }
     next_epoch(&mut keeper.stored.layout)?;
     keeper.write().await?;
     let layout = keeper.stored.layout;

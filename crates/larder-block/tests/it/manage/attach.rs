@@ -148,3 +148,28 @@ fn what_cannot_be_attached_is_refused_and_the_cores_are_served_on() {
     let opened = rig.open();
     assert_eq!(read(&opened.cache.core(core(0)).unwrap(), 0, 4096), [4; 4096]);
 }
+
+/// A log that begins anew has sequences that an earlier one told to be clean.
+#[test]
+fn what_is_written_to_a_device_that_began_anew_is_dirty_after_a_crash() {
+    for create in layouts() {
+        let rig = Rig::new();
+        rig.create(&create);
+        let mut first = rig.open();
+        for line in 0..32 {
+            write_to(&first, 0, line * 4096, 1, 4096);
+        }
+        block_on(first.cache.destage_all()).unwrap();
+        block_on(first.note_clean()).unwrap();
+        block_on(first.detach()).unwrap();
+        block_on(first.stop(false)).unwrap();
+        let second = rig.open();
+        assert_eq!(second.started.valid_sectors, 0, "it is not believed");
+        write_to(&second, 0, 0, 2, 4096);
+        drop(second);
+        let third = rig.open();
+        assert_eq!(third.started.dirty_sectors, 8, "{create:?}");
+        block_on(third.stop(true)).unwrap();
+        assert!(read(&*rig.cores[0].device, 0, 4096) == [2; 4096], "{create:?}");
+    }
+}
