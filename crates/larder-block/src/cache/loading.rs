@@ -70,13 +70,13 @@ impl Cache {
             return;
         }
         let is_told_the_time = self.loading.began.is_some();
-        while !is_told_the_time && self.ios.is_empty() && self.layout.unloaded_parts() > 0 {
+        while !is_told_the_time && self.layout.unloaded_parts() > 0 {
             self.layout.load_part();
+            if !self.ios.is_empty() {
+                break;
+            }
         }
         if self.layout.unloaded_parts() > 0 {
-            if !is_told_the_time {
-                self.layout.load_part();
-            }
             return;
         }
         self.hear_of_loaded();

@@ -11,6 +11,13 @@ pub(super) fn line_of(sector: u64, line_sectors: u32) -> u64 {
     sector >> line_sectors.trailing_zeros()
 }
 
+/// A number of 32 bits for something of a core by its number there, for tables whose length is a power of two.
+/// Fibonacci hashing: of the product the upper bits are those that all of the factor's have a part in.
+pub(super) fn scattered(core: u16, number: u64) -> usize {
+    let mixed = (number ^ u64::from(core) << 48).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    usize::try_from(mixed >> 32).expect("32 bits")
+}
+
 /// `span` by lines of `line_sectors`.
 pub(super) fn by_line(span: Span, line_sectors: u32) -> impl Iterator<Item = Span> {
     let line = u64::from(line_sectors);

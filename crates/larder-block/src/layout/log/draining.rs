@@ -42,12 +42,10 @@ impl LogLayout {
     /// Whether the index says what there is of a segment's lines. If not, loads a part of them; and all, if nothing is
     /// under way with whose end it would go on.
     fn knows_lines_of(&mut self, segment: u32) -> bool {
-        let lines = self.segments.take_lines(segment);
-        let mut has_loaded = self.load_one_of(&lines);
+        let mut has_loaded = self.load_one_of(segment);
         while has_loaded && self.ios.is_empty() {
-            has_loaded = self.load_one_of(&lines);
+            has_loaded = self.load_one_of(segment);
         }
-        self.segments.put_lines(segment, lines);
         !has_loaded
     }
 

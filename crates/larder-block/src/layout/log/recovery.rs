@@ -308,9 +308,8 @@ impl LogRecovery {
         self.adopt_segments(&mut log, &horizons);
         let may_overwrite = log.policy.overwrite_align_bytes.is_some();
         let unloaded = self.put_records(&options.load, may_overwrite);
-        let records = unloaded.records();
         log.unloaded = Some(unloaded).filter(|unloaded| unloaded.left() > 0);
-        if records <= options.load.at_start_max {
+        if self.found.records <= options.load.at_start_max as u64 {
             log.load_all();
             log.loaded_dirty.clear();
         }

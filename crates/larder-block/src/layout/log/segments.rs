@@ -175,15 +175,6 @@ impl Segments {
         }
     }
 
-    /// Its lines, to be put back.
-    pub(super) fn take_lines(&mut self, segment: u32) -> Vec<u64> {
-        std::mem::take(&mut self.at(segment).lines)
-    }
-
-    pub(super) fn put_lines(&mut self, segment: u32, lines: Vec<u64>) {
-        self.at(segment).lines = lines;
-    }
-
     pub(super) fn seal(&mut self, segment: u32) {
         let youngest = self.next_generation - 1;
         let one = self.at(segment);

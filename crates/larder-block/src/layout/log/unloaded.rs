@@ -9,7 +9,7 @@
 use super::geometry::LoadOptions;
 use super::index::{Extent, LOCATION_END};
 use super::state::LogLayout;
-use crate::layout::line::{pack_line, unpack_line};
+use crate::layout::line::{pack_line, scattered, unpack_line};
 use crate::layout::{ClassId, CoreId, Span};
 
 /// Parts at most: what is put into them ends in few enough places for the processor's caches.
@@ -65,10 +65,8 @@ impl Unloaded {
             Some(extent) => extent.pack(),
             None => nothing_of(span.sectors).pack(),
         };
-        if let Some(extent) = extent {
-            self.sectors += u64::from(extent.sectors);
-            self.dirty_sectors += if extent.is_dirty { u64::from(extent.sectors) } else { 0 };
-        }
+        let [sectors, dirty] = sectors_of(extent);
+        (self.sectors, self.dirty_sectors) = (self.sectors + sectors, self.dirty_sectors + dirty);
         let number = self.part_of(span.core, span.first >> self.range_shift);
         let part = &mut self.parts[number];
         self.left += usize::from(part.is_empty());
@@ -79,11 +77,6 @@ impl Unloaded {
     /// Parts that are not loaded.
     pub(super) fn left(&self) -> usize {
         self.left
-    }
-
-    /// Records that are not loaded.
-    pub(super) fn records(&self) -> usize {
-        self.parts.iter().map(Vec::len).sum()
     }
 
     /// At most so many sectors are cached in what is left, and dirty.
@@ -97,9 +90,7 @@ impl Unloaded {
     }
 
     fn part_of(&self, core: CoreId, range: u64) -> usize {
-        // Fibonacci hashing: neighbours are far apart.
-        let hash = (u64::from(core.get()) << 48 ^ range).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        usize::try_from(hash >> 32).expect("32 bits") & (self.parts.len() - 1)
+        scattered(core.get(), range) & (self.parts.len() - 1)
     }
 
     /// A part of `span` that is not loaded.
@@ -127,12 +118,19 @@ impl Unloaded {
         let line_shift = self.line_shift;
         records.sort_by_key(|late| (late.line(line_shift), late.sequence));
         for (_, extent) in records.iter().map(|late| late.record()) {
-            let extent = extent.map_or((0, false), |extent| (extent.sectors, extent.is_dirty));
-            self.sectors -= u64::from(extent.0);
-            self.dirty_sectors -= if extent.1 { u64::from(extent.0) } else { 0 };
+            let [sectors, dirty] = sectors_of(extent);
+            (self.sectors, self.dirty_sectors) =
+                (self.sectors - sectors, self.dirty_sectors - dirty);
         }
         records
     }
+}
+
+/// Sectors that are cached by it, and dirty.
+fn sectors_of(extent: Option<Extent>) -> [u64; 2] {
+    extent.map_or([0, 0], |Extent { sectors, is_dirty, .. }| {
+        [u64::from(sectors), if is_dirty { u64::from(sectors) } else { 0 }]
+    })
 }
 
 /// In the place of an extent: nothing is known of so many sectors.
@@ -172,11 +170,11 @@ impl LogLayout {
     }
 
     /// Loads a part that the lines of a segment are of. Whether one was missing.
-    pub(super) fn load_one_of(&mut self, lines: &[u64]) -> bool {
+    pub(super) fn load_one_of(&mut self, segment: u32) -> bool {
         let Some(unloaded) = &self.unloaded else { return false };
         let line_sectors = self.geometry.line_sectors();
-        let missing =
-            lines.iter().find_map(|&line| unloaded.missing(unpack_line(line, line_sectors)));
+        let mut lines = self.segments.get(segment).lines().iter();
+        let missing = lines.find_map(|&line| unloaded.missing(unpack_line(line, line_sectors)));
         missing.is_some_and(|part| {
             self.load_number(part);
             true

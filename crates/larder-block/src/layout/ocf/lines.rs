@@ -3,6 +3,7 @@
 use super::dirty_lines::DirtyLines;
 use super::geometry::Geometry;
 use super::table::{CoreLine, Table};
+use crate::layout::line::scattered;
 
 const NONE: u32 = u32::MAX;
 
@@ -88,10 +89,7 @@ impl Lines {
     }
 
     fn chain_of(&self, CoreLine { core, number }: CoreLine) -> usize {
-        // Fibonacci hashing: the upper bits of the product are those that all of the factor's have a part in.
-        let mixed = (number ^ u64::from(core) << 48).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let upper = usize::try_from(mixed >> 32).expect("32 bits");
-        upper & (self.heads.len() - 1)
+        scattered(core, number) & (self.heads.len() - 1)
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
