@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use larder_device::{Device, Durability, Io, IoBuffer, PlacementHandle, steps};
+use larder_device::{Durability, Io, IoBuffer, steps};
 
-use super::Shared;
+use super::{Front, Handles, Shared};
 use crate::layout::{Data, DeviceIo, IoId, Outcome, RequestId, Target};
 
 /// What becomes of what an I/O has read.
@@ -19,10 +19,10 @@ enum Into {
 
 impl Shared {
     pub(super) fn carry_out(self: &Arc<Self>, id: IoId, io: DeviceIo) {
-        let Some(device) = self.device_of(io.target()) else {
+        let Some(Front { device, handles }) = self.device_of(io.target()) else {
             return self.completed(id, Outcome::Failed);
         };
-        let (io, into) = self.prepare(io);
+        let (io, into) = self.prepare(io, handles);
         let shared = Arc::clone(self);
         // It goes on whether or not this is waited for.
         drop(steps::request(async move {
@@ -35,14 +35,18 @@ impl Shared {
         }));
     }
 
-    fn device_of(&self, target: Target) -> Option<Arc<dyn Device>> {
+    /// The device of a target. All that a core is written has the default handle.
+    fn device_of(&self, target: Target) -> Option<Front> {
         match target {
-            Target::Cache => self.front().map(|front| front.device),
-            Target::Core(core) => self.cores.get(&core).cloned(),
+            Target::Cache => self.front(),
+            Target::Core(core) => {
+                let device = Arc::clone(self.cores.get(&core)?);
+                Some(Front { device, handles: Handles::default() })
+            }
         }
     }
 
-    fn prepare(&self, io: DeviceIo) -> (Io, Into) {
+    fn prepare(&self, io: DeviceIo, handles: Handles) -> (Io, Into) {
         match io {
             DeviceIo::Read { offset, bytes, reader: Some((request, at)), .. } => {
                 let whole = self.take_whole(request, at, bytes);
@@ -53,19 +57,14 @@ impl Shared {
             DeviceIo::Read { offset, bytes, reader: None, .. } => {
                 (Io::Read { offset, buffer: self.pool.take(bytes) }, Into::Layout)
             }
-            DeviceIo::Write { target, offset, parts, class, durable, .. } => {
+            DeviceIo::Write { offset, parts, class, durable, .. } => {
                 let mut buffer = self.pool.take(parts.iter().map(Data::len).sum());
                 let mut at = 0;
                 for part in &parts {
                     buffer.copy_in(at, part.bytes());
                     at += part.len();
                 }
-                let handle = match target {
-                    Target::Cache => self
-                        .front()
-                        .map_or(PlacementHandle::DEFAULT, |front| front.handles.of(class)),
-                    Target::Core(_) => PlacementHandle::DEFAULT,
-                };
+                let handle = handles.of(class);
                 let durability = if durable { Durability::Power } else { Durability::Device };
                 (Io::Write { offset, buffer, handle, durability }, Into::Nothing)
             }

@@ -65,7 +65,7 @@ struct Shared {
     mark: Mutex<Option<(Labeller, Vec<u8>)>>,
 }
 
-/// The cache device, and how it is written to.
+/// A device, and how it is written to.
 #[derive(Clone)]
 pub(crate) struct Front {
     pub(crate) device: Arc<dyn Device>,
@@ -242,13 +242,15 @@ impl User {
     }
 
     /// Tells it.
-    fn hears(self, ending: Ending, device: &str) {
+    fn hears(self, ending: Ending, front: impl FnOnce() -> Option<Front>) {
         // The cache may hold on to what was written: the user gets a copy of it then.
         let written = self.data.map(|data| data.into_buffer().unwrap_or_else(|data| data.copy()));
         let buffer = self.buffer.or(written).unwrap_or_else(IoBuffer::empty);
         let result = match ending {
             Ending::Done => Ok(buffer),
             Ending::Failed => {
+                let front = front();
+                let device = front.as_ref().map_or("no device", |front| &front.device.info().name);
                 let of = self.core.map_or(String::new(), |core| format!(" core {}", core.get()));
                 let context = format!(
                     "block cache on {device}:{of}: {}: a device that it needed has failed",
@@ -321,9 +323,7 @@ impl Shared {
                 self.write_mark();
             }
             for (user, ending) in told.drain(..) {
-                let front = self.front();
-                let name = front.as_ref().map_or("no device", |front| &front.device.info().name);
-                user.hears(ending, name);
+                user.hears(ending, || self.front());
             }
             for (id, io) in ios.drain(..) {
                 self.carry_out(id, io);
