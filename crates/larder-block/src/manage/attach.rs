@@ -5,12 +5,11 @@
 
 use std::sync::Arc;
 
-use larder_device::label::{Kind, Labeller, Uuid};
+use larder_device::label::Uuid;
 use larder_device::{Claim, Device};
 
-use super::create::{CreateOptions, LayoutOptions, Over, format, may_be_written_over, plan};
-use super::open::{Keeper, Opened, identity, next_epoch};
-use super::recover::recover;
+use super::create::{CreateOptions, LayoutOptions, Over, may_be_written_over, plan};
+use super::open::{Opened, blank};
 use crate::layout::log::LogOptions;
 use crate::running::{Front, Handles};
 use crate::{Error, ErrorKind};
@@ -129,17 +128,11 @@ impl Opened {
         let mode = self.cache.with(|cache| cache.options().mode);
         let layout = options.layout.clone();
         let create = CreateOptions { layout, mode, over: options.over };
-        let mut stored = plan(device, &self.cores, &create)?;
+        let stored = plan(device, &self.cores, &create)?;
         stored.encode()?;
         may_be_written_over(device, options.over).await?;
-        format(device, &stored.layout).await?;
-        next_epoch(&mut stored.layout)?;
-        stored.was_stopped = false;
-        let (uuid, layout) = (Uuid::draw(), stored.layout);
-        let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, 0);
-        let keeper = Keeper { labeller: Some(labeller), uuid, stored, is_doubtful: false };
-        keeper.write().await?;
-        let found = recover(device, &layout, identity(uuid, &layout), &options.log).await?;
+        let (keeper, found) = blank(device, stored, 0, &options.log).await?;
+        let uuid = keeper.uuid;
         let quiet = self.cache.quiet().await;
         let taken = quiet.map_err(|failure| Error::of_device("attaching", &failure.error));
         let front = Front { device: Arc::clone(device), handles: options.handles };

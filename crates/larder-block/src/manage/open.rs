@@ -13,12 +13,10 @@ use super::recover::{Recovered, Started, recover};
 use super::sample;
 use super::stored::{StoredCache, StoredLayout};
 use crate::cache::{Cache, CacheOptions, Mode};
+use crate::layout::SECTOR_BYTES;
 use crate::layout::log::{LogOptions, LogSuperblock};
 use crate::running::{Handles, RunningCache};
 use crate::{Error, ErrorKind};
-
-/// Bytes that devices write whole, but for memory.
-const SECTOR: u32 = 512;
 
 /// What is done if a core was written while the cache was away, and the cache has data that the core has not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,11 +145,11 @@ async fn find(
     let mut found = recover(device, &keeper.stored.layout, identity, &options.log).await?;
     let samples = (options.samples, options.seed);
     sample::sample(&mut *found.layout, device, cores, samples, &mut found.started).await?;
-    if found.started.changed > 0 {
+    let has_changed = found.started.changed > 0;
+    if has_changed {
         found.load_all();
     }
     let started = found.started;
-    let has_changed = started.changed > 0;
     if has_changed && started.dirty_sectors > 0 && options.changed == ChangedCore::Refuse {
         return Err(sample::refusal(&started));
     }
@@ -177,29 +175,42 @@ fn running(
     RunningCache::new(cache, Arc::clone(device), numbered.collect::<BTreeMap<_, _>>(), handles)
 }
 
-/// The same cache with nothing in it, under a new UUID: nothing that was written before is found again.
+/// The same cache with nothing in it.
 async fn anew(
     device: &Arc<dyn Device>,
     keeper: &mut Keeper,
     options: &LogOptions,
 ) -> Result<Recovered, Error> {
-    format(device, &keeper.stored.layout).await?;
-    let uuid = Uuid::draw();
     let generation = look(device).await?.generation;
-    let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, generation);
-    (keeper.labeller, keeper.uuid) = (Some(labeller), uuid);
-    keeper.stored.is_distrusted = false;
-    // A log begins with its first sequence again: none of the new ones is told to be clean.
-    if let StoredLayout::Log(log) = &mut keeper.stored.layout {
-        log.clean_up_to = 0;
-    }
-    next_epoch(&mut keeper.stored.layout)?;
-    keeper.write().await?;
-    let layout = keeper.stored.layout;
-    recover(device, &layout, identity(uuid, &layout), options).await
+    let (blank, found) = blank(device, keeper.stored.clone(), generation, options).await?;
+    *keeper = blank;
+    Ok(found)
 }
 
-pub(super) fn identity(uuid: Uuid, layout: &StoredLayout) -> ([u8; 16], u32) {
+/// Formats a device and starts the cache on it, under a new UUID: nothing that was written before is found again.
+/// `generation`: of the label that is there.
+pub(super) async fn blank(
+    device: &Arc<dyn Device>,
+    mut stored: StoredCache,
+    generation: u64,
+    options: &LogOptions,
+) -> Result<(Keeper, Recovered), Error> {
+    format(device, &stored.layout).await?;
+    (stored.was_stopped, stored.is_distrusted) = (false, false);
+    // A log begins with its first sequence again: none of the new ones is told to be clean.
+    if let StoredLayout::Log(log) = &mut stored.layout {
+        log.clean_up_to = 0;
+    }
+    next_epoch(&mut stored.layout)?;
+    let (uuid, layout) = (Uuid::draw(), stored.layout);
+    let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, generation);
+    let keeper = Keeper { labeller: Some(labeller), uuid, stored, is_doubtful: false };
+    keeper.write().await?;
+    let found = recover(device, &layout, identity(uuid, &layout), options).await?;
+    Ok((keeper, found))
+}
+
+fn identity(uuid: Uuid, layout: &StoredLayout) -> ([u8; 16], u32) {
     let epoch = match layout {
         StoredLayout::Log(LogSuperblock { epoch, .. }) => *epoch,
         StoredLayout::Ocf(_) => 0,
@@ -207,7 +218,7 @@ pub(super) fn identity(uuid: Uuid, layout: &StoredLayout) -> ([u8; 16], u32) {
     (uuid.bytes(), epoch)
 }
 
-pub(super) fn next_epoch(layout: &mut StoredLayout) -> Result<(), Error> {
+fn next_epoch(layout: &mut StoredLayout) -> Result<(), Error> {
     if let StoredLayout::Log(LogSuperblock { epoch, .. }) = layout {
         *epoch = epoch.checked_add(1).ok_or_else(|| {
             Error::new(ErrorKind::Format, "label of a block cache: its epoch is the last one")
@@ -253,8 +264,8 @@ fn check_cores(stored: &StoredCache, cores: &[Core]) -> Result<(), Error> {
 /// tears what a layout for other devices takes for whole.
 fn check_blocks(layout: &StoredLayout, device: &Arc<dyn Device>) -> Result<(), Error> {
     let (made_for, has) = (layout.block_bytes(), device.info().block_bytes);
-    let tears_more = has < SECTOR && made_for >= SECTOR;
-    if has <= made_for && !tears_more {
+    let tears_sectors = |block_bytes: u32| (block_bytes as usize) < SECTOR_BYTES;
+    if has <= made_for && tears_sectors(has) == tears_sectors(made_for) {
         return Ok(());
     }
     let message = format!(

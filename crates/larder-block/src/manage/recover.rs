@@ -22,8 +22,6 @@ pub struct Started {
     pub valid_sectors: u64,
     /// Of these, those that only the cache device has; if not all is loaded, at most.
     pub dirty_sectors: u64,
-    /// Whether something is loaded beside requests, for it is more than a start waits for.
-    pub is_loading: bool,
     /// Bytes read.
     pub read_bytes: u64,
     /// Reads that the device refused: dirty data may have been lost.
@@ -98,7 +96,6 @@ impl Recovered {
     fn look(&mut self) {
         let Usage { valid_sectors, dirty_sectors } = self.layout.usage();
         (self.started.valid_sectors, self.started.dirty_sectors) = (valid_sectors, dirty_sectors);
-        self.started.is_loading = self.layout.unloaded_parts() > 0;
     }
 
     pub(super) fn load_all(&mut self) {
