@@ -4,7 +4,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use larder::OpenMetrics;
 use larder_device::sockets::Stop;
 
 use super::hosts;
@@ -64,17 +63,13 @@ fn respond(request: &Request, local: IpAddr, text: &dyn Fn() -> String) -> Respo
         return Response::text(421, "ask by an address, or as localhost\n");
     }
     if request.method == Method::Post {
-        return Response::text(405, "there is nothing to be changed here\n");
+        return Response::unchangeable();
     }
     if request.is_foreign {
-        return Response::text(403, "pages of other origins are not answered\n");
+        return Response::foreign();
     }
     match &*request.path {
-        "/metrics" => Response {
-            status: 200,
-            content_type: OpenMetrics::CONTENT_TYPE,
-            body: text().into_bytes(),
-        },
+        "/metrics" => Response::metrics(text()),
         "/live" => Response::text(200, "live\n"),
         _ => Response::text(404, "here are /metrics and /live\n"),
     }

@@ -5,6 +5,8 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
+use larder::OpenMetrics;
+
 /// Longest head of a request, in bytes.
 const HEAD_MAX: usize = 8 << 10;
 
@@ -170,6 +172,21 @@ fn decoded(text: &str) -> Option<String> {
 impl Response {
     pub(super) fn text(status: u16, body: &str) -> Self {
         Self { status, content_type: "text/plain; charset=utf-8", body: body.as_bytes().to_vec() }
+    }
+
+    /// What `/metrics` says.
+    pub(super) fn metrics(text: String) -> Self {
+        Self { status: 200, content_type: OpenMetrics::CONTENT_TYPE, body: text.into_bytes() }
+    }
+
+    /// To a request that changes something where nothing can be.
+    pub(super) fn unchangeable() -> Self {
+        Self::text(405, "there is nothing to be changed here\n")
+    }
+
+    /// To a request that a page of another origin has sent.
+    pub(super) fn foreign() -> Self {
+        Self::text(403, "pages of other origins are not answered\n")
     }
 
     pub(super) fn send(&self, mut stream: &TcpStream, head_only: bool) -> io::Result<()> {

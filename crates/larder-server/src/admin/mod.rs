@@ -28,7 +28,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use larder::{OpenMetrics, block_on};
+use larder::block_on;
 
 use self::http::{Method, Request, Response};
 use self::listening::Listening;
@@ -73,14 +73,10 @@ fn respond(request: &Request, local: IpAddr, shared: &Shared, gate: &Gate) -> Re
         return file;
     }
     if request.is_foreign {
-        return Response::text(403, "pages of other origins are not answered\n");
+        return Response::foreign();
     }
     match &*request.path {
-        "/metrics" => Response {
-            status: 200,
-            content_type: OpenMetrics::CONTENT_TYPE,
-            body: metrics::text(shared).into_bytes(),
-        },
+        "/metrics" => Response::metrics(metrics::text(shared)),
         "/live" => Response::text(200, "live\n"),
         "/ready" => match shared.why_not_ready() {
             None => match shared.flash_avoided_since().map(flash_not_used) {
@@ -105,10 +101,10 @@ fn change(request: &Request, shared: &Shared, gate: &Gate) -> Response {
         "/api/flush" => true,
         "/api/slowlog/reset" => false,
         _ if order.is_some() => false,
-        _ => return Response::text(405, "there is nothing to be changed here\n"),
+        _ => return Response::unchangeable(),
     };
     if request.is_foreign {
-        return Response::text(403, "pages of other origins are not answered\n");
+        return Response::foreign();
     }
     match gate.admit(request.token.as_deref()) {
         Ok(()) => {}
