@@ -50,8 +50,12 @@ fn each_layout(mode: Mode, lines: &str, test: impl Fn(&str, &mut Accounting<Cach
         let geometry = ocf::Geometry::new(&device(bytes, 512), 0, &options).unwrap();
         Box::new(OcfLayout::new(geometry, IDENTITY.uuid))
     };
-    let layouts =
-        [("log", log()), ("ocf22", table(OcfVersion::V22)), ("ocf26", table(OcfVersion::V26))];
+    let layouts = [
+        ("log", log()),
+        ("ocf22", table(OcfVersion::V22)),
+        ("ocf26", table(OcfVersion::V26)),
+        ("wal", table(OcfVersion::Wal)),
+    ];
     for (name, layout) in layouts {
         let options = CacheOptions {
             mode,

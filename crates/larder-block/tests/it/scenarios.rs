@@ -24,7 +24,9 @@ fn each(mode: Mode, line_bytes: u32, test: impl Fn(&str, &mut Accounting<Cache>)
     let geometry = Geometry::new(&info, 0, &log).unwrap();
     let mut layouts: Vec<(&str, Box<dyn Layout>)> =
         vec![("log", Box::new(LogLayout::new(geometry, IDENTITY, &info, &log)))];
-    for (name, version) in [("ocf22", OcfVersion::V22), ("ocf26", OcfVersion::V26)] {
+    for (name, version) in
+        [("ocf22", OcfVersion::V22), ("ocf26", OcfVersion::V26), ("wal", OcfVersion::Wal)]
+    {
         let geometry = ocf::Geometry::new(&info, 0, &OcfOptions { version, line_bytes }).unwrap();
         layouts.push((name, Box::new(OcfLayout::new(geometry, IDENTITY.uuid))));
     }
