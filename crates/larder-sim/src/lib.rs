@@ -24,5 +24,6 @@ pub mod executor;
 pub mod history;
 pub mod kills;
 pub mod soak;
+mod spawned;
 
 pub use larder_workload::Error;
