@@ -234,11 +234,6 @@ pub(crate) struct RecoverArgs {
     #[arg(long = "core", value_name = "[N=]PATH")]
     pub(crate) cores: Vec<CoreArg>,
 
-    /// In how many seconds what the start has found is loaded beside requests, if it is a million records or more
-    /// [default: 60]
-    #[arg(long, value_name = "SECONDS")]
-    pub(crate) load_time: Option<u32>,
-
     /// If a core was written while the cache was away and the cache has dirty data
     #[arg(long, value_enum, default_value_t = ChangedCoreArg::Refuse)]
     pub(crate) changed_core: ChangedCoreArg,

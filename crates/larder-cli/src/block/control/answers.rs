@@ -265,8 +265,9 @@ fn format(
     segment: Option<u32>,
     (over, over_other): (Option<&str>, bool),
 ) -> Result<DeviceFormatArgs, String> {
+    let known = || LayoutArg::value_variants().iter().map(|one| one.name()).collect::<Vec<_>>();
     let layout = LayoutArg::from_str(layout, false)
-        .map_err(|_| format!("layout {layout:?}: give log, ocf22 or ocf26"))?;
+        .map_err(|_| format!("layout {layout:?}: give one of {}", known().join(", ")))?;
     let over = over.map(|uuid| uuid.parse().map_err(|error| format!("over {uuid:?}: {error}")));
     Ok(DeviceFormatArgs { layout, line, segment, over: over.transpose()?, over_other })
 }
