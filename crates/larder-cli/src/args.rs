@@ -30,9 +30,9 @@ pub(crate) use bench::BenchArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use block::{
     AskArgs, AttachArgs, BlockCommand, CacheCreateArgs, CacheStatsArgs, CacheStatusArgs,
-    CalibrateArgs, ChangedCoreArg, CleaningArg, CoreArg, CoreOfArgs, CutOffArg, DeviceFormatArgs,
-    ExportArgs, IoClassArgs, LayoutArg, ModeArgs, PolicyArgs, PromotionArg, RecoverArgs,
-    RoutingArg, StartArgs, StopArgs, TargetArg, UblkArg, UblkListArgs,
+    CalibrateArgs, ChangedCoreArg, CleaningArg, CoreArg, CoreOfArgs, CoresArgs, CutOffArg,
+    DeviceFormatArgs, ExportArgs, IoClassArgs, LayoutArg, ModeArgs, PolicyArgs, PromotionArg,
+    RecoverArgs, RoutingArg, StartArgs, StopArgs, TargetArg, UblkArg, UblkListArgs,
 };
 #[cfg(target_os = "linux")]
 pub(crate) use device::{

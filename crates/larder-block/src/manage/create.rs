@@ -107,16 +107,11 @@ pub(super) fn plan(
         return Err(Error::new(ErrorKind::Setup, "no cores: give at least one"));
     }
     let mut stored: Vec<StoredCore> = Vec::new();
-    for Core { id, name, device: core } in cores {
+    for given in cores {
+        let Core { id, name, device: core } = given;
         let bytes = core.info().capacity_bytes;
         let number = id.get();
-        if bytes.div_ceil(u64::from(options.layout.line_bytes().max(1))) > CORE_LINES_MAX {
-            let message = format!(
-                "core {number} ({name}) has {bytes} bytes, more than 2^46 lines of {}: make line_bytes larger",
-                options.layout.line_bytes()
-            );
-            return Err(Error::new(ErrorKind::Setup, message));
-        }
+        check_core_lines(given, options.layout.line_bytes())?;
         if stored.iter().any(|other| other.id == *id) {
             let message = format!("core {number} is given twice: number each core once");
             return Err(Error::new(ErrorKind::Setup, message));
@@ -136,6 +131,7 @@ pub(super) fn plan(
     };
     let mode = options.mode;
     Ok(StoredCache {
+        next_core: 0,
         was_stopped: true,
         is_distrusted: false,
         mode,
@@ -143,6 +139,19 @@ pub(super) fn plan(
         layout,
         profile: None,
     })
+}
+
+/// A core has no more lines than a layout can name.
+pub(super) fn check_core_lines(core: &Core, line_bytes: u32) -> Result<(), Error> {
+    let (number, bytes) = (core.id.get(), core.device.info().capacity_bytes);
+    if bytes.div_ceil(u64::from(line_bytes.max(1))) <= CORE_LINES_MAX {
+        return Ok(());
+    }
+    let message = format!(
+        "core {number} ({}) has {bytes} bytes, more than 2^46 lines of {line_bytes}: make line_bytes larger",
+        core.name
+    );
+    Err(Error::new(ErrorKind::Setup, message))
 }
 
 pub(super) async fn may_be_written_over(device: &Arc<dyn Device>, over: Over) -> Result<(), Error> {

@@ -9,6 +9,7 @@
 
 mod attach;
 mod calibrate;
+mod cores;
 mod create;
 mod front;
 mod open;
@@ -23,6 +24,7 @@ use larder_device::Device;
 use crate::layout::CoreId;
 pub use attach::AttachOptions;
 pub use calibrate::{CalibrateOptions, calibrate, store_profile};
+pub use cores::add_core;
 pub use create::{CreateOptions, LayoutOptions, Over, create};
 pub use front::{Seen, look};
 pub use open::{ChangedCore, OpenOptions, Opened, open};

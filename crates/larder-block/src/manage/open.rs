@@ -201,6 +201,8 @@ pub(super) async fn blank(
     if let StoredLayout::Log(log) = &mut stored.layout {
         log.clean_up_to = 0;
     }
+    // Nothing of a core that was taken away is left.
+    stored.next_core = 0;
     next_epoch(&mut stored.layout)?;
     let (uuid, layout) = (Uuid::draw(), stored.layout);
     let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, generation);
@@ -227,7 +229,7 @@ fn next_epoch(layout: &mut StoredLayout) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_cores(stored: &StoredCache, cores: &[Core]) -> Result<(), Error> {
+pub(super) fn check_cores(stored: &StoredCache, cores: &[Core]) -> Result<(), Error> {
     for known in &stored.cores {
         let (number, name) = (known.id.get(), &known.name);
         let Some(given) = cores.iter().find(|core| core.id == known.id) else {
@@ -250,7 +252,7 @@ fn check_cores(stored: &StoredCache, cores: &[Core]) -> Result<(), Error> {
         cores.iter().find(|core| stored.cores.iter().all(|known| known.id != core.id))
     {
         let message = format!(
-            "core {} ({}) is none of the cache's {}: create the cache with it",
+            "core {} ({}) is none of the cache's {}: add it to them first, or create the cache with it",
             other.id.get(),
             other.name,
             stored.cores.len()

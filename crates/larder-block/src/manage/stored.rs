@@ -8,7 +8,8 @@
 //!       2      2  n: number of cores, at least 1
 //!       4      4  bytes of the layout's part
 //!       8      4  bytes of the calibration; 0: there is none
-//!      12      4  reserved, 0
+//!      12      2  the lowest number that a core may have that is added; 0: none was taken away
+//!      14      2  reserved, 0
 //!      16         n cores
 //!                 the layout's part: its superblock
 //!                 the calibration ([`Profile`])
@@ -31,9 +32,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::cache::Mode;
 use crate::calibration::Profile;
-use crate::layout::CoreId;
 use crate::layout::log::LogSuperblock;
 use crate::layout::ocf::OcfSuperblock;
+use crate::layout::{CORES_MAX, CoreId};
 use crate::{Error, ErrorKind};
 
 const STOPPED: u8 = 1;
@@ -55,7 +56,8 @@ struct Fixed {
     cores: U16,
     layout_bytes: U32,
     profile_bytes: U32,
-    reserved: U32,
+    next_core: U16,
+    reserved: U16,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -98,6 +100,14 @@ impl StoredLayout {
         }
     }
 
+    /// Bytes of a line.
+    pub(super) fn line_bytes(&self) -> u32 {
+        match self {
+            Self::Log(superblock) => superblock.geometry.line_bytes,
+            Self::Ocf(superblock) => superblock.geometry.line_bytes,
+        }
+    }
+
     fn encode(&self) -> Vec<u8> {
         match self {
             Self::Log(superblock) => superblock.encode(),
@@ -124,6 +134,8 @@ pub struct StoredCache {
     pub mode: Mode,
     /// Its cores, by number.
     pub cores: Vec<StoredCore>,
+    /// What is cached of cores of lower numbers, and of no known one, is of cores that were taken away.
+    pub next_core: u16,
     /// Where its data are.
     pub layout: StoredLayout,
     /// What its devices do, if that was measured.
@@ -146,6 +158,7 @@ impl StoredCache {
             cores: u16::try_from(self.cores.len()).unwrap_or(u16::MAX).into(),
             layout_bytes: u32::try_from(layout.len()).unwrap_or(u32::MAX).into(),
             profile_bytes: u32::try_from(profile.len()).unwrap_or(u32::MAX).into(),
+            next_core: self.next_core.into(),
             reserved: 0.into(),
         };
         let mut content = fixed.as_bytes().to_vec();
@@ -185,6 +198,10 @@ impl StoredCache {
         if fixed.state & !(STOPPED | DISTRUSTED) != 0 || fixed.reserved.get() != 0 {
             return Err(wrong(format!("state {:#x}: unknown bits", fixed.state)));
         }
+        let next_core = fixed.next_core.get();
+        if next_core > CORES_MAX {
+            return Err(wrong(format!("next core {next_core}: too high")));
+        }
         let mode = MODES.get(usize::from(fixed.mode)).copied();
         let mode = mode.ok_or_else(|| wrong(format!("mode {}: unknown", fixed.mode)))?;
         let mut cores: Vec<StoredCore> = Vec::new();
@@ -220,6 +237,7 @@ impl StoredCache {
             is_distrusted: fixed.state & DISTRUSTED != 0,
             mode,
             cores,
+            next_core,
             layout: StoredLayout::parse(layout, capacity_bytes)?,
             profile,
         })
@@ -254,6 +272,7 @@ mod tests {
             is_distrusted: false,
             mode: Mode::WriteOnly,
             cores: vec![core(0, "/dev/sda"), core(7, "")],
+            next_core: 7,
             layout: StoredLayout::Log(LogSuperblock { geometry, epoch: 3, clean_up_to: 1 }),
             profile: None,
         }

@@ -2,6 +2,7 @@
 
 mod cache;
 mod control;
+mod cores;
 mod policies;
 mod target;
 mod ublk;
@@ -21,6 +22,7 @@ pub(crate) use control::{
     AskArgs, AttachArgs, CacheStatsArgs, CacheStatusArgs, CoreOfArgs, IoClassArgs, ModeArgs,
     PolicyArgs, StopArgs,
 };
+pub(crate) use cores::CoresArgs;
 pub(crate) use policies::{CleaningArg, CutOffArg, PromotionArg, RoutingArg};
 pub(crate) use target::TargetArg;
 pub(crate) use ublk::{UblkArg, UblkArgs, UblkListArgs};
@@ -99,6 +101,7 @@ pub(crate) enum BlockCommand {
     Attach(AttachArgs),
     Stop(StopArgs),
     Recover(RecoverArgs),
+    Cores(CoresArgs),
     Calibrate(CalibrateArgs),
     Export(ExportArgs),
     Ublk(UblkListArgs),

@@ -23,18 +23,45 @@ pub(super) fn failed(error: &BlockError) -> Error {
 /// The cores of a cache that is about to be made.
 pub(super) fn of_new(cache: &TargetArg, given: &[CoreArg]) -> Result<Vec<Core>, Error> {
     let named = numbered(given, (0..).filter_map(CoreId::new))?;
-    for target in std::iter::once(cache).chain(named.iter().map(|(_, target)| target)) {
-        if !matches!(target, TargetArg::Device(_)) {
-            let message =
-                format!("{target}: it would end with this command; give a file or a device");
-            return Err(Error::usage(message));
-        }
-    }
+    that_stay(std::iter::once(cache).chain(named.iter().map(|(_, target)| target)))?;
     each_once(cache, &named)?;
-    named
-        .iter()
-        .map(|(id, target)| open(*id, target::absolute(target).to_string(), target))
-        .collect()
+    open_new(&named)
+}
+
+/// Cores that come to those that a cache has.
+pub(super) fn of_added(
+    cache: &TargetArg,
+    stored: &StoredCache,
+    known: &[Core],
+    given: &[CoreArg],
+) -> Result<Vec<Core>, Error> {
+    let is_known = |id: &CoreId| known.iter().any(|core| core.id == *id);
+    let free = (stored.next_core..).map_while(CoreId::new).filter(|id| !is_known(id));
+    let named = numbered(given, free)?;
+    that_stay(named.iter().map(|(_, target)| target))?;
+    let mut all = named.clone();
+    for core in known {
+        // A name that is no target can be no device that was given.
+        all.extend(core.name.parse().ok().map(|target| (core.id, target)));
+    }
+    each_once(cache, &all)?;
+    open_new(&named)
+}
+
+fn that_stay<'a>(targets: impl IntoIterator<Item = &'a TargetArg>) -> Result<(), Error> {
+    let passing = targets.into_iter().find(|target| !matches!(target, TargetArg::Device(_)));
+    match passing {
+        Some(target) => Err(Error::usage(format!(
+            "{target}: it would end with this command; give a file or a device"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn open_new(named: &[(CoreId, TargetArg)]) -> Result<Vec<Core>, Error> {
+    let opened =
+        named.iter().map(|(id, target)| open(*id, target::absolute(target).to_string(), target));
+    opened.collect()
 }
 
 /// The cores of a cache that there is: where its label has them, unless it is said.

@@ -3,6 +3,7 @@
 //! A cache runs in the process of `larder block start`; other commands ask it by its control socket (`control/`).
 
 mod calibrate;
+mod change_cores;
 mod commands;
 mod control;
 mod cores;
@@ -53,6 +54,7 @@ pub(crate) fn run(command: &BlockCommand) -> Result<Ending, Error> {
         BlockCommand::Attach(arguments) => commands::attach(arguments),
         BlockCommand::Stop(arguments) => commands::stop(arguments),
         BlockCommand::Recover(arguments) => recover::run(arguments),
+        BlockCommand::Cores(arguments) => change_cores::run(arguments),
         BlockCommand::Calibrate(arguments) => calibrate::run(arguments),
         BlockCommand::Export(arguments) => export::run(arguments),
         BlockCommand::Ublk(arguments) => ublk::run(arguments),

@@ -10,7 +10,7 @@ use super::control::{Progress, still_dirty};
 use super::cores::{self, failed};
 use super::report::{Destaged, Found, Usage};
 use super::{render, settings, target};
-use crate::args::RecoverArgs;
+use crate::args::{ChangedCoreArg, RecoverArgs};
 use crate::bars;
 use crate::ending::Ending;
 use crate::json::JsonTarget;
@@ -23,20 +23,23 @@ struct Recovered {
     core_written_bytes: u64,
 }
 
+/// How a cache is opened while nobody is served: all is loaded at once.
+pub(super) fn quietly(changed: ChangedCoreArg) -> OpenOptions {
+    let load = LoadOptions { at_start_max: usize::MAX, ..LoadOptions::default() };
+    OpenOptions {
+        changed: settings::changed_core(changed),
+        seed: std::process::id().into(),
+        log: LogOptions { load, ..LogOptions::default() },
+        ..OpenOptions::default()
+    }
+}
+
 pub(super) fn run(arguments: &RecoverArgs) -> Result<Ending, Error> {
     let json = JsonTarget::prepare(arguments.output.json.as_deref())?;
     let device = target::open(&arguments.cache)?;
     let seen = block_on(manage::look(&device)).map_err(|error| failed(&error))?;
     let cores = cores::of_known(&arguments.cache, &seen.stored, &arguments.cores)?;
-    let load = LoadOptions { at_start_max: usize::MAX, ..LoadOptions::default() };
-    let options = OpenOptions {
-        changed: settings::changed_core(arguments.changed_core),
-        seed: std::process::id().into(),
-        // Nobody is served meanwhile.
-        log: LogOptions { load, ..LogOptions::default() },
-        ..OpenOptions::default()
-    };
-    let opened = block_on(manage::open(&device, &cores, &options));
+    let opened = block_on(manage::open(&device, &cores, &quietly(arguments.changed_core)));
     let opened = opened.map_err(|error| failed(&error))?;
     let (cache, found) = (opened.cache.clone(), Found::of(&opened.started));
     let before_bytes = Usage::of(&cache).dirty_bytes;

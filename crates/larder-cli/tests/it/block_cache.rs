@@ -111,6 +111,33 @@ fn memory_that_is_emulated_says_so_and_takes_no_lines() {
     place.succeed("block status fast.img");
 }
 
+#[test]
+fn cores_come_and_go_between_two_starts() {
+    let place = made("");
+    place.write("more.img", vec![0; MIB]);
+    let serving = Serving::start(&place, "start fast.img --unix s --cleaning nop");
+    write(&place, "s");
+    place.run("block cores fast.img --add more.img").check_error(1, &["fast.img"]);
+    assert_eq!(serving.end("TERM").0, Some(0));
+    assert_eq!(of_core(&place), [0; 5]);
+    place.run("block cores fast.img --remove 0").check_error(2, &["only one", "add another"]);
+    place.run("block cores fast.img --add slow.img").check_error(2, &["core 0 and core 1"]);
+    place.run("block cores fast.img --add memory:1M").check_error(2, &["end with this command"]);
+    place.run("block cores fast.img").check_error(2, &["--add", "--remove"]);
+    let added = place.json("block cores fast.img --add more.img");
+    assert_eq!(
+        (&added["cores"][1]["core"], added["cores"][1]["bytes"].as_u64()),
+        (&1.into(), Some(MIB as u64))
+    );
+    let left = place.json("block cores fast.img --remove 0");
+    assert_eq!((&left["cores"][0]["core"], &left["cores"][1]), (&1.into(), &Value::Null));
+    assert_eq!(of_core(&place), *b"bread", "destaged");
+    let serving = Serving::start(&place, "start fast.img --unix s");
+    assert_eq!(read(&place, "s"), [0; 5], "the other one");
+    assert_eq!(serving.end("TERM").0, Some(0));
+    place.run("block cores fast.img --add 0=slow.img").check_error(2, &["give 1 or more"]);
+}
+
 /// What is told at the address in this line.
 fn metrics(line: &str) -> String {
     let address = line.split("http://").nth(1).and_then(|rest| rest.strip_suffix("/metrics"));

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use larder_block::cache::Mode;
-use larder_block::manage::{CreateOptions, Over, create, look, open};
+use larder_block::manage::{Core, CreateOptions, Over, add_core, create, look, open};
 use larder_device::{Fault, FaultDevice, FaultPlan, FaultRule, block_on};
 
-use super::{MIB, Rig, Shared, layouts, memory, options, put, read_from, write_to};
+use super::{MIB, Rig, Shared, core, layouts, memory, options, put, read, read_from, write_to};
 
 /// The n-th I/O of the cache device fails, for each n until none is hit.
 fn at_each_io(failing: &FaultDevice<Shared>, ask: impl Fn(), check: impl Fn(u64)) {
@@ -49,6 +49,50 @@ fn starts_and_stops_that_an_error_cuts_leave_what_was() {
             drop(open().map(|mut opened| block_on(opened.set_mode(Mode::WriteThrough, true))));
         };
         at_each_io(&failing, mode, is_whole);
+    }
+}
+
+#[test]
+fn a_change_of_cores_that_an_error_cuts_was_made_or_not() {
+    for create_options in layouts() {
+        let mut rig = Rig::new();
+        let failing: Arc<FaultDevice<Shared>> =
+            Arc::new(FaultDevice::new(memory(8 * MIB), &FaultPlan::new(1)));
+        rig.device = Arc::clone(&failing) as Shared;
+        rig.create(&create_options);
+        let new = Core { id: core(6), name: String::new(), device: memory(MIB) };
+        let all = [rig.cores.as_slice(), &[new]].concat();
+        let known = || {
+            let stored = block_on(look(&rig.device)).ok()?.stored;
+            let is_there = |core: &&Core| stored.cores.iter().any(|known| known.id == core.id);
+            Some(all.iter().filter(is_there).cloned().collect::<Vec<_>>())
+        };
+        let is_sound = |number: u64| {
+            let cores = known().unwrap();
+            let opened = block_on(open(&rig.device, &cores, &options())).unwrap();
+            let first = opened.cache.core(core(0)).unwrap();
+            assert!(read(&first, 0, 65536) == [1; 65536], "I/O {number}");
+        };
+        let opened = rig.open();
+        write_to(&opened, 0, 0, 1, 65536);
+        block_on(opened.stop(false)).unwrap();
+        let remove = || {
+            let Some(cores) = known() else { return };
+            let opened = block_on(open(&rig.device, &cores, &options()));
+            drop(opened.map(|opened| block_on(opened.remove_core(core(5)))));
+        };
+        at_each_io(&failing, remove, |number| {
+            is_sound(number);
+            if known().unwrap().len() == 1 {
+                assert!(read(&*all[0].device, 0, 65536) == [1; 65536], "I/O {number}");
+            }
+        });
+        let add = || {
+            let Some(cores) = known() else { return };
+            drop(block_on(add_core(&rig.device, &cores, &all[2])));
+        };
+        at_each_io(&failing, add, is_sound);
+        assert_eq!(known().unwrap().len(), 2, "one went, one came");
     }
 }
 

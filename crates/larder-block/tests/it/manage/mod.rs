@@ -1,6 +1,7 @@
 //! The life of a cache on its devices: what a start finds.
 
 mod attach;
+mod cores;
 mod errors;
 mod refusals;
 

@@ -1,0 +1,112 @@
+//! Cores that come and go, while nobody is served.
+//!
+//! *Always:* the label lists a core, and the cache has what was cached of it; or it does not, and the core has all. What
+//! of a core that was taken away still lies on the cache device, clean, is nobody's: its number is not given again, and
+//! it gives way like all that nobody asks for.
+
+use std::sync::Arc;
+
+use larder_device::label::{Kind, Labeller};
+use larder_device::{Device, Io};
+
+use super::Core;
+use super::create::{check_core_lines, claim_all};
+use super::front::{Seen, look};
+use super::open::{Opened, check_cores};
+use super::stored::{StoredCache, StoredCore};
+use crate::layout::CoreId;
+use crate::{Error, ErrorKind};
+
+/// Puts the cache on `device`, which does not run and has `known` for its cores, before `core` as well. Nothing is
+/// cached of it yet, and it is left as it is. A calibration is forgotten: it says nothing of the new core.
+///
+/// # Errors
+/// [`ErrorKind::Setup`] if there cannot be such a core, [`ErrorKind::Format`] if there is no cache,
+/// [`ErrorKind::Device`]. The cache is what it was then.
+pub async fn add_core(device: &Arc<dyn Device>, known: &[Core], core: &Core) -> Result<(), Error> {
+    let all: Vec<Core> = known.iter().chain([core]).cloned().collect();
+    let _claims = claim_all(device, &all)?;
+    let Seen { uuid, generation, mut stored } = look(device).await?;
+    check_cores(&stored, known)?;
+    let (id, bytes) = (core.id, core.device.info().capacity_bytes);
+    if let Some(complaint) = complaint(&stored, id) {
+        return Err(Error::new(ErrorKind::Setup, complaint));
+    }
+    check_core_lines(core, stored.layout.line_bytes())?;
+    stored.cores.push(StoredCore { id, name: core.name.clone(), bytes });
+    stored.cores.sort_by_key(|core| core.id);
+    stored.profile = None;
+    let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, generation);
+    let written = labeller.write(stored.encode()?).await;
+    written.map_err(|error| Error::of_device("writing the label", &error))
+}
+
+/// Why no new core may have this number.
+fn complaint(stored: &StoredCache, id: CoreId) -> Option<String> {
+    let number = id.get();
+    if stored.cores.iter().any(|known| known.id == id) {
+        return Some(format!("core {number}: the cache has one of that number; give another"));
+    }
+    (number < stored.next_core).then(|| {
+        format!(
+            "core {number}: a core of that number may have been taken away, and what was cached of it lies there \
+             still; give {} or more",
+            stored.next_core
+        )
+    })
+}
+
+impl StoredCache {
+    /// The lowest number that a core may have that comes now. `None`: all have been given.
+    pub fn free_core(&self) -> Option<CoreId> {
+        let is_free = |id: &CoreId| self.cores.iter().all(|known| known.id != *id);
+        (self.next_core..).map_while(CoreId::new).find(is_free)
+    }
+}
+
+impl Opened {
+    /// Destages all that is dirty and stops the cache, which has that core no more. What is cached of the others stays.
+    /// Nobody may write any more. A calibration is forgotten.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if the cache has no such core or no other; [`ErrorKind::Device`] if something is dirty
+    /// still or may be, for the start could not read all, or if the label was not written. The cache has that core then.
+    pub async fn remove_core(mut self, id: CoreId) -> Result<(), Error> {
+        let stored = &self.keeper.stored;
+        let numbers: Vec<String> =
+            stored.cores.iter().map(|core| core.id.get().to_string()).collect();
+        let (number, numbers) = (id.get(), numbers.join(", "));
+        if stored.cores.iter().all(|core| core.id != id) {
+            let message = format!("core {number}: the cache has {numbers}; name one of these");
+            return Err(Error::new(ErrorKind::Setup, message));
+        }
+        if stored.cores.len() == 1 {
+            let message = format!(
+                "core {number} is the only one, and a cache has at least one: add another first, or have everything \
+                 destaged and leave the cache"
+            );
+            return Err(Error::new(ErrorKind::Setup, message));
+        }
+        if self.started.failed_reads > 0 {
+            let message = format!(
+                "core {number}: {} reads of the cache device failed when it was started, so what only it has of that \
+                 core may be more than what is known; nothing was changed",
+                self.started.failed_reads
+            );
+            return Err(Error::new(ErrorKind::Device, message));
+        }
+        self.cache.destage_all().await?;
+        // That it is clean must be there before the label says that it is nobody's.
+        if let Some(device) = self.cache.device() {
+            let flushed = device.submit(Io::Flush).await;
+            flushed.map_err(|failure| Error::of_device("flushing", &failure.error))?;
+        }
+        self.look_at_cache();
+        let mode = self.cache.with(|cache| cache.options().mode);
+        let stored = &mut self.keeper.stored;
+        stored.cores.retain(|core| core.id != id);
+        stored.next_core = stored.next_core.max(number + 1);
+        (stored.profile, stored.was_stopped, stored.mode) = (None, true, mode);
+        self.keeper.write().await
+    }
+}
