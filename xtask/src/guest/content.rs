@@ -1,5 +1,5 @@
-//! What is in a guest: our programs, built so that they need no libraries, those of others with
-//! theirs, and the first process. The kernel unpacks it into memory.
+//! What is in a guest: our programs, most often built so that they need no libraries, those of others
+//! with theirs, and the first process. The kernel unpacks it into memory.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,30 +10,61 @@ use super::modules;
 use super::scenario::{Binary, Scenario};
 use super::tools::{self, Tools};
 use crate::step::{self, Verdict};
+use crate::workspace;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// Built in a third of the time of a release.
 const PROFILE: &str = "guest";
 const INIT: &str = include_str!("init.sh");
 
-/// Builds the programs of this workspace that scenarios name, in a build directory of their own.
-pub(super) fn build(scenarios: &[Scenario], dir: &Path) -> Result<(), String> {
-    let binaries: BTreeSet<&Binary> = scenarios.iter().flat_map(|s| &s.binaries).collect();
-    if binaries.is_empty() {
-        return Ok(());
+/// How the programs of this workspace are built.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Build<'a> {
+    /// Without libraries, for speed where every instruction is translated, in a build directory of their own.
+    Guest,
+    /// As tests of the whole workspace are, with these features: where those ran before, they are there.
+    Dev { features: &'a str },
+}
+
+impl Build<'_> {
+    /// Builds the programs that scenarios name.
+    pub(super) fn run(self, scenarios: &[Scenario], dir: &Path) -> Result<(), String> {
+        let binaries: BTreeSet<&Binary> = scenarios.iter().flat_map(|s| &s.binaries).collect();
+        if binaries.is_empty() {
+            return Ok(());
+        }
+        let mut words = vec!["build", "--locked"];
+        match self {
+            Self::Guest => {
+                words.extend(["--profile", PROFILE, "--target", TARGET]);
+                let packages: BTreeSet<&str> =
+                    binaries.iter().map(|binary| binary.package.as_str()).collect();
+                words.extend(packages.into_iter().flat_map(|package| ["--package", package]));
+            }
+            Self::Dev { features } => words.extend(["--workspace", "--features", features]),
+        }
+        for binary in binaries {
+            words.push(if binary.example { "--example" } else { "--bin" });
+            words.push(binary.name.as_str());
+        }
+        let mut command = step::cargo(&words);
+        if matches!(self, Self::Guest) {
+            command.env("CARGO_TARGET_DIR", target(dir));
+            command.env("RUSTFLAGS", "-C target-feature=+crt-static");
+            command.env_remove("CARGO_ENCODED_RUSTFLAGS");
+        }
+        match step::run(&mut command) {
+            Verdict::Failed(text) | Verdict::Skipped(text) => Err(text),
+            Verdict::Passed(_) => Ok(()),
+        }
     }
-    let mut words = vec!["build", "--profile", PROFILE, "--locked", "--target", TARGET];
-    let packages: BTreeSet<&str> = binaries.iter().map(|binary| binary.package.as_str()).collect();
-    words.extend(packages.into_iter().flat_map(|package| ["--package", package]));
-    for binary in binaries {
-        words.extend([if binary.example { "--example" } else { "--bin" }, binary.name.as_str()]);
-    }
-    let mut command = step::cargo(&words);
-    command.env("CARGO_TARGET_DIR", target(dir)).env("RUSTFLAGS", "-C target-feature=+crt-static");
-    command.env_remove("CARGO_ENCODED_RUSTFLAGS");
-    match step::run(&mut command) {
-        Verdict::Failed(text) | Verdict::Skipped(text) => Err(text),
-        Verdict::Passed(_) => Ok(()),
+
+    /// Where it leaves them.
+    pub(super) fn built(self, dir: &Path) -> PathBuf {
+        match self {
+            Self::Guest => target(dir).join(TARGET).join(PROFILE),
+            Self::Dev { .. } => workspace::target().join("debug"),
+        }
     }
 }
 
@@ -46,7 +77,7 @@ pub(super) fn archive(
     scenario: &Scenario,
     tools: &Tools,
     kernel: &Path,
-    dir: &Path,
+    built: &Path,
 ) -> Result<Vec<u8>, String> {
     let mut content = Content::default();
     content.archive.file("init", INIT.as_bytes())?;
@@ -64,9 +95,10 @@ pub(super) fn archive(
         content.program(name, &path.ok_or_else(|| format!("{name} is not installed"))?)?;
     }
     for binary in &scenario.binaries {
-        let built = target(dir).join(TARGET).join(PROFILE);
-        let built = if binary.example { built.join("examples") } else { built };
-        content.program(&binary.name, &built.join(&binary.name))?;
+        let name = &binary.name;
+        let path =
+            if binary.example { built.join("examples").join(name) } else { built.join(name) };
+        content.program(name, &path)?;
     }
     content.archive.finish()
 }

@@ -26,6 +26,7 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Value, json};
 
+use self::content::Build;
 use self::packages::Apt;
 use self::scenario::{Kernel, Scenario};
 use self::tools::Tools;
@@ -45,6 +46,13 @@ pub(crate) struct Options {
     /// Leave images and console in target/xtask/guest/runs, as a failure does
     #[arg(long)]
     keep: bool,
+    /// Take our programs as the workspace's tests have built them, rather than small and fast ones of their own: for
+    /// short guests after the tests
+    #[arg(long)]
+    dev: bool,
+    /// Features that those tests were built with, as cargo takes them
+    #[arg(long, value_name = "LIST", requires = "dev", default_value = "")]
+    features: String,
     /// Every check, and every step's output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -72,11 +80,15 @@ pub(crate) fn run(options: &Options) -> Verdict {
     }
     let begin = Instant::now();
     let dir = workspace::target().join("xtask").join("guest");
-    let host = match Host::prepared(&scenarios, &dir) {
+    let build = match options.dev {
+        true => Build::Dev { features: &options.features },
+        false => Build::Guest,
+    };
+    let host = match Host::prepared(&scenarios, &dir, build) {
         Ok(host) => host,
         Err(missing) => return Verdict::Skipped(missing),
     };
-    let ran = content::build(&scenarios, &dir).and_then(|()| {
+    let ran = build.run(&scenarios, &dir).and_then(|()| {
         let outcomes = host.outcomes(&scenarios, options.keep);
         if let Some(file) = &options.json {
             let text = format!("{:#}\n", host.json(&outcomes));
@@ -106,12 +118,14 @@ fn chosen(options: &Options) -> Result<Vec<Scenario>, String> {
 struct Host {
     tools: Tools,
     kernels: BTreeMap<Kernel, PathBuf>,
+    /// Where our programs are once they are built.
+    built: PathBuf,
     dir: PathBuf,
 }
 
 impl Host {
     /// Finds or fetches it. An error says what cannot be had.
-    fn prepared(scenarios: &[Scenario], dir: &Path) -> Result<Self, String> {
+    fn prepared(scenarios: &[Scenario], dir: &Path, build: Build<'_>) -> Result<Self, String> {
         let dir =
             std::path::absolute(dir).map_err(|cause| format!("{}: {cause}", dir.display()))?;
         let tools = tools::find(&dir)?;
@@ -126,7 +140,7 @@ impl Host {
             let image = image.map_err(|cause| format!("a kernel cannot be had: {cause}"))?;
             kernels.insert(kernel, image);
         }
-        Ok(Self { tools, kernels, dir })
+        Ok(Self { tools, kernels, built: build.built(&dir), dir })
     }
 
     /// Runs all, as many at a time as this machine has processors: a guest has one. In their order.
@@ -181,7 +195,7 @@ impl Host {
         scenario.drive.make(dir)?;
         let archive = dir.join("guest.cpio");
         let kernel = self.kernels.get(&scenario.kernel).ok_or("its kernel is missing")?;
-        let content = content::archive(scenario, &self.tools, kernel, &self.dir)?;
+        let content = content::archive(scenario, &self.tools, kernel, &self.built)?;
         fs::write(&archive, content).map_err(told)?;
         let frames = machine::run(scenario, &self.tools, kernel, &archive, dir)?;
         Ok(verdicts::Evidence { frames, untouched: scenario.drive.untouched(dir)? })
@@ -204,7 +218,10 @@ mod tests {
         let Ok(Command::Guest(options)) = read else { panic!("{read:?}") };
         assert_eq!(options.only, ["a", "b"]);
         assert!(options.keep && !options.list && options.json == Some("x".into()));
-        for wrong in ["guest --only", "guest a"] {
+        let read = args::read("guest --dev --features a/b,c");
+        let Ok(Command::Guest(options)) = read else { panic!("{read:?}") };
+        assert!(options.dev && options.features == "a/b,c");
+        for wrong in ["guest --only", "guest a", "guest --features a"] {
             assert!(args::read(wrong).is_err(), "{wrong}");
         }
         let missing = Options { only: vec!["no-such".to_owned()], ..Options::default() };
