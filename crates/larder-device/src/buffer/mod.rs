@@ -19,6 +19,9 @@ pub use pool::BufferPool;
 /// A list ([`IoBuffer::list`]) is one request to a device, which fills or writes its buffers in their order; they come
 /// back in that order ([`IoBuffer::into_list`]). Each has its own memory and goes back to its own pool.
 ///
+/// Where a device keeps metadata beside its blocks ([`DeviceInfo::keeps_metadata`](crate::DeviceInfo::keeps_metadata)),
+/// they travel with the data ([`IoBuffer::with_metadata`]): those of the first block first. They count in no length.
+///
 /// # Examples
 /// ```
 /// use larder_device::{Device, Io, IoBuffer, MemoryDevice};
@@ -37,18 +40,20 @@ pub struct IoBuffer {
     pool: Option<BufferPool>,
     /// The buffers of a list: none of them is a list, and `pages` are none. Empty: it is no list.
     list: Box<[IoBuffer]>,
+    /// Of the blocks of all of its bytes, in one run.
+    metadata: Option<Box<IoBuffer>>,
 }
 
 impl IoBuffer {
     /// A zeroed buffer of `len` bytes that belongs to no pool.
     pub fn zeroed(len: usize) -> Self {
         let pages = Pages::zeroed(len.div_ceil(PAGE_BYTES));
-        Self { pages, len, pool: None, list: Box::default() }
+        Self { pages, len, pool: None, list: Box::default(), metadata: None }
     }
 
     /// A buffer without bytes, for requests that carry none. Allocates nothing.
     pub fn empty() -> Self {
-        Self { pages: Pages::default(), len: 0, pool: None, list: Box::default() }
+        Self { pages: Pages::default(), len: 0, pool: None, list: Box::default(), metadata: None }
     }
 
     /// Several buffers as one, for a request that reads into or writes from all of them in their order. Lists in the
@@ -60,10 +65,45 @@ impl IoBuffer {
             return buffers.pop().unwrap_or_else(Self::empty);
         }
         let len = buffers.iter().map(Self::len).sum();
-        Self { pages: Pages::default(), len, pool: None, list: buffers.into() }
+        Self { pages: Pages::default(), len, pool: None, list: buffers.into(), metadata: None }
     }
 
-    /// The buffers of a list in their order; of any other buffer, that one.
+    /// The same bytes with the metadata of their blocks, to be filled or written with them.
+    ///
+    /// ```
+    /// use larder_device::{Device, Io, IoBuffer, MemoryDevice, PlacementHandle};
+    ///
+    /// let device = MemoryDevice::holding(vec![0; 1 << 20]).keeping_metadata(8);
+    /// let mut written = IoBuffer::zeroed(8192).with_metadata(IoBuffer::zeroed(16));
+    /// written.metadata_mut().expect("it was given some")[8] = 7;
+    /// device.submit(Io::write(0, written, PlacementHandle::DEFAULT)).wait()?;
+    /// let buffer = IoBuffer::zeroed(4096).with_metadata(IoBuffer::zeroed(8));
+    /// let read = device.submit(Io::Read { offset: 4096, buffer }).wait()?;
+    /// assert_eq!(read.metadata(), Some(&[7, 0, 0, 0, 0, 0, 0, 0][..]));
+    /// # Ok::<(), larder_device::IoFailure>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If `metadata` is a list, or has metadata itself.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Self) -> Self {
+        let is_one = !metadata.is_list() && metadata.metadata.is_none();
+        assert!(is_one, "metadata are one run of bytes");
+        self.metadata = Some(Box::new(metadata));
+        self
+    }
+
+    /// The metadata of its blocks, if it has room for them.
+    pub fn metadata(&self) -> Option<&[u8]> {
+        self.metadata.as_deref().map(Self::as_slice)
+    }
+
+    /// The same, to fill.
+    pub fn metadata_mut(&mut self) -> Option<&mut [u8]> {
+        self.metadata.as_deref_mut().map(Self::as_mut_slice)
+    }
+
+    /// The buffers of a list in their order, without metadata; of any other buffer, that one.
     pub fn into_list(mut self) -> Vec<Self> {
         if self.is_list() { std::mem::take(&mut self.list).into_vec() } else { vec![self] }
     }
@@ -178,7 +218,9 @@ impl fmt::Debug for IoBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let buffers = self.list.len().max(1);
         let mut shown = f.debug_struct("IoBuffer");
-        shown.field("len", &self.len).field("buffers", &buffers).finish_non_exhaustive()
+        let metadata = self.metadata().map_or(0, <[u8]>::len);
+        shown.field("len", &self.len).field("buffers", &buffers);
+        shown.field("metadata", &metadata).finish_non_exhaustive()
     }
 }
 
