@@ -125,6 +125,7 @@ impl LogLayout {
             records: Vec::with_capacity(taken.len()),
             displaced: Vec::new(),
             phase: self.grace.begin(),
+            is_behind_hole: false,
             ended: None,
         };
         let mut parts = Vec::with_capacity(taken.len() + 2);
