@@ -57,6 +57,8 @@ pub(super) struct Batch {
     pub(super) generation: u64,
     /// Where in the segment it ends.
     pub(super) end: u32,
+    /// Whether the footer of its segment is written with it.
+    pub(super) has_footer: bool,
     pub(super) records: Vec<Appended>,
     /// What the index said before, in force again if the batch fails.
     pub(super) displaced: Vec<Found>,
