@@ -306,3 +306,51 @@ impl Geometry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::log::record::RecordKind;
+    use crate::layout::{CoreId, Span};
+
+    const UUID: CacheUuid = *b"0123456789abcdef";
+    const BESIDE: Geometry = Geometry {
+        offset: 0,
+        segments: 8,
+        segment_bytes: 64 << 10,
+        block_bytes: 4096,
+        line_bytes: 4096,
+        metadata_bytes: 64,
+    };
+
+    /// Of data that look like a header nothing is believed, and each batch has its header in one place.
+    #[test]
+    fn a_header_in_a_block_counts_where_it_can_be_one() {
+        let record = |kind| {
+            let span = Span { core: CoreId::new(1).unwrap(), first: 8, sectors: 8 };
+            Record { span, kind, checksum: 0 }
+        };
+        let parse = |records: &[Record], metadata: &[u8]| {
+            let data = records.iter().map(Record::data_bytes).sum::<usize>();
+            let header = BatchHeader {
+                segment: 0,
+                position: 4096,
+                bytes: u32::try_from(4096 + data).unwrap(),
+                generation: 9,
+                sequence: 10,
+                horizon: 8,
+                void_below: 2,
+                epoch: 1,
+            };
+            let mut bytes = vec![0; 8192];
+            header.encode(&UUID, records, &mut bytes);
+            let blocks = Blocks { bytes: &bytes, metadata };
+            BESIDE.parse(blocks, &UUID, (0, 4096)).map(|(header, _)| header.bytes)
+        };
+        let void = [record(RecordKind::Void)];
+        assert_eq!(parse(&void, &[0; 128]), Some(4096));
+        assert_eq!(parse(&void, &[&[0; 63][..], &[1; 65]].concat()), None, "a block of data");
+        assert_eq!(parse(&void, &[]), None, "metadata that were not read");
+        assert_eq!(parse(&[record(RecordKind::Clean)], &[0; 128]), None, "it would be beside");
+    }
+}

@@ -2,6 +2,7 @@
 
 mod attach;
 mod errors;
+mod metadata;
 mod refusals;
 
 use std::sync::Arc;
