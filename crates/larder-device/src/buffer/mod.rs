@@ -49,6 +49,8 @@ struct More {
     list: Vec<IoBuffer>,
     /// Of the blocks of all of its bytes, in one run.
     metadata: Option<IoBuffer>,
+    /// They are the device's, for its request.
+    is_lent: bool,
 }
 
 impl IoBuffer {
@@ -77,7 +79,7 @@ impl IoBuffer {
             return buffers.pop().unwrap_or_else(Self::empty);
         }
         let len = buffers.iter().map(Self::len).sum();
-        let more = More { list: buffers, metadata: None };
+        let more = More { list: buffers, metadata: None, is_lent: false };
         Self { pages: Pages::default(), len, pool: None, more: Some(Box::new(more)) }
     }
 
@@ -114,6 +116,22 @@ impl IoBuffer {
     /// The same, to fill.
     pub fn metadata_mut(&mut self) -> Option<&mut [u8]> {
         self.more.as_mut()?.metadata.as_mut().map(Self::as_mut_slice)
+    }
+
+    /// The same for a request to a device that has to be given some.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub(crate) fn lent_metadata(self, metadata: Self) -> Self {
+        let mut buffer = self.with_metadata(metadata);
+        buffer.more.get_or_insert_default().is_lent = true;
+        buffer
+    }
+
+    /// Without metadata that a device has lent.
+    pub(crate) fn without_lent_metadata(mut self) -> Self {
+        if let Some(more) = self.more.as_mut().filter(|more| more.is_lent) {
+            (more.metadata, more.is_lent) = (None, false);
+        }
+        self
     }
 
     /// The buffers of a list in their order, without metadata; of any other buffer, that one.
