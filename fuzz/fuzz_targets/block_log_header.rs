@@ -18,6 +18,9 @@ fuzz_target!(|bytes: &[u8]| {
     fuzzing::header(&header);
     fuzzing::short_header(first);
     fuzzing::short_header(&seal::block_log_short_header(first));
+    fuzzing::metadata_header(first, last);
+    fuzzing::metadata_header(&seal::block_log_metadata_header(first), last);
+    fuzzing::metadata_header(last, &header);
     fuzzing::footer(last);
     fuzzing::footer(&footer);
     fuzzing::start(first, last);

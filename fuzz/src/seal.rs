@@ -111,11 +111,20 @@ pub fn block_log_header(bytes: &[u8]) -> Vec<u8> {
 
 /// The short header at the same place, of memory.
 pub fn block_log_short_header(bytes: &[u8]) -> Vec<u8> {
+    short_header(b"LBSH", bytes)
+}
+
+/// The header that lies in the metadata of blocks, from the first of a segment on.
+pub fn block_log_metadata_header(bytes: &[u8]) -> Vec<u8> {
+    short_header(b"LBMH", bytes)
+}
+
+fn short_header(magic: &[u8; 4], bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if bytes.len() < BLOCK_LOG_HEADER_BYTES {
         return bytes;
     }
-    mark(&mut bytes, 0, b"LBSH");
+    mark(&mut bytes, 0, magic);
     let records = usize::from(u16::from_le_bytes([bytes[6], bytes[7]]));
     if let Some(checked) = bytes.get(12..48 + 16 * records) {
         // Of the UUID, the segment and the place in it.

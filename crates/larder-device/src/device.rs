@@ -38,9 +38,13 @@ pub struct DeviceInfo {
     /// sectors of 512 bytes may be relied on.
     pub atomic_write_bytes: Option<u32>,
     /// Bytes of metadata beside each block of the medium (NVMe: MS of the namespace's format; Linux:
-    /// `metadata_bytes`, or the tuple of its integrity profile). 0 of files. Nothing is kept in them; past the block
-    /// layer a namespace that has some is refused.
+    /// `metadata_bytes`, or the tuple of its integrity profile). 0 of files.
     pub metadata_bytes: u16,
+    /// Whether requests may have these metadata with their data ([`IoBuffer::with_metadata`]). The block layer takes
+    /// none. A block is written with its metadata as one, whatever happens; what writes without has zeros there.
+    ///
+    /// [`IoBuffer::with_metadata`]: crate::IoBuffer::with_metadata
+    pub keeps_metadata: bool,
 }
 
 /// Whether a device has a write cache that loses what is in it together with power.
@@ -99,6 +103,7 @@ impl DeviceInfo {
             volatile_cache: VolatileCache::Unknown,
             atomic_write_bytes: None,
             metadata_bytes: 0,
+            keeps_metadata: false,
         }
     }
 }

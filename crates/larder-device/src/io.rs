@@ -157,6 +157,12 @@ impl Io {
         {
             return Some(complaint);
         }
+        if let Self::Read { buffer, .. } | Self::Write { buffer, .. } = self
+            && let Some(metadata) = buffer.metadata()
+            && let Some(complaint) = complaint_of_metadata(metadata.len(), bytes / block, info)
+        {
+            return Some(complaint);
+        }
         if offset.checked_add(bytes).is_none_or(|end| end > info.capacity_bytes) {
             return Some(format!(
                 "the range ends beyond the capacity of {} bytes",
@@ -180,6 +186,22 @@ fn complaint_of_list(buffer: &IoBuffer, block: usize) -> Option<String> {
     Some(format!(
         "buffer {number} of its list has {bytes} bytes, which is no multiple of the {block}-byte block; give it {whole}"
     ))
+}
+
+/// All blocks have theirs, and no others.
+fn complaint_of_metadata(given: usize, blocks: u64, info: &DeviceInfo) -> Option<String> {
+    if !info.keeps_metadata {
+        return Some(format!(
+            "it has {given} bytes of metadata, and the device keeps none: give it data alone"
+        ));
+    }
+    let wanted = blocks * u64::from(info.metadata_bytes);
+    (given as u64 != wanted).then(|| {
+        format!(
+            "it has {given} bytes of metadata; give its {blocks} blocks {} each, {wanted} bytes",
+            info.metadata_bytes
+        )
+    })
 }
 
 impl CheckedIo {
@@ -236,5 +258,22 @@ mod tests {
         assert!(complaint(write).contains("handle 2 is not among"));
         assert!(read((1 << 20) - 4096, 4096).check(&info()).is_ok());
         assert!(Io::Flush.check(&info()).is_ok());
+    }
+
+    #[test]
+    fn metadata_are_of_all_blocks_of_a_request_where_they_are_kept() {
+        let read = |metadata| Io::Read {
+            offset: 0,
+            buffer: IoBuffer::zeroed(8192).with_metadata(IoBuffer::zeroed(metadata)),
+        };
+        assert!(
+            complaint(read(128)).contains("has 128 bytes of metadata, and the device keeps none")
+        );
+        let keeps = DeviceInfo { metadata_bytes: 64, keeps_metadata: true, ..info() };
+        assert!(read(128).check(&keeps).is_ok());
+        for odd in [0, 64, 127, 192] {
+            let refused = read(odd).check(&keeps).expect_err("must be refused").error.to_string();
+            assert!(refused.contains("give its 2 blocks 64 each, 128 bytes"), "{refused}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! A device in memory: for tests, and for trying things out. It has no handles and keeps nothing.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -20,9 +21,16 @@ use crate::io::{CheckedIo, Io, IoFuture};
 #[derive(Debug)]
 pub struct MemoryDevice {
     info: DeviceInfo,
-    bytes: Mutex<Vec<u8>>,
+    content: Mutex<Content>,
     written_bytes: AtomicU64,
     zeroed_bytes: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Content {
+    bytes: Vec<u8>,
+    /// Of the blocks, in their order.
+    metadata: Vec<u8>,
 }
 
 impl MemoryDevice {
@@ -50,19 +58,41 @@ impl MemoryDevice {
         let info = DeviceInfo::new("memory", bytes.len() as u64, block_bytes, 1 << 20);
         Self {
             info,
-            bytes: Mutex::new(bytes),
+            content: Mutex::new(Content { bytes, metadata: Vec::new() }),
             written_bytes: AtomicU64::new(0),
             zeroed_bytes: AtomicU64::new(0),
         }
     }
 
-    /// A copy of what the device holds.
-    pub fn bytes(&self) -> Vec<u8> {
-        self.lock().clone()
+    /// The same with so many bytes of metadata beside each block, zeros, which requests may have with their data.
+    #[must_use]
+    pub fn keeping_metadata(mut self, bytes: u16) -> Self {
+        (self.info.metadata_bytes, self.info.keeps_metadata) = (bytes, bytes > 0);
+        let content = self.content.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let blocks = content.bytes.len() / self.info.block_bytes as usize;
+        content.metadata = vec![0; blocks * usize::from(bytes)];
+        self
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A copy of what the device holds.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.lock().bytes.clone()
+    }
+
+    /// A copy of the metadata of its blocks.
+    pub fn metadata(&self) -> Vec<u8> {
+        self.lock().metadata.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the metadata of whole blocks lie.
+    fn metadata_of(&self, blocks: &Range<usize>) -> Range<usize> {
+        let per =
+            |at: usize| at / self.info.block_bytes as usize * usize::from(self.info.metadata_bytes);
+        per(blocks.start)..per(blocks.end)
     }
 }
 
@@ -73,7 +103,8 @@ impl Device for MemoryDevice {
 
     fn start(&self, io: CheckedIo) -> IoFuture {
         let mut io = io.into_inner();
-        let mut bytes = self.lock();
+        let mut content = self.lock();
+        let Content { bytes, metadata } = &mut *content;
         let place = |offset: u64, length: usize| {
             let start = usize::try_from(offset).expect("the range was checked");
             start..start + length
@@ -81,20 +112,31 @@ impl Device for MemoryDevice {
         match &mut io {
             Io::Read { offset, buffer } => {
                 let place = place(*offset, buffer.len());
+                if let Some(into) = buffer.metadata_mut() {
+                    into.copy_from_slice(&metadata[self.metadata_of(&place)]);
+                }
                 buffer.copy_in(0, &bytes[place]);
             }
             Io::Write { offset, buffer, .. } => {
                 self.written_bytes.fetch_add(buffer.len() as u64, Ordering::Relaxed);
-                buffer.copy_out(0, &mut bytes[place(*offset, buffer.len())]);
+                let place = place(*offset, buffer.len());
+                let beside = &mut metadata[self.metadata_of(&place)];
+                match buffer.metadata() {
+                    Some(written) => beside.copy_from_slice(written),
+                    None => beside.fill(0),
+                }
+                buffer.copy_out(0, &mut bytes[place]);
             }
             Io::WriteZeroes { offset, bytes: length } => {
                 self.zeroed_bytes.fetch_add(*length, Ordering::Relaxed);
                 let length = usize::try_from(*length).expect("the range was checked");
-                bytes[place(*offset, length)].fill(0);
+                let place = place(*offset, length);
+                metadata[self.metadata_of(&place)].fill(0);
+                bytes[place].fill(0);
             }
             Io::Deallocate { .. } | Io::Flush => {}
         }
-        drop(bytes);
+        drop(content);
         IoFuture::ready(Ok(io.into_buffer()))
     }
 

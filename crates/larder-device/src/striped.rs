@@ -95,6 +95,8 @@ impl<D: Device> StripedDevice<D> {
                 .flatten()
                 .map(|bytes| bytes.min(u32::try_from(stripe_bytes).unwrap_or(u32::MAX))),
             metadata_bytes: infos.iter().map(|info| info.metadata_bytes).max().unwrap_or(0),
+            // Its requests are cut anew for each device.
+            keeps_metadata: false,
             placement: match same_placement {
                 true => first.placement.clone(),
                 false => PlacementInfo::none(),

@@ -15,6 +15,8 @@ pub struct Counts {
     pub cache_written_bytes_by_class: [u64; 3],
     /// Of these, those that only say where others are.
     pub cache_written_metadata_bytes: u64,
+    /// Bytes of metadata that were sent beside the blocks of the cache device; they are in no other number.
+    pub cache_beside_bytes: u64,
     /// Writes to the cache device.
     pub cache_writes: u64,
     /// Bytes read from the cache device.
@@ -43,6 +45,7 @@ impl Counts {
             cache_written_bytes_by_class: [by_class(0), by_class(1), by_class(2)],
             cache_written_metadata_bytes: self.cache_written_metadata_bytes
                 - before.cache_written_metadata_bytes,
+            cache_beside_bytes: self.cache_beside_bytes - before.cache_beside_bytes,
             cache_writes: self.cache_writes - before.cache_writes,
             cache_read_bytes: self.cache_read_bytes - before.cache_read_bytes,
             core_written_bytes: self.core_written_bytes - before.core_written_bytes,
@@ -55,6 +58,11 @@ impl Counts {
     /// Cache bytes written per byte that users wrote.
     pub fn cw(&self) -> f64 {
         self.per_user_byte(self.cache_written_bytes)
+    }
+
+    /// What comes beside that in the metadata of blocks.
+    pub fn beside(&self) -> f64 {
+        self.per_user_byte(self.cache_beside_bytes)
     }
 
     /// The part of [`cw`](Self::cw) that only says where data are.
@@ -84,7 +92,8 @@ impl Counts {
                 self.core_written_bytes += bytes_of(parts);
                 self.core_writes += 1;
             }
-            DeviceIo::Write { parts, class, metadata_bytes, .. } => {
+            DeviceIo::Write { parts, beside, class, metadata_bytes, .. } => {
+                self.cache_beside_bytes += beside.as_ref().map_or(0, |beside| beside.len()) as u64;
                 self.cache_written_bytes += bytes_of(parts);
                 self.cache_written_metadata_bytes += *metadata_bytes as u64;
                 self.cache_writes += 1;

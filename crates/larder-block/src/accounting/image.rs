@@ -1,11 +1,14 @@
 //! Bytes of a device in memory.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-/// Bytes of a device, kept sector by sector where it was written.
+/// Bytes of a device, kept sector by sector where it was written, and metadata of its blocks.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
     chunks: BTreeMap<u64, Vec<u8>>,
+    /// By where the block begins; of all others they are zeros.
+    metadata: BTreeMap<u64, Vec<u8>>,
 }
 
 /// Bytes of an image that are kept together.
@@ -20,8 +23,34 @@ impl Image {
         });
     }
 
-    /// Puts `bytes` at `offset`.
+    /// Fills `into` with the metadata of blocks of `block_bytes` from `offset` on, `each` bytes of each.
+    pub fn read_metadata(&self, offset: u64, block_bytes: u32, each: usize, into: &mut [u8]) {
+        let blocks = (offset..).step_by(block_bytes as usize);
+        for (at, into) in blocks.zip(into.chunks_mut(each.max(1))) {
+            match self.metadata.get(&at) {
+                Some(kept) => into.copy_from_slice(kept),
+                None => into.fill(0),
+            }
+        }
+    }
+
+    /// Puts the metadata of a block that was written beside it.
+    pub(super) fn put_metadata(&mut self, offset: u64, bytes: &[u8]) {
+        self.metadata.insert(offset, bytes.to_vec());
+    }
+
+    /// Metadata of the blocks that begin in a range.
+    pub(super) fn metadata_in(&self, range: Range<u64>) -> Vec<(u64, Vec<u8>)> {
+        self.metadata.range(range).map(|(at, bytes)| (*at, bytes.clone())).collect()
+    }
+
+    /// Puts `bytes` at `offset`. The metadata of blocks that begin there are zeros then.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
+        if !self.metadata.is_empty() {
+            for (at, _) in self.metadata_in(offset..offset + bytes.len() as u64) {
+                self.metadata.remove(&at);
+            }
+        }
         each_chunk(offset, bytes.len(), |chunk, at, range| {
             let kept = self.chunks.entry(chunk).or_insert_with(|| vec![0; into_usize(CHUNK_BYTES)]);
             kept[at..at + range.len()].copy_from_slice(&bytes[range]);

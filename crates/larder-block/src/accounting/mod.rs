@@ -9,7 +9,7 @@ mod driven;
 mod image;
 pub mod timed;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::cache::Ended;
 use crate::layout::{
@@ -93,7 +93,7 @@ impl<L: Driven> Accounting<L> {
     }
 
     /// A loss of power tears writes to the cache device between so many bytes, a divisor of its block; 512 if nothing
-    /// is said.
+    /// is said. Of a device that keeps metadata it must be its block.
     #[must_use]
     pub fn tearing_between(self, bytes: usize) -> Self {
         Self { cache_whole_bytes: bytes, ..self }
@@ -324,11 +324,16 @@ impl<L: Driven> Accounting<L> {
                 let into = self.reads.get_mut(&request).expect("a read under way");
                 into[at..at + bytes].copy_from_slice(&read);
             }
-            DeviceIo::Write { target, mut offset, parts, durable, .. } => {
+            DeviceIo::Write { target, offset, parts, beside, durable, .. } => {
+                let block_bytes = self.cache_whole_bytes;
+                let blocks = beside_each((offset, block_bytes), &parts, beside.as_deref());
+                let mut at = offset;
                 for part in parts {
-                    self.put(target, offset, part.bytes(), durable);
-                    offset += part.len() as u64;
+                    self.put(target, at, part.bytes(), durable);
+                    at += part.len() as u64;
                 }
+                let image = self.image(target);
+                blocks.into_iter().for_each(|(at, bytes)| image.put_metadata(at, &bytes));
             }
             DeviceIo::Deallocate { target, offset, bytes } => {
                 let zeros = vec![0; usize::try_from(bytes).expect("a request in memory")];
@@ -345,9 +350,11 @@ impl<L: Driven> Accounting<L> {
     fn put(&mut self, target: Target, offset: u64, bytes: &[u8], durable: bool) {
         if !durable || self.unflushed.iter().any(|one| one.target == target) {
             let mut before = vec![0; bytes.len()];
-            self.image(target).read(offset, &mut before);
+            let image = self.image(target);
+            image.read(offset, &mut before);
+            let beside = image.metadata_in(offset..offset + bytes.len() as u64);
             let turn = self.turns;
-            self.unflushed.push(Unflushed { target, offset, before, turn, durable });
+            self.unflushed.push(Unflushed { target, offset, before, beside, turn, durable });
         }
         self.image(target).write(offset, bytes);
     }
@@ -364,7 +371,7 @@ impl<L: Driven> Accounting<L> {
         mut survives: impl FnMut(Target, u64) -> bool,
     ) -> (Image, HashMap<CoreId, Image>) {
         let mut kept = std::collections::HashSet::new();
-        for Unflushed { target, offset, before, durable, .. } in
+        for Unflushed { target, offset, before, beside, durable, .. } in
             std::mem::take(&mut self.unflushed).into_iter().rev()
         {
             let whole_bytes = self.whole_bytes(target);
@@ -372,16 +379,25 @@ impl<L: Driven> Accounting<L> {
                 if kept.contains(&(target, at)) || durable || survives(target, at) {
                     kept.insert((target, at));
                 } else {
-                    self.image(target).write(at, sector);
+                    let image = self.image(target);
+                    image.write(at, sector);
+                    let here =
+                        |one: &&(u64, Vec<u8>)| (at..at + sector.len() as u64).contains(&one.0);
+                    beside.iter().filter(here).for_each(|(at, own)| image.put_metadata(*at, own));
                 }
             }
         }
         for (_, _, io) in std::mem::take(&mut self.under_way) {
-            let DeviceIo::Write { target, mut offset, parts, .. } = io else { continue };
+            let DeviceIo::Write { target, mut offset, parts, beside, .. } = io else { continue };
             let whole_bytes = self.whole_bytes(target);
+            let mut blocks = beside_each((offset, whole_bytes), &parts, beside.as_deref());
             for sector in parts.iter().flat_map(|part| part.bytes().chunks(whole_bytes)) {
                 if survives(target, offset) {
-                    self.image(target).write(offset, sector);
+                    let image = self.image(target);
+                    image.write(offset, sector);
+                    if let Some(own) = blocks.remove(&offset) {
+                        image.put_metadata(offset, &own);
+                    }
                 }
                 offset += whole_bytes as u64;
             }
@@ -401,10 +417,25 @@ struct Unflushed {
     offset: u64,
     /// What was there before.
     before: Vec<u8>,
+    /// And beside it.
+    beside: Vec<(u64, Vec<u8>)>,
     /// Turn in which it completed.
     turn: u64,
     /// It stays, and what was there before it does not come back.
     durable: bool,
+}
+
+/// The metadata of a write by where its blocks begin.
+fn beside_each(
+    (offset, block_bytes): (u64, usize),
+    parts: &[Data],
+    beside: Option<&Data>,
+) -> BTreeMap<u64, Vec<u8>> {
+    let Some(beside) = beside else { return BTreeMap::new() };
+    let bytes: usize = parts.iter().map(Data::len).sum();
+    let each = beside.len() / (bytes / block_bytes).max(1);
+    let starts = (offset..).step_by(block_bytes);
+    starts.zip(beside.bytes().chunks(each.max(1)).map(<[u8]>::to_vec)).collect()
 }
 
 /// A write of `sectors` from `first` on whose every sector says where it belongs and which version it is.

@@ -122,6 +122,7 @@ impl Cache {
                 offset: span.offset(),
                 parts: vec![data],
                 class: Class::Dirty,
+                beside: None,
                 metadata_bytes: 0,
                 durable,
             },

@@ -209,6 +209,8 @@ pub enum DeviceIo {
         offset: u64,
         /// Whole blocks of the device each.
         parts: Vec<Data>,
+        /// The metadata of all of its blocks, where the device keeps some; `None`: zeros. In a box, for few have some.
+        beside: Option<Box<Data>>,
         /// What it is, on the cache device. A core's are all dirty.
         class: Class,
         /// How many of the bytes only say where others are.

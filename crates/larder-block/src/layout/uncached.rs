@@ -44,6 +44,7 @@ impl Uncached {
             offset: span.offset(),
             parts: vec![data],
             class: Class::Dirty,
+            beside: None,
             metadata_bytes: 0,
             durable,
         };

@@ -265,7 +265,20 @@ pub(super) fn check_cores(stored: &StoredCache, cores: &[Core]) -> Result<(), Er
 /// What was made on shorter blocks cannot be read by longer ones; and memory, whose blocks are shorter than a sector,
 /// tears what a layout for other devices takes for whole.
 fn check_blocks(layout: &StoredLayout, device: &Arc<dyn Device>) -> Result<(), Error> {
-    let (made_for, has) = (layout.block_bytes(), device.info().block_bytes);
+    let info = device.info();
+    let (made_for, has) = (layout.block_bytes(), info.block_bytes);
+    let metadata = layout.metadata_bytes();
+    if metadata > 0 && (!info.keeps_metadata || info.metadata_bytes != metadata || has != made_for)
+    {
+        let kept = if info.keeps_metadata { info.metadata_bytes } else { 0 };
+        let message = format!(
+            "{}: it keeps {kept} bytes of metadata beside blocks of {has} as it was opened, and the cache has headers \
+             in {metadata} beside blocks of {made_for}: open it as it was when the cache was made, past the block \
+             layer (nvme:PATH)",
+            info.name
+        );
+        return Err(Error::new(ErrorKind::Setup, message));
+    }
     let tears_sectors = |block_bytes: u32| (block_bytes as usize) < SECTOR_BYTES;
     if has <= made_for && tears_sectors(has) == tears_sectors(made_for) {
         return Ok(());

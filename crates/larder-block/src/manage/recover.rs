@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use larder_device::{BufferPool, Device, Io, IoFuture};
+use larder_device::{BufferPool, Device, Io, IoBuffer, IoFuture};
 
 use super::stored::StoredLayout;
 use crate::cache::CacheShape;
@@ -57,8 +57,8 @@ pub(super) async fn recover(
         StoredLayout::Log(superblock) => {
             let geometry = superblock.geometry;
             let mut recovery = LogRecovery::new(geometry, uuid).clean_up_to(superblock.clean_up_to);
-            let (next, completed) = (LogRecovery::next_read, LogRecovery::completed);
-            let place = |read: &log::RecoveryRead| (read.offset, read.bytes);
+            let (next, completed) = (LogRecovery::next_read, LogRecovery::completed_with);
+            let place = |read: &log::RecoveryRead| (read.offset, read.bytes, read.metadata_bytes);
             started.read_bytes = read_all(device, &mut recovery, next, place, completed).await;
             if recovery.last_epoch() >= epoch {
                 let (name, last) = (&device.info().name, recovery.last_epoch());
@@ -78,8 +78,11 @@ pub(super) async fn recover(
         StoredLayout::Ocf(superblock) => {
             let geometry = superblock.geometry;
             let mut recovery = OcfRecovery::new(geometry, uuid);
-            let (next, completed) = (OcfRecovery::next_read, OcfRecovery::completed);
-            let place = |read: &ocf::RecoveryRead| (read.offset, read.bytes);
+            let next = OcfRecovery::next_read;
+            let completed = |recovery: &mut OcfRecovery, read, found: Option<(&[u8], &[u8])>| {
+                recovery.completed(read, found.map(|(bytes, _)| bytes));
+            };
+            let place = |read: &ocf::RecoveryRead| (read.offset, read.bytes, 0);
             started.read_bytes = read_all(device, &mut recovery, next, place, completed).await;
             let (layout, found) = recovery.finish();
             (started.failed_reads, started.torn) = (found.failed_reads, found.damaged_sectors);
@@ -110,8 +113,8 @@ async fn read_all<R, Read>(
     device: &Arc<dyn Device>,
     recovery: &mut R,
     next: impl Fn(&mut R) -> Option<Read>,
-    place: impl Fn(&Read) -> (u64, usize),
-    completed: impl Fn(&mut R, Read, Option<&[u8]>),
+    place: impl Fn(&Read) -> (u64, usize, usize),
+    completed: impl Fn(&mut R, Read, Option<(&[u8], &[u8])>),
 ) -> u64 {
     let pool = BufferPool::new();
     let mut under_way: VecDeque<(Read, IoFuture)> = VecDeque::new();
@@ -120,13 +123,21 @@ async fn read_all<R, Read>(
         while under_way.len() < READS
             && let Some(read) = next(recovery)
         {
-            let (offset, bytes) = place(&read);
+            let (offset, bytes, metadata) = place(&read);
             read_bytes += bytes as u64;
-            let buffer = pool.take(bytes);
+            let mut buffer = pool.take(bytes);
+            if metadata > 0 {
+                buffer = buffer.with_metadata(pool.take(metadata));
+            }
             under_way.push_back((read, device.submit(Io::Read { offset, buffer })));
         }
         let Some((read, future)) = under_way.pop_front() else { return read_bytes };
         let buffer = future.await.ok();
-        completed(recovery, read, buffer.as_ref().map(|buffer| buffer.as_slice()));
+        completed(recovery, read, buffer.as_ref().map(found_in));
     }
+}
+
+/// Bytes and metadata.
+fn found_in(buffer: &IoBuffer) -> (&[u8], &[u8]) {
+    (buffer.as_slice(), buffer.metadata().unwrap_or_default())
 }

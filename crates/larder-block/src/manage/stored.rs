@@ -108,6 +108,14 @@ impl StoredLayout {
         }
     }
 
+    /// Bytes of metadata beside each block in which it has records.
+    pub(super) fn metadata_bytes(&self) -> u16 {
+        match self {
+            Self::Log(superblock) => superblock.geometry.metadata_bytes,
+            Self::Ocf(_) => 0,
+        }
+    }
+
     fn encode(&self) -> Vec<u8> {
         match self {
             Self::Log(superblock) => superblock.encode(),
@@ -261,6 +269,7 @@ mod tests {
             segment_bytes: 1 << 20,
             block_bytes: 512,
             line_bytes: 4096,
+            metadata_bytes: 0,
         };
         let core = |number: u16, name: &str| StoredCore {
             id: CoreId::new(number).unwrap(),

@@ -57,12 +57,17 @@ impl Shared {
             DeviceIo::Read { offset, bytes, reader: None, .. } => {
                 (Io::Read { offset, buffer: self.pool.take(bytes) }, Into::Layout)
             }
-            DeviceIo::Write { offset, parts, class, durable, .. } => {
+            DeviceIo::Write { offset, parts, beside, class, durable, .. } => {
                 let mut buffer = self.pool.take(parts.iter().map(Data::len).sum());
                 let mut at = 0;
                 for part in &parts {
                     buffer.copy_in(at, part.bytes());
                     at += part.len();
+                }
+                if let Some(beside) = beside {
+                    let mut metadata = self.pool.take(beside.len());
+                    metadata.copy_in(0, beside.bytes());
+                    buffer = buffer.with_metadata(metadata);
                 }
                 let handle = handles.of(class);
                 let durability = if durable { Durability::Power } else { Durability::Device };

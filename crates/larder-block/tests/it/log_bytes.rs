@@ -3,7 +3,7 @@
 
 use larder_block::accounting::Counts;
 
-use super::rig::{Log, device, zipf};
+use super::rig::{Log, device, with_metadata, zipf};
 
 const MIB: u64 = 1 << 20;
 
@@ -59,6 +59,38 @@ fn first_touches_at_depth_32_share_a_header() {
                 first.cw() <= limit && first.cw() > 1.0,
                 "{block_bytes}, {write_bytes}: {first}"
             );
+        }
+    }
+}
+
+/// Beside 64 bytes of metadata a header takes no block: what is written beyond the data are footers.
+#[test]
+fn a_header_in_metadata_adds_no_byte_to_a_write() {
+    for depth in [1, 32] {
+        for write_bytes in [4096, 16384, 65536] {
+            let options = Log::of(16 * MIB, 4096, write_bytes).options;
+            let mut log = Log::new(with_metadata(device(16 * MIB, 4096)), options);
+            let writes = 4 * MIB / u64::from(write_bytes);
+            let [first, second] =
+                [1, 2].map(|version| log.write(depth, write_bytes, version, 0..writes));
+            println!(
+                "metadata, depth {depth}, {write_bytes}: {first}, beside {:.4}",
+                first.beside()
+            );
+            println!("again: {second}, beside {:.4}", second.beside());
+            let segments = 4 * MIB / u64::from(log.options.segment_bytes);
+            let footers = first.cache_written_bytes - first.user_written_bytes;
+            assert_eq!(footers, first.cache_written_metadata_bytes);
+            assert!(footers > 0 && footers <= 4096 * segments, "{footers} of {segments} segments");
+            assert!(first.cw() <= 1.02, "depth {depth}, {write_bytes}: {first}");
+            // Nothing but the 64 bytes of each block.
+            assert_eq!(first.cache_beside_bytes, first.cache_written_bytes / 64);
+            if depth == 1 {
+                assert_eq!(first.cache_writes, first.requests, "one device write a write");
+            }
+            // In sealed segments in place, in the open one behind what is there.
+            assert!(second.cw() >= 1.0 && second.cw() <= 1.01, "{second}");
+            assert_eq!(second.cache_read_bytes, 0);
         }
     }
 }

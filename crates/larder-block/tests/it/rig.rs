@@ -2,7 +2,9 @@
 
 use fastrand::Rng;
 use larder_block::accounting::{Accounting, Counts, Image, stamped};
-use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions, LogRecovery};
+use larder_block::layout::log::{
+    Geometry, LogIdentity, LogLayout, LogOptions, LogRecovery, RecoveryRead,
+};
 use larder_block::layout::{CoreId, Span};
 use larder_device::DeviceInfo;
 use larder_workload::generate::ZipfMandelbrot;
@@ -14,6 +16,24 @@ pub(crate) fn device(bytes: u64, block_bytes: u32) -> DeviceInfo {
     let info = DeviceInfo::new("cache", bytes, block_bytes, 1 << 20);
     let whole = if block_bytes < 512 { 8 } else { block_bytes.max(4096) };
     DeviceInfo { atomic_write_bytes: Some(whole), ..info }
+}
+
+/// The same with 64 bytes of metadata beside each block, for requests to have.
+pub(crate) fn with_metadata(device: DeviceInfo) -> DeviceInfo {
+    DeviceInfo { metadata_bytes: 64, keeps_metadata: true, ..device }
+}
+
+/// What a recovery of a log wants to read.
+pub(crate) fn read_back(
+    cache: &Image,
+    block_bytes: u32,
+    read: &RecoveryRead,
+) -> (Vec<u8>, Vec<u8>) {
+    let (mut bytes, mut metadata) = (vec![0; read.bytes], vec![0; read.metadata_bytes]);
+    cache.read(read.offset, &mut bytes);
+    let each = read.metadata_bytes / (read.bytes / block_bytes as usize).max(1);
+    cache.read_metadata(read.offset, block_bytes, each, &mut metadata);
+    (bytes, metadata)
 }
 
 /// The log that is found on `cache`, as it is started for the time `epoch`.
@@ -36,9 +56,8 @@ pub(crate) fn found(
     let geometry = Geometry::new(device, 0, options).unwrap();
     let mut recovery = LogRecovery::new(geometry, IDENTITY.uuid);
     while let Some(read) = recovery.next_read() {
-        let mut bytes = vec![0; read.bytes];
-        cache.read(read.offset, &mut bytes);
-        recovery.completed(read, Some(&bytes));
+        let (bytes, metadata) = read_back(cache, device.block_bytes, &read);
+        recovery.completed_with(read, Some((&bytes, &metadata)));
     }
     recovery.finish(epoch, device, options).0
 }
@@ -52,7 +71,10 @@ impl Log {
     pub(crate) fn new(device: DeviceInfo, options: LogOptions) -> Self {
         let geometry = Geometry::new(&device, 0, &options).unwrap();
         let layout = LogLayout::new(geometry, IDENTITY, &device, &options);
-        Self { options, run: Accounting::new(layout, Image::default()) }
+        let run = Accounting::new(layout, Image::default());
+        let is_whole = device.keeps_metadata;
+        let whole_bytes = if is_whole { device.block_bytes as usize } else { 512 };
+        Self { options, run: run.tearing_between(whole_bytes) }
     }
 
     /// Segments of 256 KiB, or 16 lines, on `bytes`, lines of `line_bytes`, a write buffer of a 16th. On blocks of

@@ -9,7 +9,7 @@ use larder_block::layout::ocf::{self, OcfLayout, OcfOptions, OcfRecovery, OcfVer
 use larder_block::layout::{Layout, SECTOR_BYTES};
 use larder_device::DeviceInfo;
 
-use super::rig::{IDENTITY, device};
+use super::rig::{IDENTITY, device, read_back, with_metadata};
 
 /// A small cache, and what has to be known to find it again.
 pub(crate) trait Subject {
@@ -46,8 +46,13 @@ impl Subject for Log {
     type Layout = LogLayout;
 
     fn draw(rng: &mut Rng) -> Self {
-        let block_bytes = rng.choice([64, 512, 4096]).unwrap();
+        // The last of them with metadata beside.
+        let kind = rng.usize(..4);
+        let block_bytes = [64, 512, 4096, 4096][kind];
         let mut device = device(12 * (64 << 10), block_bytes);
+        if kind == 3 {
+            device = with_metadata(device);
+        }
         if block_bytes >= 512 && rng.u8(..4) == 0 {
             device.atomic_write_bytes = None;
         }
@@ -72,7 +77,11 @@ impl Subject for Log {
     }
 
     fn whole_bytes(&self) -> usize {
-        if self.geometry.block_bytes < 512 { 8 } else { SECTOR_BYTES }
+        match self.geometry {
+            geometry if geometry.metadata_bytes > 0 => geometry.block_bytes as usize,
+            geometry if geometry.block_bytes < 512 => 8,
+            _ => SECTOR_BYTES,
+        }
     }
 
     fn create(&self) -> LogLayout {
@@ -89,7 +98,8 @@ impl Subject for Log {
                 break;
             }
             let read = reads.swap_remove(rng.usize(..reads.len()));
-            recovery.completed(read, Some(&bytes_of(cache, read.offset, read.bytes)));
+            let (bytes, metadata) = read_back(cache, self.geometry.block_bytes, &read);
+            recovery.completed_with(read, Some((&bytes, &metadata)));
         }
         self.epoch += 1;
         recovery.finish(self.epoch, &self.device, &self.options).0

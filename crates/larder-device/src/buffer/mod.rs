@@ -19,6 +19,9 @@ pub use pool::BufferPool;
 /// A list ([`IoBuffer::list`]) is one request to a device, which fills or writes its buffers in their order; they come
 /// back in that order ([`IoBuffer::into_list`]). Each has its own memory and goes back to its own pool.
 ///
+/// Where a device keeps metadata beside its blocks ([`DeviceInfo::keeps_metadata`](crate::DeviceInfo::keeps_metadata)),
+/// they travel with the data ([`IoBuffer::with_metadata`]): those of the first block first. They count in no length.
+///
 /// # Examples
 /// ```
 /// use larder_device::{Device, Io, IoBuffer, MemoryDevice};
@@ -35,55 +38,132 @@ pub struct IoBuffer {
     /// Of all buffers of a list together.
     len: usize,
     pool: Option<BufferPool>,
-    /// The buffers of a list: none of them is a list, and `pages` are none. Empty: it is no list.
-    list: Box<[IoBuffer]>,
+    /// Behind a pointer, for futures have room for a buffer, and few buffers have more.
+    more: Option<Box<More>>,
+}
+
+/// What few buffers have.
+#[derive(Default)]
+struct More {
+    /// The buffers of a list: none of them is a list, and the pages beside it are none. Empty: it is no list.
+    list: Vec<IoBuffer>,
+    /// Of the blocks of all of its bytes, in one run.
+    metadata: Option<IoBuffer>,
+    /// They are the device's, for its request.
+    is_lent: bool,
 }
 
 impl IoBuffer {
     /// A zeroed buffer of `len` bytes that belongs to no pool.
     pub fn zeroed(len: usize) -> Self {
         let pages = Pages::zeroed(len.div_ceil(PAGE_BYTES));
-        Self { pages, len, pool: None, list: Box::default() }
+        Self { pages, len, pool: None, more: None }
     }
 
     /// A buffer without bytes, for requests that carry none. Allocates nothing.
     pub fn empty() -> Self {
-        Self { pages: Pages::default(), len: 0, pool: None, list: Box::default() }
+        Self { pages: Pages::default(), len: 0, pool: None, more: None }
     }
 
     /// Several buffers as one, for a request that reads into or writes from all of them in their order. Lists in the
     /// list become part of it. For a device each must be whole blocks long.
+    ///
+    /// # Panics
+    /// If one has metadata: these are of a whole list.
     pub fn list(buffers: Vec<Self>) -> Self {
+        let has_none = buffers.iter().all(|buffer| buffer.metadata().is_none());
+        assert!(has_none, "metadata are of a whole list; give them to that");
         let flat = |buffer: Self| if buffer.is_list() { buffer.into_list() } else { vec![buffer] };
         let mut buffers: Vec<Self> = buffers.into_iter().flat_map(flat).collect();
         if buffers.len() <= 1 {
             return buffers.pop().unwrap_or_else(Self::empty);
         }
         let len = buffers.iter().map(Self::len).sum();
-        Self { pages: Pages::default(), len, pool: None, list: buffers.into() }
+        let more = More { list: buffers, metadata: None, is_lent: false };
+        Self { pages: Pages::default(), len, pool: None, more: Some(Box::new(more)) }
     }
 
-    /// The buffers of a list in their order; of any other buffer, that one.
+    /// The same bytes with the metadata of their blocks, to be filled or written with them.
+    ///
+    /// ```
+    /// use larder_device::{Device, Io, IoBuffer, MemoryDevice, PlacementHandle};
+    ///
+    /// let device = MemoryDevice::holding(vec![0; 1 << 20]).keeping_metadata(8);
+    /// let mut written = IoBuffer::zeroed(8192).with_metadata(IoBuffer::zeroed(16));
+    /// written.metadata_mut().expect("it was given some")[8] = 7;
+    /// device.submit(Io::write(0, written, PlacementHandle::DEFAULT)).wait()?;
+    /// let buffer = IoBuffer::zeroed(4096).with_metadata(IoBuffer::zeroed(8));
+    /// let read = device.submit(Io::Read { offset: 4096, buffer }).wait()?;
+    /// assert_eq!(read.metadata(), Some(&[7, 0, 0, 0, 0, 0, 0, 0][..]));
+    /// # Ok::<(), larder_device::IoFailure>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If `metadata` is a list, or has metadata itself.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Self) -> Self {
+        let is_one = metadata.more.is_none();
+        assert!(is_one, "metadata are one run of bytes");
+        self.more.get_or_insert_default().metadata = Some(metadata);
+        self
+    }
+
+    /// The metadata of its blocks, if it has room for them.
+    pub fn metadata(&self) -> Option<&[u8]> {
+        self.more.as_ref()?.metadata.as_ref().map(Self::as_slice)
+    }
+
+    /// The same, to fill.
+    pub fn metadata_mut(&mut self) -> Option<&mut [u8]> {
+        self.more.as_mut()?.metadata.as_mut().map(Self::as_mut_slice)
+    }
+
+    /// The same for a request to a device that has to be given some.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub(crate) fn lent_metadata(self, metadata: Self) -> Self {
+        let mut buffer = self.with_metadata(metadata);
+        buffer.more.get_or_insert_default().is_lent = true;
+        buffer
+    }
+
+    /// Without metadata that a device has lent.
+    pub(crate) fn without_lent_metadata(mut self) -> Self {
+        if let Some(more) = self.more.as_mut().filter(|more| more.is_lent) {
+            (more.metadata, more.is_lent) = (None, false);
+        }
+        self
+    }
+
+    /// The buffers of a list in their order, without metadata; of any other buffer, that one.
     pub fn into_list(mut self) -> Vec<Self> {
-        if self.is_list() { std::mem::take(&mut self.list).into_vec() } else { vec![self] }
+        if !self.is_list() {
+            return vec![self];
+        }
+        self.more.take().map(|more| more.list).unwrap_or_default()
     }
 
     /// Whether its bytes lie in several runs of memory.
     pub fn is_list(&self) -> bool {
-        !self.list.is_empty()
+        !self.buffers().is_empty()
+    }
+
+    /// Those of a list; none, if it is no list.
+    fn buffers(&self) -> &[Self] {
+        self.more.as_ref().map(|more| more.list.as_slice()).unwrap_or_default()
     }
 
     /// Its bytes, in order, as the runs of memory that they lie in.
     pub fn runs(&self) -> impl Iterator<Item = &[u8]> {
         let own = (!self.is_list()).then(|| self.as_slice());
-        own.into_iter().chain(self.list.iter().map(Self::as_slice))
+        own.into_iter().chain(self.buffers().iter().map(Self::as_slice))
     }
 
     /// The same, to fill.
     pub fn runs_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let is_list = self.is_list();
         let own = (!is_list).then(|| &mut self.pages.as_mut_bytes()[..self.len]);
-        own.into_iter().chain(self.list.iter_mut().map(Self::as_mut_slice))
+        let list = self.more.as_mut().map(|more| more.list.as_mut_slice());
+        own.into_iter().chain(list.unwrap_or_default().iter_mut().map(Self::as_mut_slice))
     }
 
     /// Copies bytes from `at` on out of it, wherever they lie.
@@ -176,9 +256,11 @@ impl Drop for IoBuffer {
 
 impl fmt::Debug for IoBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let buffers = self.list.len().max(1);
+        let buffers = self.buffers().len().max(1);
         let mut shown = f.debug_struct("IoBuffer");
-        shown.field("len", &self.len).field("buffers", &buffers).finish_non_exhaustive()
+        let metadata = self.metadata().map_or(0, <[u8]>::len);
+        shown.field("len", &self.len).field("buffers", &buffers);
+        shown.field("metadata", &metadata).finish_non_exhaustive()
     }
 }
 

@@ -68,7 +68,7 @@ impl BufferPool {
         let count = pages_to_take(len.div_ceil(PAGE_BYTES));
         let pages = self.lock().take(count);
         let pages = pages.unwrap_or_else(|| Pages::zeroed(count));
-        IoBuffer { pages, len, pool: Some(self.clone()), list: Box::default() }
+        IoBuffer { pages, len, pool: Some(self.clone()), more: None }
     }
 
     /// Takes memory back.

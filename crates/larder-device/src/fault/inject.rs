@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::FaultCounts;
 use super::plan::{Fault, FaultPlan, Injector};
-use super::volatile::{Covers, Volatile, WriteId};
+use super::volatile::{Covers, Volatile, WriteId, room_for};
 use crate::buffer::IoBuffer;
 use crate::device::{Device, DeviceInfo, VolatileCache};
 use crate::error::{Error, ErrorKind};
@@ -93,16 +93,27 @@ impl<D: Device + 'static> Core<D> {
         let forgets = plan.volatile_cache && plan.volatile_writes > 0;
         let volatile_cache = if forgets { VolatileCache::Yes } else { VolatileCache::No };
         let is_memory = (inner.info().block_bytes as usize) < SECTOR_BYTES;
-        let torn_bytes = if is_memory { WORD_BYTES as usize } else { SECTOR_BYTES };
+        let torn_bytes = match inner.info() {
+            // A block and its metadata are written as one.
+            info if info.keeps_metadata => info.block_bytes as usize,
+            _ if is_memory => WORD_BYTES as usize,
+            _ => SECTOR_BYTES,
+        };
         let info = DeviceInfo {
             volatile_cache,
             atomic_write_bytes: plan.atomic_write_bytes.or(is_memory.then_some(WORD_BYTES)),
             ..inner.info().clone()
         };
         let whole_bytes = plan.atomic_write_bytes.map_or(torn_bytes, |bytes| bytes as usize);
+        let sector_bytes = whole_bytes.max(torn_bytes);
+        let beside_bytes = if info.keeps_metadata {
+            sector_bytes / info.block_bytes as usize * usize::from(info.metadata_bytes)
+        } else {
+            0
+        };
         let state = State {
             injector: Injector::new(plan),
-            volatile: Volatile::new(plan.volatile_writes, whole_bytes.max(torn_bytes)),
+            volatile: Volatile::new(plan.volatile_writes, sector_bytes, beside_bytes),
             delayed: Vec::new(),
             untold: BTreeSet::new(),
             submissions: 0,
@@ -227,11 +238,12 @@ impl<D: Device + 'static> Core<D> {
     fn write_noting(&self, state: &mut State, io: Io) -> (Option<WriteId>, IoResult) {
         let recorded = match &io {
             Io::Write { offset, buffer, .. } => {
-                state.volatile.record(&self.inner, *offset, &bytes_of(buffer))
+                let content = (&*bytes_of(buffer), buffer.metadata());
+                state.volatile.record(&self.inner, *offset, content)
             }
             Io::WriteZeroes { offset, bytes } => {
                 let zeroes = vec![0; usize::try_from(*bytes).unwrap_or(usize::MAX)];
-                state.volatile.record(&self.inner, *offset, &zeroes)
+                state.volatile.record(&self.inner, *offset, (&zeroes, None))
             }
             _ => Ok(None),
         };
@@ -253,8 +265,9 @@ impl<D: Device + 'static> Core<D> {
         }
         state.counts.torn_writes += 1;
         if kept > 0 {
-            let mut first = IoBuffer::zeroed(kept * block);
+            let mut first = room_for(self.inner.info(), kept * block);
             buffer.copy_out(0, first.as_mut_slice());
+            copy_metadata(&buffer, &mut first);
             let torn =
                 self.carry_out(state, Io::Write { offset, buffer: first, handle, durability });
             if let Err(failure) = torn {
@@ -273,12 +286,17 @@ impl<D: Device + 'static> Core<D> {
             return self.carry_out(state, io);
         };
         let kept = state.injector.rng.usize(..buffer.len() / self.torn_bytes) * self.torn_bytes;
-        let there = Io::Read { offset, buffer: IoBuffer::zeroed(buffer.len()) };
+        let there = Io::Read { offset, buffer: room_for(self.inner.info(), buffer.len()) };
         let mut torn = match self.inner.submit(there).wait() {
             Ok(torn) => torn,
             Err(failure) => return Err(IoFailure { error: failure.error, buffer }),
         };
         buffer.copy_out(0, &mut torn.as_mut_slice()[..kept]);
+        let mut first = room_for(self.inner.info(), kept);
+        copy_metadata(&buffer, &mut first);
+        if let (Some(kept), Some(torn)) = (first.metadata(), torn.metadata_mut()) {
+            torn[..kept.len()].copy_from_slice(kept);
+        }
         state.counts.torn_writes += 1;
         state.counts.errors += 1;
         // What the write under it says is what the caller is told in any case.
@@ -451,6 +469,13 @@ impl<D: Device + 'static> Core<D> {
 fn as_write(io: Io, bytes: u64) -> Io {
     let buffer = IoBuffer::zeroed(usize::try_from(bytes).unwrap_or(usize::MAX));
     Io::write(io.extent().1, buffer, PlacementHandle::DEFAULT)
+}
+
+/// The metadata of the first blocks of a write: zeros, if it has none.
+fn copy_metadata(from: &IoBuffer, into: &mut IoBuffer) {
+    if let (Some(from), Some(into)) = (from.metadata(), into.metadata_mut()) {
+        into.copy_from_slice(&from[..into.len()]);
+    }
 }
 
 /// What a write carries, in one run.

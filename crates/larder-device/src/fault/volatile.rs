@@ -10,12 +10,13 @@
 //! | by sector | each version is kept or lost by itself, with a chance drawn for this crash; the latest kept stays |
 //! | any version | one of all, each as likely: also an older one where later ones reached other sectors |
 //!
-//! A sector is what no loss of power tears: 512 bytes, 8 of memory, or what the plan says.
+//! A sector is what no loss of power tears: 512 bytes, 8 of memory, or what the plan says; where the device keeps
+//! metadata, a block at least, with its metadata.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::buffer::IoBuffer;
-use crate::device::Device;
+use crate::device::{Device, DeviceInfo};
 use crate::error::Error;
 use crate::io::Io;
 use crate::placement::PlacementHandle;
@@ -54,6 +55,8 @@ pub(super) struct Covers {
 /// The volatile part of a device.
 pub(super) struct Volatile {
     sector_bytes: usize,
+    /// Bytes of metadata of the blocks of a sector.
+    beside_bytes: usize,
     writes_max: usize,
     next: WriteId,
     /// Unflushed writes.
@@ -72,6 +75,14 @@ struct Extent {
     sectors: u64,
 }
 
+/// What lies in whole sectors.
+#[derive(Clone)]
+struct Content {
+    bytes: Vec<u8>,
+    metadata: Vec<u8>,
+}
+
+/// Versions of a sector, with its metadata behind it.
 struct Sector {
     under: Box<[u8]>,
     /// At least one.
@@ -88,9 +99,10 @@ enum Rule {
 }
 
 impl Volatile {
-    pub(super) fn new(writes_max: usize, sector_bytes: usize) -> Self {
+    pub(super) fn new(writes_max: usize, sector_bytes: usize, beside_bytes: usize) -> Self {
         Self {
             sector_bytes,
+            beside_bytes,
             writes_max,
             next: 0,
             writes: BTreeMap::new(),
@@ -110,7 +122,7 @@ impl Volatile {
         &mut self,
         device: &dyn Device,
         offset: u64,
-        bytes: &[u8],
+        (bytes, metadata): (&[u8], Option<&[u8]>),
     ) -> Result<Option<WriteId>, Error> {
         if self.writes_max == 0 {
             return Ok(None);
@@ -122,17 +134,23 @@ impl Volatile {
         let there = self.read(device, start, length)?;
         let mut after = there.clone();
         let at = usize::try_from(offset - start).unwrap_or(0);
-        after[at..at + bytes.len()].copy_from_slice(bytes);
+        after.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        let block_bytes = device.info().block_bytes as usize;
+        let beside = |at: usize| at / block_bytes * self.beside_of(block_bytes);
+        let room = &mut after.metadata[beside(at)..beside(at + bytes.len())];
+        match metadata {
+            Some(metadata) => room.copy_from_slice(metadata),
+            None => room.fill(0),
+        }
         let id = self.next;
         self.next += 1;
-        let old = there.chunks_exact(self.sector_bytes);
-        let new = after.chunks_exact(self.sector_bytes);
-        for (index, (old, new)) in (first..).zip(old.zip(new)) {
-            let fresh = || Sector { under: old.into(), newer: Vec::new() };
-            self.sectors.entry(index).or_insert_with(fresh).newer.push((id, new.into()));
+        let (old, new) = (self.sectors_of(&there), self.sectors_of(&after));
+        for (index, (old, new)) in (first..).zip(old.into_iter().zip(new)) {
+            let fresh = || Sector { under: old, newer: Vec::new() };
+            self.sectors.entry(index).or_insert_with(fresh).newer.push((id, new));
         }
         self.writes.insert(id, Extent { first, sectors: end - first });
-        self.unflushed_bytes += after.len();
+        self.unflushed_bytes += after.bytes.len();
         while self.writes.len() > self.writes_max
             || (self.unflushed_bytes > UNFLUSHED_BYTES_MAX && self.writes.len() > 1)
         {
@@ -142,14 +160,32 @@ impl Volatile {
         Ok(Some(id))
     }
 
-    fn read(&mut self, device: &dyn Device, offset: u64, bytes: u64) -> Result<Vec<u8>, Error> {
+    fn read(&mut self, device: &dyn Device, offset: u64, bytes: u64) -> Result<Content, Error> {
         let inside = bytes.min(device.info().capacity_bytes - offset);
-        let buffer = IoBuffer::zeroed(usize::try_from(inside).unwrap_or(0));
+        let buffer = room_for(device.info(), usize::try_from(inside).unwrap_or(0));
         let read = device.submit(Io::Read { offset, buffer }).wait();
         self.housekeeping.read_bytes += inside;
-        let mut read = read.map_err(|failure| failure.error)?.as_slice().to_vec();
-        read.resize(usize::try_from(bytes).unwrap_or(0), 0);
-        Ok(read)
+        let read = read.map_err(|failure| failure.error)?;
+        let mut bytes_read = read.as_slice().to_vec();
+        bytes_read.resize(usize::try_from(bytes).unwrap_or(0), 0);
+        let mut metadata = read.metadata().unwrap_or_default().to_vec();
+        metadata.resize(bytes_read.len() / self.sector_bytes * self.beside_bytes, 0);
+        Ok(Content { bytes: bytes_read, metadata })
+    }
+
+    /// Bytes of metadata of a block.
+    fn beside_of(&self, block_bytes: usize) -> usize {
+        self.beside_bytes * block_bytes / self.sector_bytes
+    }
+
+    /// Each sector with its metadata behind it.
+    fn sectors_of(&self, content: &Content) -> Vec<Box<[u8]>> {
+        let sectors = content.bytes.chunks_exact(self.sector_bytes).enumerate();
+        let whole = |(number, sector): (usize, &[u8])| {
+            let at = number * self.beside_bytes;
+            [sector, &content.metadata[at..at + self.beside_bytes]].concat().into()
+        };
+        sectors.map(whole).collect()
     }
 
     /// The writes that `covers` names have become durable.
@@ -222,24 +258,39 @@ impl Volatile {
         Ok(fates)
     }
 
-    /// Writes one sector, in the block that it is a part of if that is longer.
-    fn put_back(&mut self, device: &dyn Device, index: u64, bytes: &[u8]) -> Result<(), Error> {
+    /// Writes one sector with its metadata, in the block that it is a part of if that is longer.
+    fn put_back(&mut self, device: &dyn Device, index: u64, sector: &[u8]) -> Result<(), Error> {
         let info = device.info();
+        let (bytes, metadata) = sector.split_at(self.sector_bytes);
         let block = u64::from(info.block_bytes);
         let offset = index * bytes.len() as u64;
         let start = offset - offset % block;
         let end = (offset + bytes.len() as u64).next_multiple_of(block).min(info.capacity_bytes);
         let mut whole = self.read(device, start, end - start)?;
         let at = usize::try_from(offset - start).unwrap_or(0);
-        let count = bytes.len().min(whole.len() - at);
-        whole[at..at + count].copy_from_slice(&bytes[..count]);
-        let mut buffer = IoBuffer::zeroed(whole.len());
-        buffer.as_mut_slice().copy_from_slice(&whole);
+        let count = bytes.len().min(whole.bytes.len() - at);
+        whole.bytes[at..at + count].copy_from_slice(&bytes[..count]);
+        let mut buffer = room_for(info, whole.bytes.len());
+        buffer.as_mut_slice().copy_from_slice(&whole.bytes);
+        if let Some(beside) = buffer.metadata_mut() {
+            // Such a sector is whole blocks, and it begins with one.
+            beside.copy_from_slice(&metadata[..beside.len()]);
+        }
         let handle = PlacementHandle::DEFAULT;
         let write = device.submit(Io::write(start, buffer, handle)).wait();
-        self.housekeeping.written_bytes += whole.len() as u64;
+        self.housekeeping.written_bytes += whole.bytes.len() as u64;
         write.map(drop).map_err(|failure| failure.error)
     }
+}
+
+/// A buffer for so many bytes of a device, whole blocks, with their metadata if it keeps any.
+pub(super) fn room_for(info: &DeviceInfo, bytes: usize) -> IoBuffer {
+    let buffer = IoBuffer::zeroed(bytes);
+    if !info.keeps_metadata {
+        return buffer;
+    }
+    let metadata = bytes / info.block_bytes as usize * usize::from(info.metadata_bytes);
+    buffer.with_metadata(IoBuffer::zeroed(metadata))
 }
 
 impl Rule {

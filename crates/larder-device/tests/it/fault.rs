@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use larder_device::{
@@ -410,4 +411,45 @@ fn counters_are_those_of_the_host() {
     assert_eq!(outside.host_written_bytes_by_handle[0], 20 * 4 * 4096);
     assert!(inside.host_read_bytes > outside.host_read_bytes);
     assert!(inside.host_written_bytes > outside.host_written_bytes);
+}
+
+/// What no loss of power may separate.
+#[test]
+fn a_block_is_torn_from_others_and_not_from_its_metadata() {
+    let mut torn = 0;
+    for seed in 0..200 {
+        let memory = MemoryDevice::with_blocks(vec![0; 1 << 16], 512).unwrap().keeping_metadata(8);
+        let device = Arc::new(memory);
+        let crash = FaultRule::new(Fault::Crash).on_writes().at_match(3);
+        let tear = FaultRule::new(Fault::TornSectors).on_writes().at_match(2);
+        let plan = FaultPlan::new(seed).with(crash).with(tear);
+        let faulty = FaultDevice::new(Arc::clone(&device), &plan);
+        for version in 1..=4_u8 {
+            let mut buffer = IoBuffer::zeroed(8 * 512).with_metadata(IoBuffer::zeroed(8 * 8));
+            buffer.as_mut_slice().fill(version);
+            buffer.metadata_mut().unwrap().fill(version);
+            let write = Io::write(u64::from(version) * 512, buffer, PlacementHandle::DEFAULT);
+            let _fails = faulty.submit(write).wait();
+        }
+        let (bytes, metadata) = (device.bytes(), device.metadata());
+        for (block, beside) in bytes.chunks(512).zip(metadata.chunks(8)) {
+            assert!(block.iter().chain(beside).all(|byte| *byte == block[0]), "{seed}");
+        }
+        torn += faulty.counts().torn_by_crash + faulty.counts().torn_writes;
+    }
+    assert!(torn > 100, "{torn} were torn");
+}
+
+/// Of a write without metadata nothing of the one before stays.
+#[test]
+fn what_is_written_without_metadata_has_zeros_there() {
+    let device = MemoryDevice::holding(vec![0; 1 << 16]).keeping_metadata(8);
+    let handle = PlacementHandle::DEFAULT;
+    let mut buffer = IoBuffer::zeroed(8192).with_metadata(IoBuffer::zeroed(16));
+    buffer.metadata_mut().unwrap().fill(7);
+    device.submit(Io::write(0, buffer, handle)).wait().unwrap();
+    device.submit(Io::write(0, IoBuffer::zeroed(4096), handle)).wait().unwrap();
+    assert_eq!((device.metadata()[0], device.metadata()[8]), (0, 7));
+    device.submit(Io::WriteZeroes { offset: 4096, bytes: 4096 }).wait().unwrap();
+    assert!(device.metadata().iter().all(|byte| *byte == 0));
 }

@@ -375,15 +375,24 @@ struct UringCommand {
 /// `struct nvme_uring_cmd` of Linux (72 bytes): the command as `IORING_OP_URING_CMD` takes it, with
 /// the address and length of its data.
 pub fn encode_uring(command: &Command, address: u64, bytes: u32) -> [u8; 72] {
+    encode_uring_with_metadata(command, (address, bytes), (0, 0))
+}
+
+/// The same with the address and length of the metadata of its blocks, in a buffer of their own.
+pub fn encode_uring_with_metadata(
+    command: &Command,
+    (address, bytes): (u64, u32),
+    (metadata, metadata_bytes): (u64, u32),
+) -> [u8; 72] {
     transmute!(UringCommand {
         opcode: command.opcode,
         flags: 0,
         reserved: 0.into(),
         nsid: command.nsid.into(),
         cdw2: [0.into(); 2],
-        metadata: 0.into(),
+        metadata: metadata.into(),
         address: address.into(),
-        metadata_bytes: 0.into(),
+        metadata_bytes: metadata_bytes.into(),
         bytes: bytes.into(),
         cdw10: command.cdw.map(U32::new),
         timeout_ms: 0.into(),

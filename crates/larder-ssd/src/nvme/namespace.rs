@@ -65,7 +65,9 @@ struct IdentifiedNamespace {
     nsfeat: u8,
     formats_last: u8,
     flbas: u8,
-    reserved_27: [u8; 6],
+    reserved_27: [u8; 2],
+    dps: u8,
+    reserved_30: [u8; 3],
     dlfeat: u8,
     reserved_34: [u8; 30],
     preferred: [U16; 5],
@@ -343,6 +345,28 @@ pub fn decode_format_in_use(data: &[u8]) -> Option<(u64, u32, u16)> {
     let format = data.formats.get(usize::from(format_index(data.flbas)))?;
     let block_bytes = format.block_bytes().unwrap_or(0);
     Some((data.blocks.get(), block_bytes, format.metadata_bytes.get()))
+}
+
+/// How a namespace has its metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetadataInUse {
+    /// Bytes beside each logical block (MS); 0: none.
+    pub bytes: u16,
+    /// They lie behind each block in the same buffer (FLBAS bit 4), not in one of their own.
+    pub is_extended: bool,
+    /// Type of the protection information in them (DPS), 1 to 3; 0: none.
+    pub protection: u8,
+}
+
+/// Metadata of a namespace, from what Identify says of it.
+pub fn decode_metadata_in_use(data: &[u8]) -> Option<MetadataInUse> {
+    let (data, _) = IdentifiedNamespace::ref_from_prefix(data).ok()?;
+    let format = data.formats.get(usize::from(format_index(data.flbas)))?;
+    Some(MetadataInUse {
+        bytes: format.metadata_bytes.get(),
+        is_extended: data.flbas & 1 << 4 != 0,
+        protection: data.dps & 7,
+    })
 }
 
 /// Logical blocks, bytes of a block, and endurance group of a namespace, from what Identify says of

@@ -30,6 +30,7 @@ impl Bare {
             offset: span.offset(),
             parts: vec![data],
             class: Class::Dirty,
+            beside: None,
             metadata_bytes: 0,
             durable: durable || self.writes_durably,
         }

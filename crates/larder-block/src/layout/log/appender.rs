@@ -57,10 +57,14 @@ pub(super) struct Batch {
     pub(super) generation: u64,
     /// Where in the segment it ends.
     pub(super) end: u32,
+    /// Whether the footer of its segment is written with it.
+    pub(super) has_footer: bool,
     pub(super) records: Vec<Appended>,
     /// What the index said before, in force again if the batch fails.
     pub(super) displaced: Vec<Found>,
     pub(super) phase: Phase,
+    /// An earlier batch of its segment has failed: what lies behind a hole is not found again.
+    pub(super) is_behind_hole: bool,
     /// How the device write ended, once it has.
     pub(super) ended: Option<bool>,
 }
@@ -182,16 +186,16 @@ impl Appender {
     pub(super) fn write_ended(&mut self, sequence: u64, is_well: bool) {
         let found = self.in_flight.iter_mut().find(|batch| batch.sequence == sequence);
         let batch = found.expect("a batch under way");
-        batch.ended = Some(is_well);
+        batch.ended = Some(is_well && !batch.is_behind_hole);
         if is_well {
             return;
         }
         self.is_frozen = true;
-        // What lies behind a hole in its segment is not found again.
         let segment = batch.segment;
         for later in &mut self.in_flight {
-            if later.segment == segment && later.sequence > sequence && later.ended == Some(true) {
-                later.ended = Some(false);
+            if later.segment == segment && later.sequence > sequence {
+                later.is_behind_hole = true;
+                later.ended = later.ended.map(|_| false);
             }
         }
     }

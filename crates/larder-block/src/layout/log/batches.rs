@@ -1,7 +1,7 @@
 //! Group commit: what is pending goes out with one header, in one device write.
 
 use super::appender::{Appended, Batch, DIRTY_LANE, Pending, Source};
-use super::batch::{BatchHeader, RECORDS_MAX, RECORDS_OF_A_SECTOR};
+use super::batch::{BatchHeader, RECORDS_MAX};
 use super::index::{Extent, Found};
 use super::record::{Record, RecordKind};
 use super::room::Place;
@@ -56,8 +56,8 @@ impl LogLayout {
             let waits = self.appender.lanes[lane].awaits_note || self.segments.ready() > 0;
             return is_kept && !waits && self.give_up_kept(lane);
         }
-        // The first header is there or not by one sector, so that a note that a crash tears leaves it in force.
-        let most = if self.used_bytes(lane) == 0 { RECORDS_OF_A_SECTOR } else { RECORDS_MAX };
+        let is_first = self.used_bytes(lane) == 0;
+        let most = if is_first { self.geometry.first_records_max() } else { RECORDS_MAX };
         let (mut taken, mut bytes): (Vec<Pending>, usize) = (Vec::new(), 0);
         while let Some(next) = self.appender.lanes[lane].pending.front() {
             let more = bytes + next.data.as_ref().map_or(0, Data::len);
@@ -109,11 +109,15 @@ impl LogLayout {
 
     /// Sends `taken` behind one header.
     pub(super) fn send(&mut self, lane: usize, taken: Vec<Pending>) {
-        let records: Vec<Record> = taken.iter().map(|one| self.record_of(one)).collect();
+        let may_overwrite = self.policy.may_overwrite(&self.geometry, self.used_bytes(lane));
+        let records: Vec<Record> =
+            taken.iter().map(|one| self.record_of(one, may_overwrite)).collect();
         let (header, place, footer) = self.head(lane, &records);
-        let (segment, header_bytes) = (header.segment, self.geometry.header_bytes(taken.len()));
-        let mut encoded = self.headers.take(header_bytes as usize);
-        self.geometry.encode(&header, &self.uuid, &records, encoded.as_mut_slice());
+        let data_bytes = records.iter().map(Record::data_bytes).sum();
+        let (segment, header_bytes) =
+            (header.segment, self.geometry.header_bytes(taken.len(), data_bytes));
+        let footer_bytes = footer.as_ref().map_or(0, Data::len);
+        let (header_block, beside) = self.encode(&header, &records, footer_bytes);
         let mut batch = Batch {
             sequence: header.sequence,
             horizon: header.horizon,
@@ -122,13 +126,15 @@ impl LogLayout {
             segment,
             generation: header.generation,
             end: (header.position + header.bytes).max(self.geometry.notes_bytes()),
+            has_footer: footer.is_some(),
             records: Vec::with_capacity(taken.len()),
             displaced: Vec::new(),
             phase: self.grace.begin(),
+            is_behind_hole: false,
             ended: None,
         };
         let mut parts = Vec::with_capacity(taken.len() + 2);
-        parts.push(Data::new(encoded));
+        parts.extend(header_block);
         let mut at = header.position + header_bytes;
         for (pending, record) in taken.into_iter().zip(&records) {
             // What is void at the end of a segment lies nowhere.
@@ -139,7 +145,7 @@ impl LogLayout {
             self.put(segment, &pending, record, location, &mut batch.displaced);
             batch.records.push(Appended { pending, location });
         }
-        let metadata_bytes = header_bytes as usize + footer.as_ref().map_or(0, Data::len);
+        let metadata_bytes = header_bytes as usize + footer_bytes;
         parts.extend(footer);
         for displaced in &batch.displaced {
             let (segment, _) = self.geometry.place_of(displaced.extent.location);
@@ -152,16 +158,37 @@ impl LogLayout {
         }
         let (target, class) = (Target::Cache, self.segments.get(segment).class());
         let offset = self.geometry.offset_of(segment, header.position);
-        let io = DeviceIo::Write { target, offset, parts, class, metadata_bytes, durable: true };
+        let durable = true;
+        let io = DeviceIo::Write { target, offset, parts, beside, class, metadata_bytes, durable };
         self.issue(io, Purpose::Append { sequence: header.sequence });
         self.appender.sets_out(batch);
+    }
+
+    /// The block of a header, or the metadata of all blocks of a write with a footer of so many bytes, if it lies
+    /// there.
+    fn encode(
+        &self,
+        header: &BatchHeader,
+        records: &[Record],
+        footer_bytes: usize,
+    ) -> (Option<Data>, Option<Box<Data>>) {
+        let data_bytes = records.iter().map(Record::data_bytes).sum();
+        let in_block = self.geometry.header_bytes(records.len(), data_bytes) as usize;
+        let room = match in_block {
+            0 => self.geometry.metadata_of(data_bytes + footer_bytes),
+            bytes => bytes,
+        };
+        let mut encoded = self.headers.take(room);
+        self.geometry.encode(header, &self.uuid, records, encoded.as_mut_slice());
+        let encoded = Data::new(encoded);
+        if in_block > 0 { (Some(encoded), None) } else { (None, Some(Box::new(encoded))) }
     }
 
     /// Header, place and perhaps footer of a batch of `records`. Its place in the open segment is taken then.
     fn head(&mut self, lane: usize, records: &[Record]) -> (BatchHeader, Place, Option<Data>) {
         let segment = self.appender.lanes[lane].open.expect("there is room");
         let data_bytes: usize = records.iter().map(Record::data_bytes).sum();
-        let bytes = self.geometry.header_bytes(records.len())
+        let bytes = self.geometry.header_bytes(records.len(), data_bytes)
             + u32::try_from(data_bytes).expect("within a segment");
         let place = self.place_for(lane, records.len(), bytes);
         let (sequence, horizon) = self.appender.next_header();
@@ -188,8 +215,7 @@ impl LogLayout {
         (header, place, footer)
     }
 
-    fn record_of(&self, pending: &Pending) -> Record {
-        let is_overwritable = self.policy.overwrite_align_bytes.is_some();
+    fn record_of(&self, pending: &Pending, is_overwritable: bool) -> Record {
         let kind = match pending.source {
             Source::Write { .. } | Source::Kept { is_dirty: true, .. } => {
                 RecordKind::Dirty { is_overwritable }
@@ -245,6 +271,9 @@ impl LogLayout {
                 if batch.end == self.geometry.notes_bytes() {
                     self.segments.note_is_durable(batch.segment);
                 }
+                if batch.has_footer {
+                    self.segments.footer_is_durable(batch.segment, batch.generation);
+                }
                 batch.records.into_iter().for_each(|record| self.is_durable(record));
             } else {
                 self.take_back(batch);
@@ -271,13 +300,15 @@ impl LogLayout {
             Source::VoidBefore { request } => self.prepared(request, true, false),
             Source::Kept { location: from, is_dirty, attempt } => {
                 let found = self.find(span);
+                let (_, position) = self.geometry.place_of(location);
+                let may_overwrite = self.policy.may_overwrite(&self.geometry, position);
                 // A part that was overwritten meanwhile has a younger record.
                 for one in found {
                     let shift = bytes_between(span, one.span);
                     if one.extent.location != from + shift {
                         continue;
                     }
-                    let is_overwritable = is_dirty && self.policy.overwrite_align_bytes.is_some();
+                    let is_overwritable = is_dirty && may_overwrite;
                     let moved = Extent {
                         location: location + shift,
                         is_overwritable,

@@ -116,6 +116,7 @@ impl LogLayout {
             offset: span.offset(),
             parts: vec![data.clone()],
             class: Class::Dirty,
+            beside: None,
             metadata_bytes: 0,
             durable,
         };

@@ -68,6 +68,7 @@ impl LogLayout {
                     offset,
                     parts,
                     class: Class::Dirty,
+                    beside: None,
                     metadata_bytes: 0,
                     durable: false,
                 };

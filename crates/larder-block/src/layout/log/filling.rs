@@ -13,6 +13,8 @@ pub(super) struct Filling {
     pub(super) horizon: u64,
     /// And earlier generations are void.
     pub(super) void_below: u64,
+    /// Whether this is what its footer says.
+    pub(super) is_listed: bool,
     batches: Vec<Batch>,
     records: Vec<Record>,
 }
@@ -37,6 +39,7 @@ impl Filling {
             epoch: header.epoch,
             horizon: 0,
             void_below: 0,
+            is_listed: false,
             batches: Vec::new(),
             records: Vec::new(),
         };

@@ -198,7 +198,10 @@ fn filling(trailer: &Trailer, entries: &[Entry], geometry: &Geometry) -> Option<
         let is_note = filling.is_none() && geometry.tears_sectors();
         let bytes = match is_note {
             true => geometry.notes_bytes(),
-            false => geometry.header_bytes(records.len()).checked_add(u32::try_from(data).ok()?)?,
+            false => {
+                let header = geometry.header_bytes(records.len(), data);
+                header.checked_add(u32::try_from(data).ok()?)?
+            }
         };
         let is_sound = records.len() <= RECORDS_MAX
             && (records.is_empty() || !is_note)
@@ -241,6 +244,7 @@ mod tests {
         segment_bytes: 64 << 10,
         block_bytes: 512,
         line_bytes: 4096,
+        metadata_bytes: 0,
     };
 
     fn header(position: u32, bytes: u32, sequence: u64) -> BatchHeader {

@@ -5,8 +5,10 @@
 use larder_device::DeviceInfo;
 
 use super::batch::BatchHeader;
+use super::blocks::Blocks;
 use super::footer::Footer;
 use super::geometry::{Geometry, LogOptions};
+use super::record::Record;
 use super::recovery::LogRecovery;
 use super::superblock::LogSuperblock;
 
@@ -16,7 +18,9 @@ const GEOMETRY: Geometry = Geometry {
     segment_bytes: 64 << 10,
     block_bytes: 512,
     line_bytes: 4096,
+    metadata_bytes: 0,
 };
+const BESIDE: Geometry = Geometry { block_bytes: 4096, metadata_bytes: 64, ..GEOMETRY };
 const MEMORY: Geometry = Geometry { block_bytes: 64, ..GEOMETRY };
 const UUID: [u8; 16] = [0; 16];
 
@@ -33,13 +37,41 @@ pub fn header(bytes: &[u8]) {
 /// The same of memory, whose headers are short and whose segments begin with a note at one of two places.
 pub fn short_header(bytes: &[u8]) {
     for position in [0, 64, 128] {
-        let Some((header, records)) = MEMORY.parse(bytes, &UUID, (0, position)) else { continue };
+        let Some((header, records)) = MEMORY.parse(of(bytes), &UUID, (0, position)) else {
+            continue;
+        };
         let mut again = vec![0; super::short_header::header_bytes(records.len())];
         MEMORY.encode(&header, &UUID, &records, &mut again);
         assert_eq!(bytes.get(..again.len()), Some(again.as_slice()));
         assert!(position + header.bytes <= MEMORY.segment_bytes);
     }
     play(MEMORY, bytes, &[]);
+}
+
+/// The same of a device that keeps 64 bytes of metadata beside blocks of 4 KiB: the first bytes as those of the blocks
+/// that a segment begins with, the second as what lies in these.
+pub fn metadata_header(metadata: &[u8], bytes: &[u8]) {
+    let blocks = Blocks { bytes, metadata };
+    for position in [0, 8192] {
+        let Some((header, records)) = BESIDE.parse(blocks, &UUID, (0, position)) else { continue };
+        let data = records.iter().map(Record::data_bytes).sum();
+        let is_beside = BESIDE.is_in_metadata(records.len(), data);
+        let (there, whole) = match is_beside {
+            true => (metadata, super::metadata_header::header_bytes(records.len())),
+            false => (bytes, super::batch::header_bytes(records.len())),
+        };
+        let mut again = vec![0; whole];
+        BESIDE.encode(&header, &UUID, &records, &mut again);
+        assert_eq!(there.get(..whole), Some(again.as_slice()));
+        assert!(position + header.bytes <= BESIDE.segment_bytes);
+    }
+    let mut metadata = metadata[..metadata.len().min(1024)].to_vec();
+    metadata.resize(BESIDE.metadata_of(BESIDE.segment_bytes as usize), 0);
+    play_with(BESIDE, &metadata, bytes, &[]);
+}
+
+fn of(bytes: &[u8]) -> Blocks<'_> {
+    Blocks { bytes, metadata: &[] }
 }
 
 /// Any bytes as the last of a segment. The batches of what is believed lie one behind the other in front of it.
@@ -76,6 +108,11 @@ pub fn start(first: &[u8], last: &[u8]) {
 }
 
 fn play(geometry: Geometry, first: &[u8], last: &[u8]) {
+    play_with(geometry, &[], first, last);
+}
+
+/// `metadata`: of the first segment; those of others are zeros.
+fn play_with(geometry: Geometry, metadata: &[u8], first: &[u8], last: &[u8]) {
     let mut device = vec![0; geometry.segment_bytes as usize];
     let first = &first[..first.len().min(device.len())];
     let last = &last[..last.len().min(device.len())];
@@ -87,7 +124,11 @@ fn play(geometry: Geometry, first: &[u8], last: &[u8]) {
     let mut reads = 0;
     while let Some(read) = recovery.next_read() {
         let from = usize::try_from(read.offset).expect("within the device");
-        recovery.completed(read, Some(&device[from..from + read.bytes]));
+        let mut beside = vec![0; read.metadata_bytes];
+        let at = geometry.metadata_of(from);
+        let kept = metadata.get(at..at + beside.len()).unwrap_or_default();
+        beside[..kept.len()].copy_from_slice(kept);
+        recovery.completed_with(read, Some((&device[from..from + read.bytes], &beside)));
         reads += 1;
         assert!(reads < 1024, "a recovery ends");
     }
@@ -108,6 +149,7 @@ mod tests {
             let bytes = vec![0x4c; length];
             header(&bytes);
             short_header(&bytes);
+            metadata_header(&bytes, &bytes);
             footer(&bytes);
             superblock(&bytes);
             start(&bytes, &bytes);

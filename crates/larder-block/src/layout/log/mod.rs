@@ -6,7 +6,8 @@
 //! ```
 //!
 //! - What is pending goes out as one batch behind one header: blocks of 512 bytes, where the device has them, else of
-//!   4 KiB ([`batch`](self)). While a batch is on its way, small ones wait for company.
+//!   4 KiB ([`batch`](self)); none where the device keeps metadata beside its blocks, and the header lies there. While
+//!   a batch is on its way, small ones wait for company.
 //! - A segment ends with a footer, in the device write of its last batch, so that a start sees it whole with one read.
 //! - Dirty data are overwritten in place where the device writes sectors whole and a durable header says that their
 //!   batch was complete. A log that only appends destages five times as much under skewed writes.
@@ -21,6 +22,7 @@
 mod appender;
 mod batch;
 mod batches;
+mod blocks;
 mod bypassing;
 mod classes;
 mod cleaning;
@@ -35,6 +37,7 @@ mod geometry;
 mod grace;
 mod index;
 mod leaving;
+mod metadata_header;
 mod reading;
 mod record;
 mod recovery;
@@ -69,6 +72,9 @@ pub use state::{LogIdentity, LogLayout};
 pub use superblock::LogSuperblock;
 use unloaded::Unloaded;
 use write_buffer::WriteBuffer;
+
+/// I/Os of a turn that there is room for between turns.
+const ISSUED_KEPT: usize = 64;
 
 impl LogLayout {
     /// An empty log on `geometry` of the device that `info` is about.
@@ -211,6 +217,8 @@ impl Layout for LogLayout {
             }
         }
         ios.append(&mut self.issued);
+        // What a burst of destaging has taken.
+        self.issued.shrink_to(ISSUED_KEPT);
     }
 
     fn core_was_written(&mut self, core: CoreId) {

@@ -16,6 +16,7 @@ use larder_device::DeviceInfo;
 
 use super::appender::Appender;
 use super::batch::{BatchHeader, CacheUuid, HEADER_BYTES_MAX};
+use super::blocks::Blocks;
 use super::filling::{Batch, Filling, are_in_lines};
 use super::footer::{Footer, footer_bytes};
 use super::geometry::{Geometry, LoadOptions, LogOptions, NotePlace};
@@ -38,6 +39,8 @@ pub struct RecoveryRead {
     pub offset: u64,
     /// How many: whole blocks.
     pub bytes: usize,
+    /// How many bytes of metadata they have that are wanted too; 0 where headers are not in them.
+    pub metadata_bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,21 +124,28 @@ impl LogRecovery {
         Some(read)
     }
 
-    /// What was read; `None` if the device refused.
+    /// What was read; `None` if the device refused. Of a device whose metadata are of no interest.
     pub fn completed(&mut self, read: RecoveryRead, bytes: Option<&[u8]>) {
+        self.completed_with(read, bytes.map(|bytes| (bytes, &[][..])));
+    }
+
+    /// The same with the metadata of the blocks, [`RecoveryRead::metadata_bytes`] of them, behind their bytes.
+    pub fn completed_with(&mut self, read: RecoveryRead, found: Option<(&[u8], &[u8])>) {
         self.outstanding -= 1;
-        self.found.failed_reads += u64::from(bytes.is_none());
-        let bytes = bytes.unwrap_or_default();
+        self.found.failed_reads += u64::from(found.is_none());
+        let (bytes, metadata) = found.unwrap_or_default();
+        let blocks = Blocks { bytes, metadata };
         match read.what {
-            Want::First { segment } => self.first_read(segment, bytes),
+            Want::First { segment } => self.first_read(segment, blocks),
             Want::Footer { segment } => self.footer_read(segment, bytes),
-            Want::Chain { segment, position } => self.chain_read(segment, position, bytes),
+            Want::Chain { segment, position } => self.chain_read(segment, position, blocks),
             Want::Batch { segment, batch } => {
                 let filling = self.fillings[segment as usize].as_mut().expect("it was found");
                 let Batch { sequence, position, .. } = filling.batches()[batch];
-                let parsed = self.geometry.parse(bytes, &self.uuid, (segment, position));
+                let parsed = self.geometry.parse(blocks, &self.uuid, (segment, position));
                 let is_whole = parsed.is_some_and(|(header, records)| {
-                    let data = bytes.get(self.geometry.header_bytes(records.len()) as usize..);
+                    let data_bytes: usize = records.iter().map(Record::data_bytes).sum();
+                    let data = bytes.len().checked_sub(data_bytes).and_then(|at| bytes.get(at..));
                     header.sequence == sequence
                         && data.is_some_and(|data| are_whole(&records, data))
                 });
@@ -149,7 +159,11 @@ impl LogRecovery {
     fn want(&mut self, what: Want, segment: u32, position: u32, bytes: usize) {
         let bytes = bytes.min((self.geometry.segment_bytes - position) as usize);
         let offset = self.geometry.offset_of(segment, position);
-        self.wanted.push_back(RecoveryRead { what, offset, bytes });
+        let metadata_bytes = match what {
+            Want::Footer { .. } => 0,
+            _ => self.geometry.metadata_of(bytes),
+        };
+        self.wanted.push_back(RecoveryRead { what, offset, bytes, metadata_bytes });
     }
 
     fn want_footer(&mut self, segment: u32, bytes: usize) {
@@ -160,12 +174,13 @@ impl LogRecovery {
 
     fn want_chain(&mut self, segment: u32, position: u32) {
         if self.geometry.segment_bytes - position >= self.geometry.block_bytes {
-            self.want(Want::Chain { segment, position }, segment, position, CHAIN_BYTES);
+            let bytes = CHAIN_BYTES.max(2 * self.geometry.header_view_bytes());
+            self.want(Want::Chain { segment, position }, segment, position, bytes);
         }
     }
 
-    fn first_read(&mut self, segment: u32, bytes: &[u8]) {
-        let Some((header, records)) = self.first_header(segment, bytes) else { return };
+    fn first_read(&mut self, segment: u32, blocks: Blocks<'_>) {
+        let Some((header, records)) = self.first_header(segment, blocks) else { return };
         self.fillings[segment as usize] = Some(Filling::new(&header, &records));
         // If all is whole lines, one read is enough.
         let lines = self.geometry.segment_bytes / self.geometry.line_bytes;
@@ -173,14 +188,18 @@ impl LogRecovery {
     }
 
     /// The header that a filling begins with. Of a note that has two places it is the later one, and counts as both.
-    fn first_header(&mut self, segment: u32, bytes: &[u8]) -> Option<(BatchHeader, Vec<Record>)> {
+    fn first_header(
+        &mut self,
+        segment: u32,
+        blocks: Blocks<'_>,
+    ) -> Option<(BatchHeader, Vec<Record>)> {
         if !self.geometry.tears_sectors() {
-            return self.header(segment, 0, bytes);
+            return self.header(segment, 0, blocks);
         }
         let notes = [NotePlace::First, NotePlace::Second].into_iter().filter_map(|place| {
             let position = self.geometry.note_position(place)?;
             let (header, records) =
-                self.header(segment, position, bytes.get(position as usize..)?)?;
+                self.header(segment, position, blocks.from(position, &self.geometry)?)?;
             records.is_empty().then_some((place, header))
         });
         let (place, header) = notes.max_by_key(|(_, header)| header.generation)?;
@@ -197,6 +216,7 @@ impl LogRecovery {
                 if filling.epoch == first.epoch && filling.first() == first.first() =>
             {
                 *first = filling;
+                first.is_listed = true;
             }
             _ => {
                 let end = first.end();
@@ -206,14 +226,18 @@ impl LogRecovery {
     }
 
     /// Batches of a segment, from `position` on.
-    fn chain_read(&mut self, segment: u32, position: u32, bytes: &[u8]) {
-        let is_all = position as usize + bytes.len() >= self.geometry.segment_bytes as usize;
+    fn chain_read(&mut self, segment: u32, position: u32, blocks: Blocks<'_>) {
+        let is_all = position as usize + blocks.bytes.len() >= self.geometry.segment_bytes as usize;
         let mut at = position;
-        while let Some(rest) = bytes.get((at - position) as usize..) {
-            if rest.len() < HEADER_BYTES_MAX && !is_all && at > position {
+        while let Some(rest) = blocks.from(at - position, &self.geometry) {
+            let Some((header, records)) = self.header(segment, at, rest) else {
+                // It may be one of which not all was read.
+                let is_seen = rest.bytes.len() >= self.geometry.header_view_bytes();
+                if is_seen || is_all || at == position {
+                    return;
+                }
                 break;
-            }
-            let Some((header, records)) = self.header(segment, at, rest) else { return };
+            };
             let filling = self.fillings[segment as usize].as_mut().expect("its header was read");
             // Within an epoch sequences grow, from one filling of a segment to the next as well: what an earlier one
             // has left there has a lower one. An earlier epoch may have left a higher one, which no start has found.
@@ -231,9 +255,9 @@ impl LogRecovery {
         &self,
         segment: u32,
         position: u32,
-        bytes: &[u8],
+        blocks: Blocks<'_>,
     ) -> Option<(BatchHeader, Vec<Record>)> {
-        let parsed = self.geometry.parse(bytes, &self.uuid, (segment, position));
+        let parsed = self.geometry.parse(blocks, &self.uuid, (segment, position));
         parsed.filter(|(_, records)| are_in_lines(records, &self.geometry))
     }
 
@@ -344,6 +368,7 @@ impl LogRecovery {
                 generation,
                 barrier: youngest[..beside].last().map_or(generation, |(_, youngest)| *youngest),
                 covered_bytes: covered.unwrap_or(0),
+                is_listed: filling.is_listed,
                 lines,
             };
             log.segments.adopt(segment, found);
@@ -382,7 +407,8 @@ impl LogRecovery {
         may_overwrite: bool,
     ) {
         let is_clean = batch.sequence <= self.clean_up_to;
-        let mut position = batch.position + self.geometry.header_bytes(records.len());
+        let data_bytes = records.iter().map(Record::data_bytes).sum();
+        let mut position = batch.position + self.geometry.header_bytes(records.len(), data_bytes);
         for Record { span, kind, .. } in records {
             let is_known = !matches!(kind, RecordKind::Void | RecordKind::Unsettled);
             let extent = is_known.then(|| Extent {

@@ -48,7 +48,7 @@ impl LogLayout {
 
     /// Whether the lane's open segment has room for a batch of so many records and bytes of data, and the footer.
     pub(super) fn has_room(&self, lane: usize, records: usize, data_bytes: usize) -> bool {
-        let batch = self.geometry.header_bytes(records) as usize + data_bytes;
+        let batch = self.geometry.header_bytes(records, data_bytes) as usize + data_bytes;
         let listed = self.appender.lanes[lane].listing.entries() + records.max(1);
         let end = self.used_bytes(lane) as usize
             + batch
@@ -63,7 +63,9 @@ impl LogLayout {
             u32::try_from(footer_bytes(entries, self.geometry.block_bytes)).expect("in a segment")
         };
         let (used, size) = (self.used_bytes(lane), self.geometry.segment_bytes);
-        let next = self.geometry.header_bytes(1) + self.geometry.line_bytes;
+        // A header in a block of its own is no longer than a line.
+        let line_bytes = self.geometry.line_bytes;
+        let next = self.geometry.header_bytes(1, line_bytes as usize) + line_bytes;
         if used == 0
             && let Some(position) = self.note_position(lane)
         {

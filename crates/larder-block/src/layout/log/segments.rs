@@ -23,6 +23,11 @@ use crate::layout::Class;
 /// Segments that are not opened for users, so that what is kept of a draining one, dirty and clean, finds room.
 pub(super) const RESERVED_SEGMENTS: usize = 2;
 
+/// A crash left a segment as it is: no later header states more of it, for statements count within an epoch.
+const ADOPTED: u8 = 1;
+/// The footer of a segment is durable: a start finds it without the headers of its batches, but for the first.
+const LISTED: u8 = 2;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Free,
@@ -44,8 +49,8 @@ pub(super) struct Segment {
     covered_bytes: u32,
     /// Batches that end up to here are told to be clean: what is overwritten there would be taken for clean too.
     told_bytes: u32,
-    /// A crash left it as it is: no later header states more of it, for statements count within an epoch.
-    is_adopted: bool,
+    /// [`ADOPTED`], [`LISTED`]: one byte, for there may be many segments.
+    marks: u8,
     /// Device writes under way.
     writes: u32,
     /// Others who need what is there: readers, batches that may still fail and leave it in force.
@@ -79,7 +84,7 @@ impl Segments {
             used_bytes: 0,
             covered_bytes: 0,
             told_bytes: 0,
-            is_adopted: false,
+            marks: 0,
             writes: 0,
             pins: 0,
             note_place: NotePlace::default(),
@@ -155,7 +160,7 @@ impl Segments {
         let lines = std::mem::take(&mut one.lines);
         (one.state, one.class, one.generation) = (State::Open, class, generation);
         (one.barrier, one.used_bytes, one.covered_bytes) = (generation, 0, 0);
-        (one.told_bytes, one.is_adopted) = (0, false);
+        (one.told_bytes, one.marks) = (0, 0);
         self.order.insert(generation, segment);
         Some(Opened { segment, lines, needs_note })
     }
@@ -219,6 +224,14 @@ impl Segments {
         *place = place.other();
     }
 
+    /// The footer of this filling is on the device, and all batches before it.
+    pub(super) fn footer_is_durable(&mut self, segment: u32, generation: u64) {
+        let one = self.at(segment);
+        if one.generation == generation {
+            one.marks |= LISTED;
+        }
+    }
+
     /// Batches that end up to `position` are stated to be complete, if this is still the filling of `generation`.
     pub(super) fn cover(&mut self, segment: u32, generation: u64, position: u32) {
         let one = self.at(segment);
@@ -259,7 +272,7 @@ impl Segments {
         (one.state, one.class, one.generation) = (State::Sealed, Class::Dirty, found.generation);
         (one.barrier, one.covered_bytes, one.lines) =
             (found.barrier, found.covered_bytes, found.lines);
-        one.is_adopted = true;
+        one.marks = if found.is_listed { ADOPTED | LISTED } else { ADOPTED };
         self.order.insert(found.generation, segment);
         self.next_generation = self.next_generation.max(found.generation + 1);
     }
@@ -304,10 +317,17 @@ pub(super) struct Adopted {
     pub(super) generation: u64,
     pub(super) barrier: u64,
     pub(super) covered_bytes: u32,
+    /// Whether that is from its footer.
+    pub(super) is_listed: bool,
     pub(super) lines: Vec<u64>,
 }
 
 impl Segment {
+    /// Whether a start finds it without the headers of its batches, but for the first.
+    pub(super) fn is_listed(&self) -> bool {
+        self.marks & LISTED != 0
+    }
+
     /// Where the note of the last filling is whose note has landed.
     pub(super) fn note_place(&self) -> NotePlace {
         self.note_place
@@ -341,7 +361,7 @@ impl Segment {
     /// Whether what is dirty there may be overwritten as soon as a header states more, if it ends up to `position`.
     pub(super) fn will_take_overwrites(&self, position: u32) -> bool {
         let is_there = matches!(self.state, State::Open | State::Sealed);
-        is_there && position > self.told_bytes && !self.is_adopted
+        is_there && position > self.told_bytes && self.marks & ADOPTED == 0
     }
 
     /// Whether what is dirty there may be overwritten, if it ends up to `position`.

@@ -63,9 +63,20 @@ pub(super) fn header_bytes(records: usize) -> usize {
 /// # Panics
 /// As there.
 pub(super) fn encode(header: &BatchHeader, uuid: &CacheUuid, records: &[Record], into: &mut [u8]) {
+    encode_as(MAGIC, header, uuid, records, into);
+}
+
+/// The same with another magic.
+pub(super) fn encode_as(
+    magic: [u8; 4],
+    header: &BatchHeader,
+    uuid: &CacheUuid,
+    records: &[Record],
+    into: &mut [u8],
+) {
     assert!(records.len() <= RECORDS_MAX, "{} records of {RECORDS_MAX}", records.len());
     let mut fixed = Fixed {
-        magic: MAGIC,
+        magic,
         version: FORMAT_VERSION.into(),
         records: u16::try_from(records.len()).expect("checked").into(),
         checksum: 0.into(),
@@ -90,9 +101,23 @@ pub(super) fn parse(
     (segment, position): (u32, u32),
     (room, block_bytes): (u32, u32),
 ) -> Option<(BatchHeader, Vec<Record>)> {
+    let (header, records) = parse_as(MAGIC, bytes, uuid, (segment, position))?;
+    let data: usize = records.iter().map(Record::data_bytes).sum();
+    let whole = header_bytes(records.len()).next_multiple_of(block_bytes as usize);
+    let bytes = u32::try_from(whole + data).ok().filter(|bytes| *bytes <= room)?;
+    Some((BatchHeader { bytes, ..header }, records))
+}
+
+/// The same with another magic, and without the length of the batch, which is 0.
+pub(super) fn parse_as(
+    magic: [u8; 4],
+    bytes: &[u8],
+    uuid: &CacheUuid,
+    (segment, position): (u32, u32),
+) -> Option<(BatchHeader, Vec<Record>)> {
     let (fixed, rest) = Fixed::ref_from_prefix(bytes).ok()?;
     let count = usize::from(fixed.records.get());
-    if fixed.magic != MAGIC || fixed.version.get() != FORMAT_VERSION || count > RECORDS_MAX {
+    if fixed.magic != magic || fixed.version.get() != FORMAT_VERSION || count > RECORDS_MAX {
         return None;
     }
     let checksum = crc32c::crc32c_append(
@@ -103,13 +128,10 @@ pub(super) fn parse(
         return None;
     }
     let records = Entry::take_all(rest, count)?;
-    let data: usize = records.iter().map(Record::data_bytes).sum();
-    let header = header_bytes(count).next_multiple_of(block_bytes as usize);
-    let bytes = u32::try_from(header + data).ok().filter(|bytes| *bytes <= room)?;
     let header = BatchHeader {
         segment,
         position,
-        bytes,
+        bytes: 0,
         generation: fixed.generation.get(),
         sequence: fixed.sequence.get(),
         horizon: fixed.horizon.get(),

@@ -83,6 +83,14 @@ pub(super) struct Policy {
     pub(super) reinsert_bytes: usize,
 }
 
+impl Policy {
+    /// Whether dirty data of a batch that begins at `position` of its segment may ever be overwritten in place. Those
+    /// that a segment begins with have its first header beside them, where that is in metadata.
+    pub(super) fn may_overwrite(self, geometry: &Geometry, position: u32) -> bool {
+        self.overwrite_align_bytes.is_some() && !(geometry.has_metadata() && position == 0)
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CoreState {
     /// Writes of a bypass that a user's flush has to make durable, counted.

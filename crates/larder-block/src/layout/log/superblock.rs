@@ -10,13 +10,14 @@
 //!      24      4  bytes of a block: headers begin and end with one
 //!      28      4  bytes of a line
 //!      32      8  clean up to: the cores have durably what all batches up to this sequence say
+//!      40      2  only where headers travel in metadata: bytes of metadata beside each block, 64 or more
 //! ```
 //!
 //! The label has the version, the checksum and the UUID ([`larder_device::label`]).
 
 #![deny(clippy::indexing_slicing)]
 
-use zerocopy::little_endian::{U32, U64};
+use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::geometry::Geometry;
@@ -54,7 +55,8 @@ pub struct LogSuperblock {
 impl LogSuperblock {
     /// The content of a label.
     pub fn encode(&self) -> Vec<u8> {
-        let Geometry { offset, segments, segment_bytes, block_bytes, line_bytes } = self.geometry;
+        let Geometry { offset, segments, segment_bytes, block_bytes, line_bytes, metadata_bytes } =
+            self.geometry;
         let fixed = Fixed {
             layout: LAYOUT,
             epoch: self.epoch.into(),
@@ -65,7 +67,11 @@ impl LogSuperblock {
             line_bytes: line_bytes.into(),
             clean_up_to: self.clean_up_to.into(),
         };
-        fixed.as_bytes().to_vec()
+        let mut content = fixed.as_bytes().to_vec();
+        if metadata_bytes > 0 {
+            content.extend_from_slice(U16::new(metadata_bytes).as_bytes());
+        }
+        content
     }
 
     /// Reads the content of the label of a device of `capacity_bytes`.
@@ -75,8 +81,15 @@ impl LogSuperblock {
     pub fn parse(content: &[u8], capacity_bytes: u64) -> Result<Self, Error> {
         let wrong =
             |what: String| Error::new(ErrorKind::Format, format!("superblock of a log: {what}"));
-        let fixed = Fixed::ref_from_bytes(content)
-            .map_err(|_| wrong(format!("it has {} bytes and must have 40", content.len())))?;
+        let cut = || wrong(format!("it has {} bytes and must have 40 or 42", content.len()));
+        let (fixed, rest) = Fixed::ref_from_prefix(content).map_err(|_| cut())?;
+        let metadata_bytes = match rest {
+            [] => 0,
+            rest => U16::read_from_bytes(rest).map_err(|_| cut())?.get(),
+        };
+        if metadata_bytes == 0 && !rest.is_empty() {
+            return Err(wrong("metadata_bytes of 0: it must be left out then".to_owned()));
+        }
         if fixed.layout != LAYOUT {
             return Err(wrong(format!(
                 "layout {:?}: this is no log of this version",
@@ -89,6 +102,7 @@ impl LogSuperblock {
             segment_bytes: fixed.segment_bytes.get(),
             block_bytes: fixed.block_bytes.get(),
             line_bytes: fixed.line_bytes.get(),
+            metadata_bytes,
         };
         match geometry.complaint(capacity_bytes) {
             None => {
@@ -110,12 +124,24 @@ mod tests {
         segment_bytes: 1 << 20,
         block_bytes: 512,
         line_bytes: 4096,
+        metadata_bytes: 0,
     };
 
     #[test]
     fn what_is_written_is_read() {
         let written = LogSuperblock { geometry: GEOMETRY, epoch: 7, clean_up_to: 9 };
         assert_eq!(LogSuperblock::parse(&written.encode(), 17 << 20), Ok(written));
+        assert_eq!(written.encode().len(), 40);
+        let geometry = Geometry { metadata_bytes: 64, ..GEOMETRY };
+        let written = LogSuperblock { geometry, ..written };
+        assert_eq!(LogSuperblock::parse(&written.encode(), 17 << 20), Ok(written));
+        for (metadata, named) in
+            [(&[0, 0][..], "must be left out"), (&[63, 0], "of 63 beside"), (&[64], "it has 41")]
+        {
+            let content = [written.encode().get(..40).unwrap(), metadata].concat();
+            let refused = LogSuperblock::parse(&content, 17 << 20).unwrap_err().to_string();
+            assert!(refused.contains(named), "{refused}");
+        }
     }
 
     #[test]

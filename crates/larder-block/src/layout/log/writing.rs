@@ -135,6 +135,10 @@ impl LogLayout {
             let (segment, position) = self.geometry.place_of(extent.location);
             let end = position + part.sectors * 512;
             let one = self.segments.get(segment);
+            // With its data a batch would lose its header.
+            if self.geometry.has_metadata() && !one.is_listed() {
+                return Way::Append;
+            }
             if !one.takes_overwrites(end) {
                 is_covered = false;
                 if !one.will_take_overwrites(end) {
@@ -176,6 +180,7 @@ impl LogLayout {
                 offset: run.location,
                 parts: vec![data.slice(from..from + bytes(run.sectors))],
                 class: Class::Dirty,
+                beside: None,
                 metadata_bytes: 0,
                 durable: true,
             };

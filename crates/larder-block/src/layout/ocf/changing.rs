@@ -118,6 +118,7 @@ impl OcfLayout {
             let io = DeviceIo::Write {
                 target: Target::Cache,
                 offset: self.geometry.page_offset(run.pages.start),
+                beside: None,
                 metadata_bytes: data.len(),
                 parts: vec![data],
                 class: Class::Metadata,

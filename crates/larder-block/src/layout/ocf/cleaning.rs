@@ -145,6 +145,7 @@ impl OcfLayout {
                 offset: span.offset(),
                 parts,
                 class: Class::Dirty,
+                beside: None,
                 metadata_bytes: 0,
                 durable: false,
             };

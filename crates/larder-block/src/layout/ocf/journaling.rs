@@ -44,6 +44,7 @@ impl OcfLayout {
         let io = DeviceIo::Write {
             target: Target::Cache,
             offset: self.geometry.journal_offset(first),
+            beside: None,
             metadata_bytes: data.len(),
             parts: vec![data],
             class: Class::Metadata,
@@ -80,6 +81,7 @@ impl OcfLayout {
             let io = DeviceIo::Write {
                 target: Target::Cache,
                 offset: self.geometry.page_offset(pages.start),
+                beside: None,
                 metadata_bytes: data.len(),
                 parts: vec![data],
                 class: Class::Metadata,

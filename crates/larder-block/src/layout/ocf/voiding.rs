@@ -43,6 +43,7 @@ impl OcfLayout {
             offset: span.offset(),
             parts: vec![data.clone()],
             class: Class::Dirty,
+            beside: None,
             metadata_bytes: 0,
             durable: durable || covers_dirty,
         };

@@ -112,6 +112,7 @@ impl OcfLayout {
                 offset: at * SECTOR_BYTES as u64,
                 parts: vec![data.slice(bytes(from)..bytes(from + sectors))],
                 class,
+                beside: None,
                 metadata_bytes: 0,
                 // What is clean may be lost.
                 durable: kind == ChangeKind::Dirty,

@@ -3,6 +3,7 @@
 mod attach;
 mod cores;
 mod errors;
+mod metadata;
 mod refusals;
 
 use std::sync::Arc;

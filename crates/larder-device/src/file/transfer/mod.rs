@@ -100,6 +100,10 @@ impl Pieces {
             let buffer = transfer.buffer.get_mut();
             let carried = if matches!(verb, Verb::Read | Verb::Write) { bytes } else { 0 };
             assert_eq!(buffer.len() as u64, carried, "pieces cover the buffer, and no more");
+            if let Some(metadata) = buffer.metadata_mut() {
+                transfer.metadata_bytes = metadata.len() as u64;
+                transfer.metadata = metadata.as_mut_ptr();
+            }
             if buffer.is_list() {
                 let mut end = 0;
                 transfer.runs.extend(buffer.runs_mut().map(|run| {

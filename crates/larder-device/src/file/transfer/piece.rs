@@ -176,6 +176,27 @@ impl Piece {
         unsafe { std::slice::from_raw_parts_mut(self.transfer.memory.add(at), len) }
     }
 
+    /// The metadata of the blocks that remain; empty where the request has none. Valid as long as the piece lives.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub(crate) fn metadata(&mut self) -> &mut [u8] {
+        let is_carried = matches!(self.verb(), Verb::Read | Verb::Write) && self.zeroes.is_none();
+        if !is_carried || self.transfer.metadata_bytes == 0 {
+            return &mut [];
+        }
+        // Each block has as many, and pieces are whole blocks.
+        let of = |bytes: u64| {
+            let before = u128::from(bytes) * u128::from(self.transfer.metadata_bytes);
+            usize::try_from(before / u128::from(self.transfer.bytes))
+        };
+        let (Ok(at), Ok(end)) = (of(self.start + self.done), of(self.start + self.bytes)) else {
+            unreachable!("a range of a buffer fits the address space");
+        };
+        // SAFETY: `end` is at most the metadata's length, for the piece lies within the request. The memory is
+        // initialised, lives as long as the transfer that this piece holds, and is the piece's alone, for pieces are
+        // disjoint (invariants 1 and 2); `&mut self` makes the borrow exclusive among the piece's own.
+        unsafe { std::slice::from_raw_parts_mut(self.transfer.metadata.add(at), end - at) }
+    }
+
     /// The memory of what remains of a list, buffer by buffer.
     pub(crate) fn slices(&mut self) -> Vec<&mut [u8]> {
         let (from, to) = (self.start + self.done, self.start + self.bytes);

@@ -38,6 +38,9 @@ pub(super) struct Transfer {
     pub(super) memory: *mut u8,
     /// The same of each buffer of a list, and where it ends within the request. Empty: there is one buffer.
     pub(super) runs: Vec<Run>,
+    /// Start of the metadata of its blocks, in a buffer of their own, and their bytes; null and 0: there are none.
+    pub(super) metadata: *mut u8,
+    pub(super) metadata_bytes: u64,
     /// What a ring may know the buffer by, and its bytes.
     pub(super) registrable: Option<(Tag, usize)>,
     pub(super) buffer: UnsafeCell<IoBuffer>,
@@ -65,10 +68,10 @@ pub(super) struct Ending {
     pub(super) error: Option<Error>,
 }
 
-// SAFETY: what keeps the type from being `Send` and `Sync` by itself is the raw pointer and the
-// cell. The pointer, and those of the runs, are to memory that `buffer` owns and are used by pieces alone, each
-// within its own range (invariant 2). The cell is opened only through `&mut` (in `Pieces::new` and in `end`),
-// when no piece exists (invariant 1).
+// SAFETY: what keeps the type from being `Send` and `Sync` by itself is the raw pointers and the
+// cell. The pointers, to bytes, to metadata and to runs, are to memory that `buffer` owns and are used by pieces
+// alone, each within its own range (invariant 2). The cell is opened only through `&mut` (in `Pieces::new` and in
+// `end`), when no piece exists (invariant 1).
 unsafe impl Send for Transfer {}
 
 // SAFETY: as above.
@@ -130,6 +133,7 @@ impl Transfer {
     fn is_blank(&self) -> bool {
         self.ledger.is_none()
             && self.memory.is_null()
+            && self.metadata.is_null()
             && self.runs.is_empty()
             && self.registrable.is_none()
     }
@@ -140,9 +144,11 @@ impl Transfer {
         let ending = self.ending.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Ending { completer, error } = std::mem::take(ending);
         self.memory = std::ptr::null_mut();
+        (self.metadata, self.metadata_bytes) = (std::ptr::null_mut(), 0);
         self.registrable = None;
         self.runs.clear();
         let buffer = std::mem::replace(self.buffer.get_mut(), IoBuffer::empty());
+        let buffer = buffer.without_lent_metadata();
         if let Some(completer) = completer {
             let error = error.map(|error| self.judge(error));
             self.count_end(error.as_ref());
@@ -209,6 +215,8 @@ impl Default for Transfer {
             offset: 0,
             bytes: 0,
             memory: std::ptr::null_mut(),
+            metadata: std::ptr::null_mut(),
+            metadata_bytes: 0,
             runs: Vec::new(),
             registrable: None,
             buffer: UnsafeCell::new(IoBuffer::empty()),

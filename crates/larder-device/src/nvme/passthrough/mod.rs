@@ -13,13 +13,14 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use larder_ssd::nvme::namespace::{PAGE_BYTES, cns, decode_format_in_use};
+use larder_ssd::nvme::namespace::{PAGE_BYTES, cns, decode_format_in_use, decode_metadata_in_use};
 use larder_ssd::nvme::{Command, PlacementId};
 
 use super::commands::{CommandError, Commands};
 use super::ioctl::DriveFile;
 use super::node::Node;
 use super::survey::{Silence, Survey, read_controller};
+use crate::buffer::{BufferPool, IoBuffer};
 use crate::claim::{DeviceIdentity, Extent};
 use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
@@ -31,12 +32,15 @@ use crate::file::sys;
 use crate::file::transfer::Pieces;
 use crate::file::uring::Uring;
 use crate::file::{FileOptions, IoEngine};
-use crate::io::{CheckedIo, IoFuture};
+use crate::io::{CheckedIo, Io, IoFuture};
 use crate::placement::PlacementInfo;
 use wire::NvmeWire;
 
 /// Logical blocks that one command can name.
 const BLOCKS_MAX: u64 = 1 << 16;
+
+const WRITE_ZEROES_NEEDED: &str =
+    "its blocks carry metadata, and it has no Write Zeroes: format it without metadata";
 
 /// How placement reaches such a device.
 pub(crate) const PATH: &str = "NVMe passthrough";
@@ -44,6 +48,7 @@ pub(crate) const PATH: &str = "NVMe passthrough";
 /// A namespace, or a part of one, to which commands go directly. Dropping it waits for the requests
 /// under way.
 ///
+/// Where the namespace has metadata in a buffer of their own, without protection information, requests may have them.
 /// A deallocated range reads as whatever the drive likes. A list of buffers takes a command for each of them.
 pub struct PassthroughDevice {
     info: DeviceInfo,
@@ -53,6 +58,8 @@ pub struct PassthroughDevice {
     deallocated_at_once_max: u64,
     /// 0: the drive has no command for it, or the kernel knows that it is none to use.
     zeroed_at_once_max: u64,
+    /// Metadata of requests that have none, where the drive has to be given some.
+    lent: BufferPool,
     generic_path: PathBuf,
     /// Keeps everybody else from the block device; closed last.
     _claim: File,
@@ -65,7 +72,8 @@ impl PassthroughDevice {
     ///
     /// # Errors
     /// [`ErrorKind::Setup`] if the namespace cannot be used so, with the reason: no character device,
-    /// no permission, in use, blocks of another size or with metadata, an io_uring that is
+    /// no permission, in use, blocks of another size, metadata that are no user's (behind
+    /// the blocks, or with protection information), an io_uring that is
     /// refused or too old. A drive that cannot place is none: the device then has one handle.
     pub fn open(node: &Node, options: &FileOptions, placing: bool) -> Result<Self, Error> {
         let name = node.generic_path.clone().unwrap_or_else(|| node.block_path.clone());
@@ -85,7 +93,7 @@ impl PassthroughDevice {
         let claim = claim(&node.block_path, options.lock_wait)?;
         let drive = DriveFile::open(&generic_path, true)
             .map_err(|error| refuse(format!("opening it: {error}")))?;
-        check_format(&drive, node).map_err(&refuse)?;
+        let metadata_bytes = check_format(&drive, node).map_err(&refuse)?;
         let placement = if placing { placement(&drive, node).map_err(&refuse)? } else { None };
         let (placement, placement_ids) = placement.unwrap_or((PlacementInfo::none(), vec![0]));
         let capacity_bytes = capacity(node, options).map_err(&refuse)?;
@@ -97,27 +105,30 @@ impl PassthroughDevice {
             first,
             end: first + (capacity_bytes >> block_shift),
             placement_ids: placement_ids.into(),
+            metadata_bytes,
             volatile_cache: !node.volatile_cache.is_none(),
         };
         let file = File::options().read(true).write(true).open(&generic_path);
         let file = file.map_err(|error| refuse(format!("opening it: {error}")))?;
         let engine = Uring::new(wire, &Arc::new(file), options)
             .map_err(|error| refuse(format!("io_uring with large entries is refused: {error}")))?;
-        let largest = u64::from(node.max_transfer_bytes.min(options.max_transfer_bytes));
-        let largest = largest.min(BLOCKS_MAX << block_shift);
-        let largest = (largest >> block_shift << block_shift).max(u64::from(node.block_bytes));
-        let largest = u32::try_from(largest).unwrap_or(node.block_bytes);
+        let largest = transfer_bytes(node, options);
         let name = node.block_path.display().to_string();
         let info = DeviceInfo {
             placement,
             volatile_cache: node.volatile_cache,
             atomic_write_bytes: node.atomic_write_bytes,
+            metadata_bytes,
+            keeps_metadata: metadata_bytes > 0,
             ..DeviceInfo::new(name, capacity_bytes, node.block_bytes, largest)
         };
         let ledger = Ledger::new(info.name.clone(), info.placement.handles);
         let ledger = ledger.in_blocks(info.block_bytes);
         let ledger = ledger.shown_at(sys::shown_at(&claim));
         let zeroed_at_once_max = zeroed_at_once_max(&drive, node);
+        if zeroed_at_once_max == 0 && metadata_bytes > 0 {
+            return Err(refuse(WRITE_ZEROES_NEEDED.to_owned()));
+        }
         let ledger = if zeroed_at_once_max == 0 { ledger.writing_zeroes() } else { ledger };
         let ledger = Arc::new(ledger);
         let deallocated_at_once_max = node.max_deallocation_bytes >> block_shift << block_shift;
@@ -128,6 +139,7 @@ impl PassthroughDevice {
             ledger,
             deallocated_at_once_max,
             zeroed_at_once_max,
+            lent: BufferPool::new(),
             generic_path,
             _claim: claim,
         })
@@ -145,6 +157,28 @@ impl PassthroughDevice {
     }
 }
 
+impl PassthroughDevice {
+    /// A command that moves blocks has to say where their metadata are. Of a write without, they are zeros.
+    fn with_metadata(&self, io: Io) -> Io {
+        let lend = |buffer: IoBuffer| {
+            if !self.info.keeps_metadata || buffer.metadata().is_some() {
+                return buffer;
+            }
+            let blocks = buffer.len() / self.info.block_bytes as usize;
+            let mut metadata = self.lent.take(blocks * usize::from(self.info.metadata_bytes));
+            metadata.as_mut_slice().fill(0);
+            buffer.lent_metadata(metadata)
+        };
+        match io {
+            Io::Read { offset, buffer } => Io::Read { offset, buffer: lend(buffer) },
+            Io::Write { offset, buffer, handle, durability } => {
+                Io::Write { offset, buffer: lend(buffer), handle, durability }
+            }
+            io => io,
+        }
+    }
+}
+
 impl Device for PassthroughDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
@@ -153,7 +187,8 @@ impl Device for PassthroughDevice {
     fn start(&self, io: CheckedIo) -> IoFuture {
         let (future, completer) = IoFuture::pending();
         let piece_bytes = self.info.max_transfer_bytes;
-        let pieces = Pieces::new(io.into_inner(), completer, piece_bytes, &self.ledger);
+        let io = self.with_metadata(io.into_inner());
+        let pieces = Pieces::new(io, completer, piece_bytes, &self.ledger);
         let pieces = pieces.deallocating_at_most(self.deallocated_at_once_max);
         // A command has one run of memory.
         self.engine.submit(pieces.zeroing_at_most(self.zeroed_at_once_max).of_one_buffer_each());
@@ -187,6 +222,15 @@ fn refusal(name: &Path, why: &str) -> Error {
     Error::new(ErrorKind::Setup, format!("passthrough to {}: {why}", name.display()))
 }
 
+/// Longest transfer of one command, in whole blocks.
+fn transfer_bytes(node: &Node, options: &FileOptions) -> u32 {
+    let shift = node.block_bytes.trailing_zeros();
+    let largest = u64::from(node.max_transfer_bytes.min(options.max_transfer_bytes));
+    let largest = largest.min(BLOCKS_MAX << shift);
+    let largest = (largest >> shift << shift).max(u64::from(node.block_bytes));
+    u32::try_from(largest).unwrap_or(node.block_bytes)
+}
+
 /// Bytes of the device: what was asked for, or all of the range but for less than 4096 bytes.
 fn capacity(node: &Node, options: &FileOptions) -> Result<u64, String> {
     let present = node.range.end - node.range.start;
@@ -215,8 +259,9 @@ fn zeroed_at_once_max(drive: &dyn Commands, node: &Node) -> u64 {
     }
 }
 
-/// Compares what the drive says of its blocks with what sysfs says, on which all addresses rest.
-fn check_format(drive: &dyn Commands, node: &Node) -> Result<(), String> {
+/// Compares what the drive says of its blocks with what sysfs says, on which all addresses rest. Gives the bytes of
+/// metadata beside each.
+fn check_format(drive: &dyn Commands, node: &Node) -> Result<u16, String> {
     let mut page = [0; PAGE_BYTES];
     let denied = |error: CommandError| match error {
         error if error.is_denied() => {
@@ -228,8 +273,18 @@ fn check_format(drive: &dyn Commands, node: &Node) -> Result<(), String> {
     let (blocks, block_bytes, metadata) =
         decode_format_in_use(&page).ok_or("what it says of its blocks makes no sense")?;
     let block_bytes = u64::from(block_bytes);
-    if metadata > 0 {
-        return Err(format!("its blocks carry {metadata} bytes of metadata; format it without"));
+    let in_use = decode_metadata_in_use(&page).filter(|_| metadata > 0);
+    if in_use.is_some_and(|in_use| in_use.is_extended) {
+        return Err(format!(
+            "its blocks carry {metadata} bytes of metadata behind them (FLBAS bit 4); format it with metadata in a \
+             buffer of their own, or without"
+        ));
+    }
+    if let Some(protection) = in_use.map(|in_use| in_use.protection).filter(|type_of| *type_of > 0)
+    {
+        return Err(format!(
+            "its blocks carry protection information of type {protection} (DPS); format it without"
+        ));
     }
     if block_bytes != u64::from(node.block_bytes) || !(512..=4096).contains(&block_bytes) {
         return Err(format!(
@@ -245,7 +300,7 @@ fn check_format(drive: &dyn Commands, node: &Node) -> Result<(), String> {
             "bytes {start} to {wanted} are not inside the namespace of {end} bytes"
         ));
     }
-    Ok(())
+    Ok(metadata)
 }
 
 /// What the namespace offers, and the identifiers of its handles; `None` if it cannot place.

@@ -69,7 +69,7 @@ fn who_may_not_ask_for_the_configuration_places_all_the_same() {
 #[test]
 fn what_drive_and_kernel_say_of_the_blocks_must_agree() {
     let drive = drive(&[0, 1]);
-    assert_eq!(check_format(&drive, &node()), Ok(()));
+    assert_eq!(check_format(&drive, &node()), Ok(0));
     let half = Node { block_bytes: 512, ..node() };
     assert!(check_format(&drive, &half).unwrap_err().contains("4096 bytes, the kernel's 512"));
     let beyond = Node { range: 4096..1001 * 4096, ..node() };
@@ -77,13 +77,13 @@ fn what_drive_and_kernel_say_of_the_blocks_must_agree() {
 }
 
 /// Answers as the model does, but for some bytes of what Identify says.
-struct Altered(ModelDrive, u32, usize, u8);
+struct Altered(ModelDrive, u32, &'static [(usize, u8)]);
 
 impl Commands for Altered {
     fn admin(&self, command: &Command, data: &mut [u8]) -> Result<u32, CommandError> {
         let result = self.0.admin(command, data);
         if (command.opcode, command.cdw10()) == (0x06, self.1) {
-            data[self.2] = self.3;
+            self.2.iter().for_each(|&(at, byte)| data[at] = byte);
         }
         result
     }
@@ -93,18 +93,24 @@ impl Commands for Altered {
     }
 }
 
-/// LBA format 0 begins at byte 128 with its metadata, be it beside the block or behind it.
+/// LBA format 0 begins at byte 128 with its metadata. Byte 26 has FLBAS, byte 29 DPS.
 #[test]
-fn blocks_with_metadata_are_refused() {
-    let drive = Altered(drive(&[0, 1]), u32::from(cns::NAMESPACE), 128, 8);
-    let refused = check_format(&drive, &node()).unwrap_err();
-    assert!(refused.contains("carry 8 bytes of metadata; format it without"), "{refused}");
+fn metadata_are_taken_where_they_are_beside_the_block_and_the_users() {
+    let of_namespace = u32::from(cns::NAMESPACE);
+    let drive = || Altered(drive(&[0, 1]), of_namespace, &[(128, 64)]);
+    assert_eq!(check_format(&drive(), &node()), Ok(64));
+    let extended = Altered(drive().0, of_namespace, &[(128, 64), (26, 1 << 4)]);
+    let refused = check_format(&extended, &node()).unwrap_err();
+    assert!(refused.contains("64 bytes of metadata behind them (FLBAS bit 4)"), "{refused}");
+    let protected = Altered(drive().0, of_namespace, &[(128, 64), (29, 2)]);
+    let refused = check_format(&protected, &node()).unwrap_err();
+    assert!(refused.contains("protection information of type 2 (DPS)"), "{refused}");
 }
 
 /// ONCS is at byte 520, and Write Zeroes bit 3 of it.
 #[test]
 fn zeros_are_asked_for_where_drive_and_kernel_know_how() {
-    let knows = || Altered(drive(&[0, 1]), u32::from(cns::CONTROLLER), 520, 1 << 3);
+    let knows = || Altered(drive(&[0, 1]), u32::from(cns::CONTROLLER), &[(520, 1 << 3)]);
     assert_eq!(zeroed_at_once_max(&knows(), &node()), 1 << 17);
     assert_eq!(zeroed_at_once_max(&drive(&[0, 1]), &node()), 0, "the drive does not");
     let quirky = Node { max_zeroing_bytes: 0, ..node() };

@@ -3,7 +3,7 @@
 use std::io;
 
 use io_uring::{cqueue, opcode, squeue};
-use larder_ssd::nvme::command::{RANGE_BYTES, encode_range, encode_uring};
+use larder_ssd::nvme::command::{RANGE_BYTES, encode_range, encode_uring_with_metadata};
 use larder_ssd::nvme::{Command, Status};
 
 use crate::file::transfer::{Piece, Verb};
@@ -23,6 +23,8 @@ pub(super) struct NvmeWire {
     pub(super) end: u64,
     /// The placement identifier of each handle; the default one, which is handle 0, needs none.
     pub(super) placement_ids: Box<[u16]>,
+    /// Bytes of metadata beside each block, which each command that moves blocks has to have memory for.
+    pub(super) metadata_bytes: u16,
     /// Whether the drive has a cache that loses what is in it together with power, or may have.
     pub(super) volatile_cache: bool,
 }
@@ -86,6 +88,12 @@ impl Wire for NvmeWire {
         let (command, extent) = self
             .command((verb, piece.is_durable() && self.volatile_cache), (at, bytes), piece.handle())
             .unwrap_or((NOTHING, Extent { first: 0, blocks: 0 }));
+        let metadata = piece.metadata();
+        let metadata = (metadata.as_mut_ptr().expose_provenance(), metadata.len());
+        // A drive that is not told where would take some address for it.
+        let moves = matches!(verb, Verb::Read | Verb::Write);
+        let wanted = extent.blocks as usize * usize::from(self.metadata_bytes);
+        let command = if moves && metadata.1 != wanted { NOTHING } else { command };
         let (address, length) = match verb {
             _ if command == NOTHING => (0, 0),
             Verb::Read | Verb::Write => {
@@ -101,8 +109,12 @@ impl Wire for NvmeWire {
         };
         // Both fit: an address has 64 bits at most, and a piece is at most the largest transfer.
         let length = u32::try_from(length).unwrap_or(0);
+        let metadata = match u32::try_from(metadata.1).unwrap_or(0) {
+            bytes if bytes > 0 && command != NOTHING => (metadata.0 as u64, bytes),
+            _ => (0, 0),
+        };
         let mut area = [0; 80];
-        let encoded = encode_uring(&command, address as u64, length);
+        let encoded = encode_uring_with_metadata(&command, (address as u64, length), metadata);
         area[..encoded.len()].copy_from_slice(&encoded);
         opcode::UringCmd80::new(link.file, URING_IO)
             .cmd(area)
@@ -152,6 +164,7 @@ mod tests {
             first: 1000,
             end: 1000 + 64,
             placement_ids,
+            metadata_bytes: 0,
             volatile_cache: true,
         }
     }
@@ -206,5 +219,28 @@ mod tests {
             assert_eq!(ended(read(), gone).unwrap_err().error.kind(), ErrorKind::Gone, "{gone}");
         }
         assert!(ended(Io::Deallocate { offset: 0, bytes: 4096 }, 1).is_ok(), "it is a hint");
+    }
+
+    /// Each command has the metadata of its own blocks.
+    #[test]
+    fn a_request_that_is_cut_has_its_metadata_cut_between_the_same_blocks() {
+        let (future, completer) = IoFuture::pending();
+        let ledger = Arc::new(Ledger::new("test".to_owned(), 1));
+        let mut metadata = IoBuffer::zeroed(20 * 64);
+        for (block, own) in (0..).zip(metadata.as_mut_slice().chunks_mut(64)) {
+            own.fill(block);
+        }
+        let buffer = IoBuffer::zeroed(20 * 512).lent_metadata(metadata);
+        let io = Io::write(0, buffer, PlacementHandle::DEFAULT);
+        let pieces = Pieces::new(io, completer, 8 * 512, &ledger);
+        let mut seen = Vec::new();
+        for mut piece in pieces {
+            seen.push((piece.metadata()[0], piece.metadata().len()));
+            let bytes = usize::try_from(piece.call_bytes()).unwrap();
+            assert_eq!(piece.settle(Ok(bytes)), Step::End);
+        }
+        assert_eq!(seen, [(0, 8 * 64), (8, 8 * 64), (16, 4 * 64)]);
+        let back = future.wait().unwrap();
+        assert_eq!((back.len(), back.metadata()), (20 * 512, None), "what was lent is taken back");
     }
 }

@@ -38,18 +38,26 @@ pub(super) const IDENTITY: LogIdentity = LogIdentity { uuid: *b"a counted cache.
 
 /// What is compared, by its name in metrics.
 pub(super) const KINDS: [(&str, Kind); 4] = [
-    ("log", Kind::Log { block_bytes: BLOCK_BYTES }),
+    ("log", Kind::Log { block_bytes: BLOCK_BYTES, beside_bytes: 0 }),
     ("ocf22", Kind::Ocf(OcfVersion::V22)),
     ("ocf26", Kind::Ocf(OcfVersion::V26)),
     ("wal", Kind::Ocf(OcfVersion::Wal)),
 ];
 
 /// The log in persistent memory.
-pub(super) const DAX: (&str, Kind) = ("dax", Kind::Log { block_bytes: 64 });
+pub(super) const DAX: (&str, Kind) = ("dax", Kind::Log { block_bytes: 64, beside_bytes: 0 });
+
+/// The log on blocks of 4 KiB with metadata beside them, in which its headers lie.
+pub(super) const BESIDE: (&str, Kind) =
+    ("beside", Kind::Log { block_bytes: 4096, beside_bytes: 64 });
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    Log { block_bytes: u32 },
+    /// On such blocks, with so many bytes of metadata beside each.
+    Log {
+        block_bytes: u32,
+        beside_bytes: u16,
+    },
     Ocf(OcfVersion),
 }
 
@@ -86,9 +94,10 @@ impl Counted {
     pub(super) fn new(kind: Kind, line_bytes: u32, lines: u32) -> Result<Self, Error> {
         let capacity_bytes = u64::from(lines) * u64::from(line_bytes);
         let cache = match kind {
-            Kind::Log { block_bytes } => {
+            Kind::Log { block_bytes, beside_bytes } => {
+                let blocks = (block_bytes, beside_bytes);
                 let segment_bytes = (256 << 10).max(16 * line_bytes);
-                let (log, _) = log_of(block_bytes, line_bytes, lines, segment_bytes)?;
+                let (log, _) = log_of(blocks, line_bytes, lines, segment_bytes)?;
                 Cache::Log(Box::new(counted(log)))
             }
             Kind::Ocf(version) => {
@@ -161,7 +170,7 @@ impl Counted {
 
 /// An empty log of so many lines, headers included, with a write buffer of a 16th, and what its device has room for.
 pub(super) fn log_of(
-    block_bytes: u32,
+    (block_bytes, beside_bytes): (u32, u16),
     line_bytes: u32,
     lines: u32,
     segment_bytes: u32,
@@ -173,7 +182,11 @@ pub(super) fn log_of(
         write_buffer_bytes: capacity_bytes / 16,
         ..LogOptions::default()
     };
-    let info = device(capacity_bytes, block_bytes);
+    let info = DeviceInfo {
+        metadata_bytes: beside_bytes,
+        keeps_metadata: beside_bytes > 0,
+        ..device(capacity_bytes, block_bytes)
+    };
     let geometry = Geometry::new(&info, 0, &options).map_err(refused)?;
     Ok((LogLayout::new(geometry, IDENTITY, &info, &options), capacity_bytes))
 }

@@ -90,7 +90,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     let segment_bytes = u32::try_from(segment).map_err(|_| Error::usage("too large"))?;
     let load = Load {
         made: Made {
-            kind: Kind::Log { block_bytes: BLOCK_BYTES },
+            kind: Kind::Log { block_bytes: BLOCK_BYTES, beside_bytes: 0 },
             line_bytes: LINE_BYTES,
             lines,
             segment_bytes,

@@ -53,9 +53,13 @@ impl Made {
     /// An empty one, and what its device has room for.
     fn layout(&self) -> Result<(Box<dyn Layout>, u64), Error> {
         match self.kind {
-            Kind::Log { block_bytes } => {
-                let (layout, bytes) =
-                    log_of(block_bytes, self.line_bytes, self.lines, self.segment_bytes)?;
+            Kind::Log { block_bytes, beside_bytes } => {
+                let (layout, bytes) = log_of(
+                    (block_bytes, beside_bytes),
+                    self.line_bytes,
+                    self.lines,
+                    self.segment_bytes,
+                )?;
                 Ok((Box::new(layout), bytes))
             }
             Kind::Ocf(version) => {

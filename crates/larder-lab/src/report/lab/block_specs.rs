@@ -167,6 +167,7 @@ pub(super) const SPECS: &[(&str, &[Spec<'static>])] = &[
                     ("cw.first.ocf26.64.*", "Open CAS 26"),
                     ("cw.first.log.64.*", "log"),
                     ("cw.first.dax.64.*", "log in memory"),
+                    ("cw.first.beside.64.*", "log beside metadata"),
                 ],
                 ..FIRST_4
             },
