@@ -9,6 +9,7 @@ use larder_block::accounting::{Accounting, Image, stamps};
 use larder_block::cache::{Cache, CacheOptions, CacheShape, Mode, Request};
 use larder_block::layout::{CoreId, Ending, RequestId, Span};
 use larder_block::policy::classes::IoClasses;
+use larder_block::policy::pressure::BypassPolicy;
 use larder_block::policy::routing::RoutingPolicy;
 use larder_block::policy::{CutOffPolicy, NHit, PromotionPolicy};
 
@@ -64,12 +65,19 @@ where
                 PromotionPolicy::Always
             },
             routing: by_chance(&mut self.rng),
+            bypass: self.bypass(),
             classes: self.classes(),
             // What it does when its device is given up is another matter.
             cache_errors_max: u32::MAX,
             ..CacheOptions::default()
         };
         Cache::new(Box::new(layout), shape, options).unwrap()
+    }
+
+    /// Time goes on by days: what is measured is by chance too.
+    fn bypass(&mut self) -> BypassPolicy {
+        let all = [BypassPolicy::Never, BypassPolicy::Cost, BypassPolicy::Full];
+        if self.passes_by { self.rng.choice(all).unwrap() } else { BypassPolicy::Never }
     }
 
     /// Writes of some may pass by.
@@ -129,6 +137,7 @@ where
                 let mode = self.rng.choice(Mode::all()).unwrap();
                 run.layout_mut().set_mode(mode);
                 run.layout_mut().set_classes(self.classes());
+                run.layout_mut().set_bypass(self.bypass());
                 for (_, one) in &mut under_way {
                     // It may begin in this mode or have begun in the one before.
                     if let UnderWay::Known(known) = one

@@ -47,6 +47,7 @@ mod unloaded;
 mod waiting;
 mod write_buffer;
 mod writing;
+mod yielding;
 
 use larder_device::{BufferPool, DeviceInfo};
 use slab::Slab;
@@ -54,7 +55,7 @@ use slab::Slab;
 use super::requests::Requests;
 use super::{
     ClassId, CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, PieceState, Refusal, Request,
-    RequestId, Shares, Span, Usage,
+    RequestId, Room, Shares, Span, Usage,
 };
 use crate::streams::Streams;
 use appender::Appender;
@@ -69,6 +70,7 @@ pub use state::{LogIdentity, LogLayout};
 pub use superblock::LogSuperblock;
 use unloaded::Unloaded;
 use write_buffer::WriteBuffer;
+use yielding::Yielding;
 
 impl LogLayout {
     /// An empty log on `geometry` of the device that `info` is about.
@@ -102,6 +104,7 @@ impl LogLayout {
             buffer: WriteBuffer::new(options.write_buffer_bytes),
             drain: None,
             drain_attempts: 0,
+            yielding: Yielding::default(),
             leaving: Leaving::default(),
             cleanings: Vec::new(),
             cores: Vec::new(),
@@ -288,6 +291,10 @@ impl Layout for LogLayout {
 
     fn occupied_sectors(&self, class: ClassId) -> u64 {
         self.index.class_sectors(class)
+    }
+
+    fn room(&self) -> Option<Room> {
+        Some(self.room_of_users())
     }
 
     fn memory_bytes(&self) -> usize {

@@ -42,7 +42,7 @@ impl OcfLayout {
             target: Target::Core(span.core),
             offset: span.offset(),
             parts: vec![data.clone()],
-            class: Class::Dirty,
+            class: Class::Clean,
             metadata_bytes: 0,
             durable: durable || covers_dirty,
         };
