@@ -1,5 +1,7 @@
 //! A stream of writes that comes to a cache full of dirty lines, by virtual time: the core is not kept from it.
 
+use std::time::Duration;
+
 use larder_block::accounting::timed::{Bare, ProcessorCost, Timed, TimedRun};
 use larder_block::cache::{self, Cache, CacheOptions, CacheShape, Mode};
 use larder_block::layout::log::{Geometry, LogLayout, LogOptions};
@@ -59,6 +61,43 @@ fn alone(shape: Shape) -> TimedRun {
     let data = Data::copy_of(&[0; WRITE]);
     let span = |first| Span { core: core(0), first, sectors: u32::try_from(WRITE / 512).unwrap() };
     bare.run(32, stream().map(|first| Request::Write { span: span(first), data: data.clone() }))
+}
+
+/// The log alone, full of scattered dirty lines, with a segment that gives way.
+fn log(shape: Shape) -> Timed<LogLayout> {
+    let info = device(CACHE_BYTES, 512);
+    let options = LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() };
+    let geometry = Geometry::new(&info, 0, &options).unwrap();
+    let layout = LogLayout::new(geometry, IDENTITY, &info, &options);
+    let devices = (storage(shapes::NVME_TLC, CACHE_BYTES), storage(shape, CORE_BYTES));
+    let mut run = Timed::new(layout, devices.0, devices.1, ProcessorCost::default());
+    let mut lines: Vec<u64> = (0..CACHE_BYTES / 4096).collect();
+    fastrand::Rng::with_seed(1).shuffle(&mut lines);
+    let data = Data::copy_of(&[0; 4096]);
+    run.run(
+        32,
+        lines.into_iter().map(|line| Request::Write { span: line_at(line), data: data.clone() }),
+    );
+    run
+}
+
+fn line_at(line: u64) -> Span {
+    Span { core: core(0), first: line * 8, sectors: 8 }
+}
+
+#[test]
+fn what_is_written_around_does_not_wait_for_the_segment_that_holds_it() {
+    let mut run = log(shapes::HDD);
+    let data = Data::copy_of(&[0; 4096]);
+    let around = |span| Request::Bypass { span, data: data.clone(), durable: false };
+    // Beside a stream: one in eight is of a line that is dirty, in whichever segment.
+    let requests = (0..800).map(|number| match number % 8 {
+        0 => around(line_at(number / 8 * 80)),
+        _ => around(line_at((1 << 26) + number)),
+    });
+    let ours = run.run(8, requests);
+    // A segment takes more than a second.
+    assert!(ours.latency(100.0) < Duration::from_millis(500), "{:?}", ours.latency(100.0));
 }
 
 #[test]
