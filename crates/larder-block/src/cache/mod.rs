@@ -126,12 +126,14 @@ impl Cache {
             self.io_failed(&under_way);
         }
         match under_way {
-            IoUnderWay::Layout { io, began, of_core, .. } => {
+            IoUnderWay::Layout { io, target, began, of_core, .. } => {
                 if let Some(of_core) = of_core {
                     self.pressure.ended(&of_core, self.now);
                 }
-                if let (Some(began), Outcome::Done) = (began, &outcome) {
-                    self.router.read_ended(began);
+                match (began, &outcome) {
+                    (Some(began), _) if target != Target::Cache => self.router.core_io_ended(began),
+                    (Some(began), Outcome::Done) => self.router.read_ended(began),
+                    _ => {}
                 }
                 self.layout.completed(io, outcome);
             }
@@ -161,7 +163,7 @@ impl Cache {
                 }
                 self.statistics.io(&what);
                 let (target, reads) = (what.target(), what.reads());
-                let is_timed = target == Target::Cache && is_of_user(&what);
+                let is_timed = target != Target::Cache || is_of_user(&what);
                 let began = self.router.read_begins().filter(|_| is_timed);
                 let of_core = self.pressure.begins(&what, self.now);
                 let under_way = IoUnderWay::Layout { io, target, reads, began, of_core };

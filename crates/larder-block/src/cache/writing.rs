@@ -110,7 +110,7 @@ impl Cache {
         }
     }
 
-    /// Why a write passes by that would be dirty, if it does. One of what is cached as a whole needs no room, as a rule.
+    /// Why a write passes by that would be dirty, if it does. What is cached as a whole needs no room, as a rule.
     fn why_no_room(&mut self, span: Span, coverage: Coverage) -> Option<BypassReason> {
         if self.options.bypass == BypassPolicy::Never || coverage.is_full() {
             return None;

@@ -1,3 +1,5 @@
+//! States by room, and what is cheaper by what was measured.
+
 use super::*;
 use crate::layout::{Class, Data, Target};
 
