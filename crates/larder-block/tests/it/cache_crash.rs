@@ -3,10 +3,11 @@
 //! `LARDER_CRASH_POINTS`: how many losses, 75 if unset.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fastrand::Rng;
 use larder_block::accounting::{Accounting, Image, stamps};
-use larder_block::cache::{Cache, CacheOptions, CacheShape, Mode, Request};
+use larder_block::cache::{BypassReason, Cache, CacheOptions, CacheShape, Mode, Request};
 use larder_block::layout::{CoreId, Ending, RequestId, Span};
 use larder_block::policy::classes::IoClasses;
 use larder_block::policy::pressure::BypassPolicy;
@@ -25,6 +26,10 @@ struct World<S> {
     shadow: Shadow,
     /// Whether what is not durable by its request is volatile in write-back too: it may have passed by.
     passes_by: bool,
+    /// Whether it is in write-back and kept full of dirty data, so that writes find no room.
+    is_pressed: bool,
+    /// Writes that have passed by for want of room.
+    bypassed: u64,
     fails: bool,
 }
 
@@ -45,11 +50,11 @@ impl<S: Subject> World<S>
 where
     S::Layout: 'static,
 {
-    fn new(seed: u64, fails: bool) -> Self {
+    fn new(seed: u64, fails: bool, is_pressed: bool) -> Self {
         let mut rng = Rng::with_seed(seed);
         let subject = S::draw(&mut rng);
-        let passes_by = rng.bool();
-        Self { rng, subject, shadow: Shadow::default(), passes_by, fails }
+        let passes_by = rng.bool() || is_pressed;
+        Self { rng, subject, shadow: Shadow::default(), passes_by, is_pressed, bypassed: 0, fails }
     }
 
     fn cache(&mut self, layout: S::Layout) -> Cache {
@@ -71,7 +76,18 @@ where
             cache_errors_max: u32::MAX,
             ..CacheOptions::default()
         };
+        let options = if self.is_pressed { self.pressed() } else { options };
         Cache::new(Box::new(layout), shape, options).unwrap()
+    }
+
+    fn pressed(&mut self) -> CacheOptions {
+        CacheOptions {
+            mode: Mode::WriteBack,
+            cut_off: CutOffPolicy::Never,
+            bypass: self.rng.choice([BypassPolicy::Cost, BypassPolicy::Full]).unwrap(),
+            cache_errors_max: u32::MAX,
+            ..CacheOptions::default()
+        }
     }
 
     /// Time goes on by days: what is measured is by chance too.
@@ -95,7 +111,7 @@ where
     /// Asks for something.
     fn ask(&mut self, run: &mut Accounting<Cache>) -> (RequestId, UnderWay) {
         let mut span = span_by_chance(&mut self.rng, self.subject.block_bytes());
-        let choice = self.rng.u8(..16);
+        let choice = self.rng.u8(if self.is_pressed { 2 } else { 0 }..16);
         if choice == 0 {
             return (run.submit(Request::Flush), UnderWay::Flush(self.shadow.newest()));
         }
@@ -133,7 +149,7 @@ where
             while under_way.len() < depth && self.rng.u8(..8) > 0 {
                 under_way.push(self.ask(&mut run));
             }
-            if self.rng.u8(..40) == 0 {
+            if !self.is_pressed && self.rng.u8(..40) == 0 {
                 let mode = self.rng.choice(Mode::all()).unwrap();
                 run.layout_mut().set_mode(mode);
                 run.layout_mut().set_classes(self.classes());
@@ -168,6 +184,9 @@ where
             )
             .collect();
         self.shadow.lost_power(&lost);
+        let statistics = run.layout().statistics();
+        self.bypassed += statistics.bypasses(BypassReason::NoRoom);
+        self.bypassed += statistics.bypasses(BypassReason::Pressure);
         let chance = self.rng.choice([0, 50, 90, 100]).unwrap();
         let rng = &mut self.rng;
         run.lose_power(|| rng.u8(..100) < chance)
@@ -216,7 +235,13 @@ fn five_lives<S: Subject>(seed: u64, fails: bool)
 where
     S::Layout: 'static,
 {
-    let mut world = World::<S>::new(seed, fails);
+    five_lives_of(&mut World::<S>::new(seed, fails, false));
+}
+
+fn five_lives_of<S: Subject>(world: &mut World<S>)
+where
+    S::Layout: 'static,
+{
     let layout = world.subject.create();
     let whole_bytes = world.subject.whole_bytes();
     let mut run =
@@ -226,6 +251,27 @@ where
         run = world.recover(cache, cores);
         world.check(&mut run);
     }
+}
+
+/// A log that is full of dirty data, and passed by.
+fn full_of_dirty_data(fails: bool) {
+    let bypassed = AtomicU64::new(0);
+    each_seed("cache_crash", 5, |seed| {
+        let mut world = World::<Log>::new(seed, fails, true);
+        five_lives_of(&mut world);
+        bypassed.fetch_add(world.bypassed, Ordering::Relaxed);
+    });
+    assert!(bypassed.into_inner() > 0, "no write has passed by for want of room");
+}
+
+#[test]
+fn a_log_full_of_dirty_data_keeps_what_was_durable() {
+    full_of_dirty_data(false);
+}
+
+#[test]
+fn a_log_full_of_dirty_data_keeps_what_was_durable_when_devices_fail() {
+    full_of_dirty_data(true);
 }
 
 #[test]
