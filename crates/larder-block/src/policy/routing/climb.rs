@@ -9,6 +9,10 @@ use super::window::{PERMILLE, RoutingWindow, tenths};
 const STEP_MAX: u16 = 80;
 /// The smallest step down from a share for which the core has no time.
 const STEP_DOWN: u16 = 10;
+/// Below this share such a step costs next to nothing.
+const SMALL: u16 = 125;
+/// Looks without such a step after one in vain: where both devices have enough to do, requests wait for either.
+const HOLD_DOWN: u32 = 8;
 /// Windows that are counted while steps are as small as they can be: there it stays, and looks around now and then.
 const COUNTED_AT_REST: u32 = 10;
 /// One in so many looks goes far: a core that has become much faster is not seen from near by.
@@ -45,6 +49,9 @@ pub(super) struct Climb {
     /// Windows in which requests waited for the core rather than the cache device while the best share was measured,
     /// less the others.
     core_waits: i32,
+    /// Whether the step under trial is one of those, and how often none is tried after one in vain.
+    is_down: bool,
+    hold_down: u32,
     /// Windows in a row in which the cache device had no queues.
     idle: u32,
     /// Misses at the beginning.
@@ -64,6 +71,8 @@ impl Climb {
             looks: 0,
             trial: Trial::default(),
             core_waits: 0,
+            is_down: false,
+            hold_down: 0,
             idle: 0,
             miss_percent,
         }
@@ -130,9 +139,11 @@ impl Climb {
         let Some(best) = self.rate else {
             if rate.abs_diff(self.last_rate) > self.last_rate / 10 {
                 // Another load: what is best may be far from here.
-                self.step = step_first(self.at);
+                (self.step, self.hold_down) = (step_first(self.at), 0);
             }
-            if self.waits_for_core() {
+            self.hold_down = self.hold_down.saturating_sub(1);
+            self.is_down = self.waits_for_core() && self.hold_down == 0;
+            if self.is_down {
                 // By small steps, each of which brings less than can be measured, it would stay too large.
                 self.step = self.step.max((self.at / 4).max(STEP_DOWN));
                 (self.is_up, self.is_second) = (false, true);
@@ -143,6 +154,10 @@ impl Climb {
         };
         let was_far = self.is_far();
         let is_better = rate > best.saturating_add(best / 100);
+        if self.is_down && !is_better && self.at >= SMALL {
+            self.hold_down = HOLD_DOWN;
+        }
+        self.is_down &= is_better;
         if is_better {
             let at = self.probe();
             if was_far {

@@ -236,7 +236,7 @@ fn a_share_that_writes_to_the_core_leave_no_room_for_is_given_up() {
     for (core_queue, is_left) in [(5000, true), (0, false)] {
         let mut climb = Climb::new(60, 1_000_000, 0);
         let mut share = Some(60);
-        let mut go = |rate_of: &dyn Fn(u64) -> u64| {
+        let mut go = |core_queue, rate_of: &dyn Fn(u64) -> u64| {
             for _ in 0..2 * SECOND {
                 let Some(at) = share else { break };
                 let (bytes, cache_latency) =
@@ -251,10 +251,8 @@ fn a_share_that_writes_to_the_core_leave_no_room_for_is_given_up() {
             share
         };
         // At rest, and then each of the smallest steps costs a fifth of a hundredth.
-        if !is_left {
-            assert!(go(&|_| 1_000_000).is_some());
-        }
-        let share = go(&|share| 1_000_000 - share * 1000);
+        assert!(go(0, &|_| 1_000_000).is_some());
+        let share = go(core_queue, &|share| 1_000_000 - share * 1000);
         assert_eq!(share.is_none(), is_left, "{core_queue}: {share:?}");
     }
 }
