@@ -11,6 +11,7 @@ use super::state::{CacheShape, Health, Mark};
 use crate::layout::{CoreId, Layout, RequestId, Uncached};
 use crate::policy::Promotion;
 use crate::policy::cleaning::Cleaning;
+use crate::policy::pressure::Pressure;
 use crate::policy::routing::Router;
 use crate::{Error, ErrorKind};
 
@@ -99,6 +100,7 @@ impl Cache {
         (self.layout, self.shape, self.promotion, self.cleaning) =
             (layout, shape, promotion, cleaning);
         (self.router, self.saturated_sectors) = (Router::new(self.options.routing), 0);
+        self.pressure = Pressure::new(self.options.bypass);
         (self.locks, self.cache_errors, self.retry_at) = (Locks::default(), 0, None);
         (self.mark, self.has_no_dirty) = (Mark::default(), false);
         Ok(())

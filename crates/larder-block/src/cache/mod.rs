@@ -41,6 +41,7 @@ use crate::layout::{
 };
 use crate::policy::classes::IoClasses;
 use crate::policy::cleaning::{Cleaning, CleaningOptions};
+use crate::policy::pressure::{BypassPolicy, Pressure, PressureState};
 use crate::policy::routing::{Router, RoutingPolicy, RoutingState};
 use crate::policy::{CutOffPolicy, Promotion, PromotionPolicy, SequentialCutOff};
 use crate::{Error, ErrorKind};
@@ -76,6 +77,7 @@ impl Cache {
             cleaning: Cleaning::new(options.cleaning, shape.line_bytes)?,
             exports: BTreeMap::new(),
             router: Router::new(options.routing),
+            pressure: Pressure::new(options.bypass),
             saturated_sectors: 0,
             options,
             locks: Locks::default(),
@@ -124,9 +126,14 @@ impl Cache {
             self.io_failed(&under_way);
         }
         match under_way {
-            IoUnderWay::Layout { io, began, .. } => {
-                if let (Some(began), Outcome::Done) = (began, &outcome) {
-                    self.router.read_ended(began);
+            IoUnderWay::Layout { io, target, began, of_core, .. } => {
+                if let Some(of_core) = of_core {
+                    self.pressure.ended(&of_core, self.now);
+                }
+                match (began, &outcome) {
+                    (Some(began), _) if target != Target::Cache => self.router.core_io_ended(began),
+                    (Some(began), Outcome::Done) => self.router.read_ended(began),
+                    _ => {}
                 }
                 self.layout.completed(io, outcome);
             }
@@ -156,9 +163,10 @@ impl Cache {
                 }
                 self.statistics.io(&what);
                 let (target, reads) = (what.target(), what.reads());
-                let is_timed = target == Target::Cache && is_of_user(&what);
+                let is_timed = target != Target::Cache || is_of_user(&what);
                 let began = self.router.read_begins().filter(|_| is_timed);
-                let under_way = IoUnderWay::Layout { io, target, reads, began };
+                let of_core = self.pressure.begins(&what, self.now);
+                let under_way = IoUnderWay::Layout { io, target, reads, began, of_core };
                 ios.push((IoId(self.ios.insert(under_way)), what));
             }
             // What ends in a turn may go on to another step.
@@ -317,7 +325,18 @@ impl Cache {
 
     /// Whether it has to be told the time ([`at`](Self::at)) before each turn and each end of an I/O.
     pub fn wants_time(&self) -> bool {
-        self.router.measures()
+        self.router.measures() || self.pressure.measures()
+    }
+
+    /// Changes which writes pass by where the cache is full of dirty data. What was measured before is forgotten.
+    pub fn set_bypass(&mut self, policy: BypassPolicy) {
+        self.options.bypass = policy;
+        self.pressure = Pressure::new(policy);
+    }
+
+    /// How short of room writes are that would be dirty.
+    pub fn pressure(&self) -> PressureState {
+        self.pressure.state()
     }
 
     /// Says by which name a core is exported, for rules of IO classes.

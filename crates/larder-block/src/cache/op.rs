@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::request::Request;
 use crate::layout::{ClassId, CoreId, Data, IoId, RequestId, Span, Target};
+use crate::policy::pressure::CoreIo;
 
 /// A request, or what comes of one.
 #[derive(Debug)]
@@ -91,8 +92,14 @@ pub(super) enum Step {
 /// An I/O under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum IoUnderWay {
-    /// Of the layout; of a user's read of the cache device, when it began.
-    Layout { io: IoId, target: Target, reads: bool, began: Option<Duration> },
+    /// Of the layout; of a user's read of the cache device, when it began; of a core's, what is measured.
+    Layout {
+        io: IoId,
+        target: Target,
+        reads: bool,
+        began: Option<Duration>,
+        of_core: Option<CoreIo>,
+    },
     /// Of a request, without the layout.
     Own { key: usize, target: Target },
 }

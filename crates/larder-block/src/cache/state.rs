@@ -15,6 +15,7 @@ use super::statistics::Statistics;
 use crate::layout::{CoreId, DeviceIo, Ending, IoId, Layout, Piece, RequestId};
 use crate::policy::classes::IoClasses;
 use crate::policy::cleaning::{Cleaning, CleaningOptions};
+use crate::policy::pressure::{BypassPolicy, Pressure};
 use crate::policy::routing::{Router, RoutingPolicy};
 use crate::policy::{CutOffPolicy, Promotion, PromotionPolicy, SequentialCutOff};
 
@@ -38,6 +39,8 @@ pub struct CacheOptions {
     pub classes: IoClasses,
     /// Which clean hits the core serves. Default none.
     pub routing: RoutingPolicy,
+    /// Which writes pass by where the cache is full of dirty data. Default [`BypassPolicy::Cost`].
+    pub bypass: BypassPolicy,
     /// Errors of the cache device after which it is not written to any more. 1 or more; default 8.
     pub cache_errors_max: u32,
     /// In which time the rest of what a start has found is loaded, where that is too much to wait for; 0: as fast as
@@ -55,6 +58,7 @@ impl Default for CacheOptions {
             cleaning: CleaningOptions::default(),
             classes: IoClasses::default(),
             routing: RoutingPolicy::default(),
+            bypass: BypassPolicy::default(),
             cache_errors_max: 8,
             load_time: Duration::from_secs(60),
         }
@@ -80,6 +84,7 @@ pub struct Cache {
     pub(super) promotion: Promotion,
     pub(super) cleaning: Cleaning,
     pub(super) router: Router,
+    pub(super) pressure: Pressure,
     /// What was cached when the cache device was found saturated last.
     pub(super) saturated_sectors: u64,
     /// By what name each core is exported.

@@ -26,11 +26,15 @@ pub enum BypassReason {
     Detached,
     /// The cache device has more to do than it can: nothing new is taken in.
     Saturated,
+    /// The cache is full of dirty data, and the core takes this for less than to destage what is in its place.
+    Pressure,
+    /// There is no room before something is destaged.
+    NoRoom,
 }
 
 impl BypassReason {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Mode,
         Self::SequentialCutOff,
         Self::Promotion,
@@ -40,6 +44,8 @@ impl BypassReason {
         Self::CacheFailed,
         Self::Detached,
         Self::Saturated,
+        Self::Pressure,
+        Self::NoRoom,
     ];
 
     /// Its name in reports.
@@ -54,6 +60,8 @@ impl BypassReason {
             Self::CacheFailed => "cache failed",
             Self::Detached => "detached",
             Self::Saturated => "saturated",
+            Self::Pressure => "pressure",
+            Self::NoRoom => "no room",
         }
     }
 }

@@ -5,8 +5,11 @@ use super::mode::Mode;
 use super::op::{IoUnderWay, Op, Step, What};
 use super::state::{Cache, Health, Mark};
 use super::statistics::BypassReason;
-use crate::layout::{Class, ClassId, Data, DeviceIo, Ending, IoId, Request, Span, Target};
+use crate::layout::{
+    Class, ClassId, Data, DeviceIo, Ending, IoId, Request, SECTOR_BYTES, Span, Target,
+};
 use crate::policy::Direction;
+use crate::policy::pressure::{BypassPolicy, PressureState, WriteFacts};
 
 /// What becomes of a write.
 #[derive(PartialEq, Eq)]
@@ -99,8 +102,33 @@ impl Cache {
         }
         match coverage.absent {
             Some(absent) if !self.admits(absent, coverage) => Way::Around(BypassReason::Promotion),
+            _ if way == Way::Back => match self.why_no_room(span, coverage) {
+                Some(reason) => Way::Around(reason),
+                None => way,
+            },
             _ => way,
         }
+    }
+
+    /// Why a write passes by that would be dirty, if it does. What is cached as a whole needs no room, as a rule.
+    fn why_no_room(&mut self, span: Span, coverage: Coverage) -> Option<BypassReason> {
+        if self.options.bypass == BypassPolicy::Never || coverage.is_full() {
+            return None;
+        }
+        let dirty_bytes = self.layout.usage().dirty_sectors * SECTOR_BYTES as u64;
+        let dirty_percent = (dirty_bytes * 100 / self.shape.capacity_bytes.max(1)).min(100);
+        let facts = WriteFacts {
+            core: span.core,
+            bytes: span.bytes() as u64,
+            is_stream: self.cut_off.goes_on(),
+            has_cached: coverage.has_cached,
+            room: self.layout.room()?,
+            dirty_percent: u8::try_from(dirty_percent).expect("100 at most"),
+        };
+        let passes = self.pressure.passes(&facts);
+        let is_full = self.pressure.state() == PressureState::Saturated;
+        let reason = if is_full { BypassReason::NoRoom } else { BypassReason::Pressure };
+        passes.then_some(reason)
     }
 
     /// To the core alone, for the cache device has failed; as soon as its label says so.

@@ -211,7 +211,7 @@ pub enum DeviceIo {
         parts: Vec<Data>,
         /// The metadata of all of its blocks, where the device keeps some; `None`: zeros. In a box, for few have some.
         beside: Option<Box<Data>>,
-        /// What it is, on the cache device. A core's are all dirty.
+        /// What it is, on the cache device. Of a core: dirty what is destaged, clean what passes the cache by.
         class: Class,
         /// How many of the bytes only say where others are.
         metadata_bytes: usize,
@@ -298,6 +298,15 @@ pub struct Usage {
     pub valid_sectors: u64,
     /// Of these, those that the core lacks.
     pub dirty_sectors: u64,
+}
+
+/// What can be written before something has to be destaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// How much, in bytes.
+    pub bytes: u64,
+    /// How much is made at a time.
+    pub step_bytes: u64,
 }
 
 /// Decides where data lie: see the [module](self).
@@ -388,6 +397,12 @@ pub trait Layout: Send + fmt::Debug {
     /// What a class has of the cache, in sectors.
     fn occupied_sectors(&self, class: ClassId) -> u64;
 
+    /// What writes find before something has to be destaged. `None` of a layout that makes no room ahead: what finds
+    /// none there goes around by itself.
+    fn room(&self) -> Option<Room> {
+        None
+    }
+
     /// Bytes of memory that grow with what is cached.
     fn memory_bytes(&self) -> usize;
 }
@@ -464,6 +479,10 @@ impl<L: Layout + ?Sized> Layout for Box<L> {
 
     fn occupied_sectors(&self, class: ClassId) -> u64 {
         (**self).occupied_sectors(class)
+    }
+
+    fn room(&self) -> Option<Room> {
+        (**self).room()
     }
 
     fn memory_bytes(&self) -> usize {

@@ -5,6 +5,7 @@
 
 pub mod classes;
 pub mod cleaning;
+pub mod pressure;
 mod promotion;
 pub mod routing;
 mod sequential;

@@ -29,6 +29,8 @@ pub struct SequentialCutOff {
     policy: CutOffPolicy,
     threshold_bytes: u64,
     streams: Streams,
+    /// Bytes of the run that the last request goes on with.
+    before: u64,
 }
 
 impl SequentialCutOff {
@@ -37,7 +39,7 @@ impl SequentialCutOff {
 
     /// One that cuts streams off from `threshold_bytes` on; see [`set`](Self::set).
     pub fn new(policy: CutOffPolicy, threshold_bytes: u64) -> Self {
-        Self { policy, threshold_bytes, streams: Streams::remembering(STREAMS) }
+        Self { policy, threshold_bytes, streams: Streams::remembering(STREAMS), before: 0 }
     }
 
     /// Has other parameters from the next request on; streams that are known stay known. A stream passes by with the
@@ -51,12 +53,18 @@ impl SequentialCutOff {
     pub fn cuts_off(&mut self, span: Span, direction: Direction, is_full: bool) -> bool {
         // Seen under each policy, so that another one knows the streams that are there.
         let before = self.streams.saw(span, direction);
+        self.before = before;
         let is_long = before.saturating_add(span.bytes() as u64) >= self.threshold_bytes;
         match self.policy {
             CutOffPolicy::Always => is_long,
             CutOffPolicy::Full => is_long && is_full,
             CutOffPolicy::Never => false,
         }
+    }
+
+    /// Whether the request that was asked of last goes on where another one ended.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.before > 0
     }
 }
 

@@ -3,12 +3,14 @@
 //! `LARDER_CRASH_POINTS`: how many losses, 75 if unset.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fastrand::Rng;
 use larder_block::accounting::{Accounting, Image, stamps};
-use larder_block::cache::{Cache, CacheOptions, CacheShape, Mode, Request};
+use larder_block::cache::{BypassReason, Cache, CacheOptions, CacheShape, Mode, Request};
 use larder_block::layout::{CoreId, Ending, RequestId, Span};
 use larder_block::policy::classes::IoClasses;
+use larder_block::policy::pressure::BypassPolicy;
 use larder_block::policy::routing::RoutingPolicy;
 use larder_block::policy::{CutOffPolicy, NHit, PromotionPolicy};
 
@@ -24,6 +26,10 @@ struct World<S> {
     shadow: Shadow,
     /// Whether what is not durable by its request is volatile in write-back too: it may have passed by.
     passes_by: bool,
+    /// Whether it is in write-back and kept full of dirty data, so that writes find no room.
+    is_pressed: bool,
+    /// Writes that have passed by for want of room.
+    bypassed: u64,
     fails: bool,
 }
 
@@ -44,11 +50,11 @@ impl<S: Subject> World<S>
 where
     S::Layout: 'static,
 {
-    fn new(seed: u64, fails: bool) -> Self {
+    fn new(seed: u64, fails: bool, is_pressed: bool) -> Self {
         let mut rng = Rng::with_seed(seed);
         let subject = S::draw(&mut rng);
-        let passes_by = rng.bool();
-        Self { rng, subject, shadow: Shadow::default(), passes_by, fails }
+        let passes_by = rng.bool() || is_pressed;
+        Self { rng, subject, shadow: Shadow::default(), passes_by, is_pressed, bypassed: 0, fails }
     }
 
     fn cache(&mut self, layout: S::Layout) -> Cache {
@@ -64,12 +70,30 @@ where
                 PromotionPolicy::Always
             },
             routing: by_chance(&mut self.rng),
+            bypass: self.bypass(),
             classes: self.classes(),
             // What it does when its device is given up is another matter.
             cache_errors_max: u32::MAX,
             ..CacheOptions::default()
         };
+        let options = if self.is_pressed { self.pressed() } else { options };
         Cache::new(Box::new(layout), shape, options).unwrap()
+    }
+
+    fn pressed(&mut self) -> CacheOptions {
+        CacheOptions {
+            mode: Mode::WriteBack,
+            cut_off: CutOffPolicy::Never,
+            bypass: self.rng.choice([BypassPolicy::Cost, BypassPolicy::Full]).unwrap(),
+            cache_errors_max: u32::MAX,
+            ..CacheOptions::default()
+        }
+    }
+
+    /// Time goes on by days: what is measured is by chance too.
+    fn bypass(&mut self) -> BypassPolicy {
+        let all = [BypassPolicy::Never, BypassPolicy::Cost, BypassPolicy::Full];
+        if self.passes_by { self.rng.choice(all).unwrap() } else { BypassPolicy::Never }
     }
 
     /// Writes of some may pass by.
@@ -87,7 +111,7 @@ where
     /// Asks for something.
     fn ask(&mut self, run: &mut Accounting<Cache>) -> (RequestId, UnderWay) {
         let mut span = span_by_chance(&mut self.rng, self.subject.block_bytes());
-        let choice = self.rng.u8(..16);
+        let choice = self.rng.u8(if self.is_pressed { 2 } else { 0 }..16);
         if choice == 0 {
             return (run.submit(Request::Flush), UnderWay::Flush(self.shadow.newest()));
         }
@@ -125,10 +149,11 @@ where
             while under_way.len() < depth && self.rng.u8(..8) > 0 {
                 under_way.push(self.ask(&mut run));
             }
-            if self.rng.u8(..40) == 0 {
+            if !self.is_pressed && self.rng.u8(..40) == 0 {
                 let mode = self.rng.choice(Mode::all()).unwrap();
                 run.layout_mut().set_mode(mode);
                 run.layout_mut().set_classes(self.classes());
+                run.layout_mut().set_bypass(self.bypass());
                 for (_, one) in &mut under_way {
                     // It may begin in this mode or have begun in the one before.
                     if let UnderWay::Known(known) = one
@@ -159,6 +184,9 @@ where
             )
             .collect();
         self.shadow.lost_power(&lost);
+        let statistics = run.layout().statistics();
+        self.bypassed += statistics.bypasses(BypassReason::NoRoom);
+        self.bypassed += statistics.bypasses(BypassReason::Pressure);
         let chance = self.rng.choice([0, 50, 90, 100]).unwrap();
         let rng = &mut self.rng;
         run.lose_power(|| rng.u8(..100) < chance)
@@ -207,7 +235,13 @@ fn five_lives<S: Subject>(seed: u64, fails: bool)
 where
     S::Layout: 'static,
 {
-    let mut world = World::<S>::new(seed, fails);
+    five_lives_of(&mut World::<S>::new(seed, fails, false));
+}
+
+fn five_lives_of<S: Subject>(world: &mut World<S>)
+where
+    S::Layout: 'static,
+{
     let layout = world.subject.create();
     let whole_bytes = world.subject.whole_bytes();
     let mut run =
@@ -217,6 +251,27 @@ where
         run = world.recover(cache, cores);
         world.check(&mut run);
     }
+}
+
+/// A log that is full of dirty data, and passed by.
+fn full_of_dirty_data(fails: bool) {
+    let bypassed = AtomicU64::new(0);
+    each_seed("cache_crash", 5, |seed| {
+        let mut world = World::<Log>::new(seed, fails, true);
+        five_lives_of(&mut world);
+        bypassed.fetch_add(world.bypassed, Ordering::Relaxed);
+    });
+    assert!(bypassed.into_inner() > 0, "no write has passed by for want of room");
+}
+
+#[test]
+fn a_log_full_of_dirty_data_keeps_what_was_durable() {
+    full_of_dirty_data(false);
+}
+
+#[test]
+fn a_log_full_of_dirty_data_keeps_what_was_durable_when_devices_fail() {
+    full_of_dirty_data(true);
 }
 
 #[test]

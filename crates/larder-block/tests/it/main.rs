@@ -11,6 +11,7 @@ mod client;
 mod crash;
 mod crashed;
 mod destaging;
+mod full;
 mod held;
 mod loading;
 mod log_bytes;

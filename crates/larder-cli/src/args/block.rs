@@ -86,6 +86,13 @@ pub(crate) enum BlockCommand {
   larder block routing auto --unix /run/larder.sock
   larder block routing split core=30 --unix /run/larder.sock")]
     Routing(PolicyArgs),
+    /// Change which writes pass by a cache that is full of dirty data
+    ///
+    /// cost: those that the core takes for less than it costs to destage what is in their place; what that is, is
+    /// measured. full: all that find no room. never: none, they wait for room.
+    #[command(after_help = "EXAMPLE:
+  larder block bypass never --unix /run/larder.sock")]
+    Bypass(PolicyArgs),
     IoClass(IoClassArgs),
     /// List what only the cache has, of one core or of all
     ///

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use larder_block::cache::Mode;
+use larder_block::policy::pressure::BypassPolicy;
 use larder_server::SocketBackend;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
@@ -33,6 +34,7 @@ pub(crate) struct BlockEntry {
     pub(super) promotion: Option<Text<PromotionArg>>,
     pub(super) cleaning: Option<Text<CleaningArg>>,
     pub(super) routing: Option<Text<RoutingArg>>,
+    pub(super) bypass: Option<Text<BypassPolicy>>,
     pub(super) io_classes: Option<PathBuf>,
     pub(super) cache_errors_max: Option<u32>,
     pub(super) load_time: Option<u32>,

@@ -48,6 +48,9 @@ pub(crate) fn run(command: &BlockCommand) -> Result<Ending, Error> {
         BlockCommand::Routing(arguments) => {
             commands::policy("routing", arguments, |policy| Question::Routing { policy })
         }
+        BlockCommand::Bypass(arguments) => {
+            commands::policy("bypass", arguments, |policy| Question::Bypass { policy })
+        }
         BlockCommand::IoClass(arguments) => commands::io_class(arguments),
         BlockCommand::Dirty(arguments) => commands::dirty(arguments),
         BlockCommand::Detach(arguments) => commands::detach(arguments),

@@ -55,7 +55,7 @@ fn running(it: &Running) -> String {
         let share = percent(ratio(u64::from(*core_permille), 1000));
         text += &format!(": {state}, {share} of clean hits to the core");
     }
-    text += "\n";
+    text += &format!("\nbypass     {}: {}\n", it.bypass, it.pressure);
     text += &format!("memory     {}\n", BinaryBytes(it.memory_bytes as u64));
     text
 }

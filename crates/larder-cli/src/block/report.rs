@@ -59,6 +59,9 @@ pub(super) struct Running {
     pub(super) routing: String,
     /// What it does; `None` if it is off.
     pub(super) routed: Option<Routed>,
+    pub(super) bypass: String,
+    /// `absorb`, `pressure` or `saturated`: how short of room writes are that would be dirty.
+    pub(super) pressure: String,
     pub(super) io_classes: usize,
     pub(super) memory_bytes: usize,
     /// Requests.
@@ -216,6 +219,8 @@ impl Running {
                     state: state.name().to_owned(),
                     core_permille,
                 }),
+                bypass: options.bypass.to_string(),
+                pressure: cache.pressure().name().to_owned(),
                 io_classes: options.classes.iter().count(),
                 memory_bytes: cache.memory_bytes(),
                 under_way: cache.under_way(),

@@ -158,6 +158,9 @@ fn open(arguments: &StartArgs, file: Option<&BlockEntry>) -> Result<OpenOptions,
     if let Some(cleaning) = arguments.cleaning.or_else(|| Some(file?.cleaning?.0)) {
         cache.cleaning = cleaning.0;
     }
+    if let Some(bypass) = arguments.bypass.or_else(|| Some(file?.bypass?.0)) {
+        cache.bypass = bypass;
+    }
     if let Some(errors) = arguments.cache_errors_max.or_else(|| file?.cache_errors_max) {
         cache.cache_errors_max = errors;
     }

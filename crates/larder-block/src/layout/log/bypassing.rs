@@ -39,6 +39,7 @@ impl LogLayout {
     /// Whether it has begun well; `None` if it has to wait.
     fn begin_voiding(&mut self, one: &mut Waiting) -> Option<bool> {
         let span = one.request.span()?;
+        self.give_way_to(span);
         // What a draining segment is read for goes to the core soon.
         let is_leaving =
             self.leaving.has(span) || self.find(span).iter().any(|found| found.extent.is_busy);
@@ -111,12 +112,13 @@ impl LogLayout {
     fn write_around(&mut self, request: RequestId, span: Span, data: &Data, durable: bool) {
         self.requests.add_part(request);
         self.leaving.add(span);
+        self.yielding.around_begins();
         let io = DeviceIo::Write {
             target: Target::Core(span.core),
             offset: span.offset(),
             parts: vec![data.clone()],
-            class: Class::Dirty,
             beside: None,
+            class: Class::Clean,
             metadata_bytes: 0,
             durable,
         };
@@ -131,6 +133,7 @@ impl LogLayout {
         is_well: bool,
     ) {
         self.leaving.remove(span);
+        self.yielding.around_ends();
         // Nobody knows what a failed one has left.
         self.core(span.core).bypasses += u64::from(!(durable && is_well));
         self.has_changed = true;

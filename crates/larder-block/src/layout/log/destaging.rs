@@ -49,32 +49,23 @@ impl LogLayout {
     /// Writes to their cores, in sorted runs, what is marked as busy. What was overwritten since it was read, or made
     /// void, is left out: a write around may have overtaken it. Gives the number of writes.
     pub(super) fn destage(&mut self, data: Vec<(Found, Data)>, mover: Mover) -> usize {
-        let mut data: Vec<(Found, Data)> =
-            data.iter().flat_map(|(one, data)| self.current(one, data)).collect();
-        data.sort_by_key(|(one, _)| one.span);
-        let mut writes = 0;
-        let follows =
-            |a: &Found, b: &Found| a.span.core == b.span.core && a.span.end() == b.span.first;
-        for run in data.chunk_by(|(a, _), (b, _)| follows(a, b)) {
-            let found: Vec<Found> = run.iter().map(|(one, _)| *one).collect();
-            let mut parts = run.iter().map(|(_, data)| data.clone());
-            for found in chunks_of_bytes(&found) {
-                let first = found[0].span;
-                let parts = parts.by_ref().take(found.len()).collect();
-                let (target, offset) = (Target::Core(first.core), first.offset());
-                self.leaving.add(run_of(&found));
-                let io = DeviceIo::Write {
-                    target,
-                    offset,
-                    parts,
-                    class: Class::Dirty,
-                    beside: None,
-                    metadata_bytes: 0,
-                    durable: false,
-                };
-                self.issue(io, Purpose::Destage { found, mover });
-                writes += 1;
-            }
+        let data = data.iter().flat_map(|(one, data)| self.current(one, data)).collect();
+        let runs = runs_of(data);
+        let writes = runs.len();
+        for run in runs {
+            let (found, parts): (Vec<Found>, Vec<Data>) = run.into_iter().unzip();
+            let first = found[0].span;
+            self.leaving.add(run_of(&found));
+            let io = DeviceIo::Write {
+                target: Target::Core(first.core),
+                offset: first.offset(),
+                parts,
+                beside: None,
+                class: Class::Dirty,
+                metadata_bytes: 0,
+                durable: false,
+            };
+            self.issue(io, Purpose::Destage { found, mover });
         }
         writes
     }
@@ -132,6 +123,28 @@ impl LogLayout {
             Mover::Request(request) => self.cleaning_io_ended(request, is_well),
         }
     }
+}
+
+/// What is to be written to cores, in sorted runs of at most [`TRANSFER_BYTES_MAX`].
+pub(super) fn runs_of(mut data: Vec<(Found, Data)>) -> Vec<Vec<(Found, Data)>> {
+    data.sort_by_key(|(one, _)| one.span);
+    let follows = |a: &Found, b: &Found| a.span.core == b.span.core && a.span.end() == b.span.first;
+    let mut runs: Vec<Vec<(Found, Data)>> = Vec::new();
+    let mut room = 0;
+    for one in data {
+        let bytes = one.0.span.bytes();
+        let goes_on =
+            |run: &Vec<(Found, Data)>| run.last().is_some_and(|(last, _)| follows(last, &one.0));
+        match runs.last_mut().filter(|run| bytes <= room && goes_on(run)) {
+            Some(run) => run.push(one),
+            None => {
+                runs.push(vec![one]);
+                room = TRANSFER_BYTES_MAX;
+            }
+        }
+        room = room.saturating_sub(bytes);
+    }
+    runs
 }
 
 /// The sectors of a run.

@@ -2,11 +2,12 @@
 //! kept, under a budget.
 
 use super::appender::{Pending, Source};
-use super::drain::{Drain, Phase};
+use super::destaging::runs_of;
+use super::drain::{Drain, Phase, Queue};
 use super::index::Found;
 use super::segments::{RESERVED_SEGMENTS, State};
 use super::state::{LogLayout, Mover, Purpose};
-use crate::layout::{CoreId, Data, DeviceIo, Target};
+use crate::layout::{CoreId, Data, DeviceIo, Span, Target};
 
 /// Segments that should be ready to be filled.
 const READY_SEGMENTS: usize = RESERVED_SEGMENTS + 1;
@@ -37,6 +38,7 @@ impl LogLayout {
             self.has_changed = true;
         }
         self.collect();
+        self.go_on_moving();
     }
 
     /// Whether the index says what there is of a segment's lines. If not, loads a part of them; and all, if nothing is
@@ -153,29 +155,56 @@ impl LogLayout {
             self.appender.push_first(lane, Pending { span, data, source, class });
             self.drain_under_way(1);
         }
-        let destages = self.destage(destaged, Mover::Drain(self.drain_attempts));
-        self.drain_under_way(i32::try_from(destages).expect("writes of a segment"));
-        self.set_phase(Phase::Moving { destages, copies });
+        let queue = Queue::new(runs_of(destaged));
+        self.set_phase(Phase::Moving { destages: 0, copies, queue });
+        self.go_on_moving();
+    }
+
+    /// Destages as much as may be under way at a time.
+    fn go_on_moving(&mut self) {
+        let (allowed, mover) = (self.destages_allowed(), Mover::Drain(self.drain_attempts));
+        while let Some(Drain { phase: Phase::Moving { destages, queue, .. }, .. }) = &mut self.drain
+            && *destages < allowed
+            && let Some(run) = queue.next_run()
+        {
+            let begun = self.destage(run, mover);
+            if let Some(Drain { phase: Phase::Moving { destages, .. }, .. }) = &mut self.drain {
+                *destages += begun;
+            }
+            self.drain_under_way(i32::try_from(begun).expect("writes of a run"));
+        }
         self.flush_when_moved();
+    }
+
+    /// What of `span` has not set out to the core stays dirty, for it is written around, or void.
+    pub(super) fn give_way_to(&mut self, span: Span) {
+        if let Some(Drain { phase: Phase::Moving { queue, .. }, .. }) = &mut self.drain {
+            let taken = queue.take(span);
+            if !taken.is_empty() {
+                self.no_longer_busy(&taken);
+            }
+        }
     }
 
     /// A write to a core has ended.
     pub(super) fn drain_write_ended(&mut self, of: u64, is_well: bool) {
         self.drain_under_way(-1);
         match &mut self.drain {
-            Some(Drain { phase: Phase::Moving { destages, .. }, attempt, .. })
+            Some(Drain { phase: Phase::Moving { destages, queue, .. }, attempt, .. })
                 if *attempt == of =>
             {
-                *destages -= 1
+                *destages -= 1;
+                if !is_well {
+                    // What others of this attempt have moved stays moved.
+                    let left = queue.take_all();
+                    self.no_longer_busy(&left);
+                    return self.set_phase(Phase::Stuck);
+                }
             }
             _ => return,
         }
-        if is_well {
-            self.flush_when_moved();
-        } else {
-            // What others of this attempt have moved stays moved.
-            self.set_phase(Phase::Stuck);
-        }
+        self.yielding.destage_ends();
+        self.go_on_moving();
     }
 
     /// A copy of what is kept has ended, well or not.
@@ -191,10 +220,12 @@ impl LogLayout {
 
     /// Makes durable on the cores what was destaged, of this segment and of others.
     fn flush_when_moved(&mut self) {
-        if !matches!(
-            self.drain,
-            Some(Drain { phase: Phase::Moving { destages: 0, copies: 0 }, .. })
-        ) {
+        let Some(Drain { phase: Phase::Moving { destages: 0, copies: 0, queue }, .. }) =
+            &self.drain
+        else {
+            return;
+        };
+        if !queue.is_empty() {
             return;
         }
         let mut outstanding = 0;

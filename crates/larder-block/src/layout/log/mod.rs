@@ -50,6 +50,7 @@ mod unloaded;
 mod waiting;
 mod write_buffer;
 mod writing;
+mod yielding;
 
 use larder_device::{BufferPool, DeviceInfo};
 use slab::Slab;
@@ -57,7 +58,7 @@ use slab::Slab;
 use super::requests::Requests;
 use super::{
     ClassId, CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, PieceState, Refusal, Request,
-    RequestId, Shares, Span, Usage,
+    RequestId, Room, Shares, Span, Usage,
 };
 use crate::streams::Streams;
 use appender::Appender;
@@ -72,6 +73,7 @@ pub use state::{LogIdentity, LogLayout};
 pub use superblock::LogSuperblock;
 use unloaded::Unloaded;
 use write_buffer::WriteBuffer;
+use yielding::Yielding;
 
 /// I/Os of a turn that there is room for between turns.
 const ISSUED_KEPT: usize = 64;
@@ -108,6 +110,7 @@ impl LogLayout {
             buffer: WriteBuffer::new(options.write_buffer_bytes),
             drain: None,
             drain_attempts: 0,
+            yielding: Yielding::default(),
             leaving: Leaving::default(),
             cleanings: Vec::new(),
             cores: Vec::new(),
@@ -296,6 +299,10 @@ impl Layout for LogLayout {
 
     fn occupied_sectors(&self, class: ClassId) -> u64 {
         self.index.class_sectors(class)
+    }
+
+    fn room(&self) -> Option<Room> {
+        Some(self.room_of_users())
     }
 
     fn memory_bytes(&self) -> usize {

@@ -4,9 +4,11 @@
 //! lists it. The batch behind which it would not is its last one: that goes to the end of the segment, with the footer
 //! behind it in the same device write. So no segment is filled to its end without a footer.
 
+use super::appender::DIRTY_LANE;
 use super::footer::footer_bytes;
 use super::segments::RESERVED_SEGMENTS;
 use super::state::LogLayout;
+use crate::layout::Room;
 
 /// Where a batch goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +84,17 @@ impl LogLayout {
         let position = size - footer_bytes(listed) - bytes;
         debug_assert!(position >= used, "an open segment has room");
         Place { position, is_last: true, has_footer: true }
+    }
+
+    /// What users' writes find in the open segment and in those that are ready, without what is pending.
+    pub(super) fn room_of_users(&self) -> Room {
+        let segment = u64::from(self.geometry.segment_bytes);
+        let open = self.appender.lanes[DIRTY_LANE]
+            .open
+            .map_or(0, |open| segment - u64::from(self.segments.get(open).used_bytes()));
+        let ready = self.segments.ready().saturating_sub(RESERVED_SEGMENTS) as u64 * segment;
+        let pending: usize = self.appender.lanes.iter().map(|lane| lane.pending_bytes).sum();
+        Room { bytes: (open + ready).saturating_sub(pending as u64), step_bytes: segment }
     }
 
     /// Where the note of a filling goes: to the place where that of the filling before is not.

@@ -15,6 +15,7 @@ use super::segments::Segments;
 use super::unloaded::Unloaded;
 use super::waiting::{HeldWrite, Waiting};
 use super::write_buffer::WriteBuffer;
+use super::yielding::Yielding;
 use crate::layout::requests::Requests;
 use crate::layout::{CoreId, DeviceIo, IoId, RequestId, Shares, Span};
 use crate::streams::Streams;
@@ -49,6 +50,8 @@ pub struct LogLayout {
     pub(super) drain: Option<Drain>,
     /// Attempts to drain a segment, counted.
     pub(super) drain_attempts: u64,
+    /// Who waits for what of a core.
+    pub(super) yielding: Yielding,
     pub(super) leaving: Leaving,
     /// Ranges that somebody wants clean.
     pub(super) cleanings: Vec<Cleaning>,

@@ -42,8 +42,8 @@ impl OcfLayout {
             target: Target::Core(span.core),
             offset: span.offset(),
             parts: vec![data.clone()],
-            class: Class::Dirty,
             beside: None,
+            class: Class::Clean,
             metadata_bytes: 0,
             durable: durable || covers_dirty,
         };

@@ -7,6 +7,12 @@ use super::window::{PERMILLE, RoutingWindow, tenths};
 
 /// The widest step.
 const STEP_MAX: u16 = 80;
+/// The smallest step down from a share for which the core has no time.
+const STEP_DOWN: u16 = 10;
+/// Below this share such a step costs next to nothing.
+const SMALL: u16 = 125;
+/// Looks without such a step after one in vain: where both devices have enough to do, requests wait for either.
+const HOLD_DOWN: u32 = 8;
 /// Windows that are counted while steps are as small as they can be: there it stays, and looks around now and then.
 const COUNTED_AT_REST: u32 = 10;
 /// One in so many looks goes far: a core that has become much faster is not seen from near by.
@@ -40,6 +46,12 @@ pub(super) struct Climb {
     /// Looks around since it is at rest.
     looks: u32,
     trial: Trial,
+    /// Windows in which requests waited for the core rather than the cache device while the best share was measured,
+    /// less the others.
+    core_waits: i32,
+    /// Whether the step under trial is one of those, and how often none is tried after one in vain.
+    is_down: bool,
+    hold_down: u32,
     /// Windows in a row in which the cache device had no queues.
     idle: u32,
     /// Misses at the beginning.
@@ -58,6 +70,9 @@ impl Climb {
             is_second: false,
             looks: 0,
             trial: Trial::default(),
+            core_waits: 0,
+            is_down: false,
+            hold_down: 0,
             idle: 0,
             miss_percent,
         }
@@ -69,6 +84,9 @@ impl Climb {
         let has_moved = window.miss_percent > self.miss_percent.saturating_add(20);
         if has_moved || (self.rate.is_none() && self.has_gone(window, latency_min)) {
             return Next::OtherLoad;
+        }
+        if self.rate.is_none() {
+            self.core_waits += if window.waits_for_core() { 1 } else { -1 };
         }
         let counted =
             if self.rate.is_none() && self.is_at_rest() { COUNTED_AT_REST } else { Trial::COUNTED };
@@ -92,6 +110,11 @@ impl Climb {
         self.idle >= IN_A_ROW
     }
 
+    /// Whether less is more: hits of the core are in the way of its writes.
+    fn waits_for_core(&self) -> bool {
+        self.core_waits > 0
+    }
+
     fn is_at_rest(&self) -> bool {
         self.step <= step_min(self.at)
     }
@@ -99,7 +122,9 @@ impl Climb {
     /// The share that is compared with the best one.
     fn probe(&self) -> u16 {
         match self.is_up {
-            _ if self.is_far() => (self.at + step_first(self.at)).min(PERMILLE),
+            _ if self.is_far() && !self.waits_for_core() => {
+                (self.at + step_first(self.at)).min(PERMILLE)
+            }
             true => (self.at + self.step).min(PERMILLE),
             false => self.at.saturating_sub(self.step),
         }
@@ -114,7 +139,14 @@ impl Climb {
         let Some(best) = self.rate else {
             if rate.abs_diff(self.last_rate) > self.last_rate / 10 {
                 // Another load: what is best may be far from here.
-                self.step = step_first(self.at);
+                (self.step, self.hold_down) = (step_first(self.at), 0);
+            }
+            self.hold_down = self.hold_down.saturating_sub(1);
+            self.is_down = self.waits_for_core() && self.hold_down == 0;
+            if self.is_down {
+                // By small steps, each of which brings less than can be measured, it would stay too large.
+                self.step = self.step.max((self.at / 4).max(STEP_DOWN));
+                (self.is_up, self.is_second) = (false, true);
             }
             (self.rate, self.last_rate) = (Some(rate), rate);
             self.looks += u32::from(self.is_at_rest());
@@ -122,6 +154,10 @@ impl Climb {
         };
         let was_far = self.is_far();
         let is_better = rate > best.saturating_add(best / 100);
+        if self.is_down && !is_better && self.at >= SMALL {
+            self.hold_down = HOLD_DOWN;
+        }
+        self.is_down &= is_better;
         if is_better {
             let at = self.probe();
             if was_far {
@@ -133,7 +169,7 @@ impl Climb {
             (self.is_up, self.is_second) = (!self.is_up, true);
         } else {
             // Measured anew, for the load may have changed.
-            (self.rate, self.is_second) = (None, false);
+            (self.rate, self.is_second, self.core_waits) = (None, false, 0);
             self.step = (self.step / 2).max(step_min(self.at));
         }
         if was_far {

@@ -22,6 +22,8 @@ pub(super) struct Gauge {
     bytes: u64,
     reads: u32,
     latency: Duration,
+    /// Time of all I/Os of cores that have ended.
+    core_latency: Duration,
     hits: u64,
     misses: u64,
 }
@@ -42,6 +44,8 @@ impl Gauge {
                 bytes: self.bytes,
                 cache_latency: self.latency.checked_div(self.reads).unwrap_or_default(),
                 miss_percent: u8::try_from(self.misses * 100 / lookups).expect("a part of all"),
+                core_queue: queue(self.core_latency, length),
+                cache_queue: queue(self.latency, length),
             };
             self.begin();
             window
@@ -69,6 +73,13 @@ impl Gauge {
         }
     }
 
+    /// An I/O of a core has ended that was issued then.
+    pub(super) fn core_io_ended(&mut self, issued: Duration) {
+        if let Some(latency) = self.now.checked_sub(issued).filter(|latency| *latency < GAP) {
+            self.core_latency += latency;
+        }
+    }
+
     /// A user's request has ended.
     pub(super) fn ended(&mut self, bytes: usize) {
         self.requests = self.requests.saturating_add(1);
@@ -80,6 +91,11 @@ impl Gauge {
         let count = if is_hit { &mut self.hits } else { &mut self.misses };
         *count += 1;
     }
+}
+
+/// How many were under way on average, in hundredths, by the time of each (Little's law).
+fn queue(sum: Duration, length: Duration) -> u32 {
+    u32::try_from(sum.as_nanos() * 100 / length.as_nanos().max(1)).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -110,11 +126,16 @@ mod tests {
             bytes: 100 * 4096,
             cache_latency: MS(2),
             miss_percent: 25,
+            core_queue: 0,
+            cache_queue: 100 * 100 * 2 / 10,
         };
         assert_eq!(busy, expected);
         load(&mut gauge, MS(9015), MS(2), 99);
+        gauge.core_io_ended(MS(9010));
         assert_eq!((gauge.at(MS(9059)), gauge.due()), (None, MS(9060)));
-        assert_eq!(gauge.at(MS(9060)).map(|window| window.bytes), Some(99 * 4096));
+        let slow = gauge.at(MS(9060)).unwrap();
+        // One of 5 ms in 50, and 99 of 2.
+        assert_eq!((slow.bytes, slow.core_queue, slow.cache_queue), (99 * 4096, 10, 396));
         let idle = gauge.at(MS(9110)).unwrap();
         assert_eq!((idle.bytes, idle.cache_latency, idle.miss_percent), (0, Duration::ZERO, 0));
     }

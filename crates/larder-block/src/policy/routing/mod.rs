@@ -177,7 +177,7 @@ impl Routing {
         let core_permille = self.calibration.core_permille();
         // Where the core adds less than a twentieth, even a trial costs more.
         let is_worth_it = core_permille >= PERMILLE / 20 && absorb.stable >= STABLE;
-        if !is_loaded || !is_worth_it || absorb.hold > 0 {
+        if !is_loaded || !is_worth_it || absorb.hold > 0 || window.waits_for_core() {
             absorb.loaded = Trial::default();
         } else if let Some(classic) = absorb.loaded.add(window) {
             self.phase = Phase::Pressure { classic, tries: 1, trial: Trial::default() };

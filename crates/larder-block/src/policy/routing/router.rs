@@ -126,8 +126,8 @@ impl Router {
         }
     }
 
-    /// The time, for [`read_ended`](Self::read_ended), of a read of the cache device that begins. `None` if nothing is
-    /// measured.
+    /// The time, for [`read_ended`](Self::read_ended) or [`core_io_ended`](Self::core_io_ended), of an I/O that begins.
+    /// `None` if nothing is measured.
     pub(crate) fn read_begins(&self) -> Option<Duration> {
         if let Way::Tuned(tuned) = &self.0 { Some(tuned.gauge.now()) } else { None }
     }
@@ -136,6 +136,13 @@ impl Router {
     pub(crate) fn read_ended(&mut self, began: Duration) {
         if let Way::Tuned(tuned) = &mut self.0 {
             tuned.gauge.read_ended(began);
+        }
+    }
+
+    /// An I/O of a core has ended that began then.
+    pub(crate) fn core_io_ended(&mut self, began: Duration) {
+        if let Way::Tuned(tuned) = &mut self.0 {
+            tuned.gauge.core_io_ended(began);
         }
     }
 

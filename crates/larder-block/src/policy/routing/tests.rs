@@ -7,6 +7,15 @@ const WINDOW: Duration = Duration::from_millis(10);
 const SECOND: u32 = 100;
 const REQUEST_BYTES: f64 = 4096.0;
 
+const NO_QUEUES: RoutingWindow = RoutingWindow {
+    length: WINDOW,
+    bytes: 0,
+    cache_latency: Duration::ZERO,
+    miss_percent: 0,
+    core_queue: 0,
+    cache_queue: 0,
+};
+
 /// A device that is a delay before a queue: `latency + bytes / bandwidth` when it is alone.
 #[derive(Clone, Copy, Debug)]
 struct Device {
@@ -97,6 +106,7 @@ impl Run {
                 bytes: (rate * REQUEST_BYTES * WINDOW.as_secs_f64() * noise()) as u64,
                 cache_latency: Duration::from_secs_f64(latency * noise()),
                 miss_percent: (model.misses * 100.0) as u8,
+                ..NO_QUEUES
             };
             self.routing.window(&window);
             sum += rate;
@@ -209,7 +219,7 @@ fn a_share_that_is_much_too_large_since_the_load_has_changed_is_left_by_wide_ste
         for _ in 0..windows {
             let bytes = rate_of(u64::from(share)) / u64::from(SECOND);
             let cache_latency = Duration::from_millis(1);
-            let window = RoutingWindow { length: WINDOW, bytes, cache_latency, miss_percent: 0 };
+            let window = RoutingWindow { length: WINDOW, bytes, cache_latency, ..NO_QUEUES };
             let Next::Share(next) = climb.window(&window, WINDOW / 1000) else { break };
             share = next;
         }
@@ -219,6 +229,32 @@ fn a_share_that_is_much_too_large_since_the_load_has_changed_is_left_by_wide_ste
     // The smallest step, of two thousandths, brings less than a hundredth.
     let left = go(SECOND, &|share| 400_000 + 200_u64.saturating_sub(share) * 1500);
     assert!(left < 40, "{left}");
+}
+
+#[test]
+fn a_share_that_writes_to_the_core_leave_no_room_for_is_given_up() {
+    for (core_queue, is_left) in [(5000, true), (0, false)] {
+        let mut climb = Climb::new(60, 1_000_000, 0);
+        let mut share = Some(60);
+        let mut go = |core_queue, rate_of: &dyn Fn(u64) -> u64| {
+            for _ in 0..2 * SECOND {
+                let Some(at) = share else { break };
+                let (bytes, cache_latency) =
+                    (rate_of(at) / u64::from(SECOND), Duration::from_millis(1));
+                let queues = RoutingWindow { core_queue, cache_queue: 1000, ..NO_QUEUES };
+                let window = RoutingWindow { bytes, cache_latency, ..queues };
+                share = match climb.window(&window, WINDOW / 1000) {
+                    Next::Share(next) => Some(u64::from(next)),
+                    Next::NoGain | Next::OtherLoad => None,
+                };
+            }
+            share
+        };
+        // At rest, and then each of the smallest steps costs a fifth of a hundredth.
+        assert!(go(0, &|_| 1_000_000).is_some());
+        let share = go(core_queue, &|share| 1_000_000 - share * 1000);
+        assert_eq!(share.is_none(), is_left, "{core_queue}: {share:?}");
+    }
 }
 
 #[test]
@@ -243,6 +279,27 @@ fn a_core_that_adds_nothing_is_not_even_tried() {
     for _ in 0..500 {
         run.go(&model, 1);
         assert_eq!(run.routing.state(), RoutingState::Absorb);
+    }
+}
+
+#[test]
+fn a_core_for_which_writes_wait_gets_no_hits_too() {
+    let known = RoutingCalibration {
+        cache_bytes_per_second: 400_000_000,
+        core_bytes_per_second: 200_000_000,
+        cache_latency: Duration::from_micros(80),
+    };
+    for (core_queue, expected) in [(3300, RoutingState::Absorb), (3100, RoutingState::Pressure)] {
+        let mut routing = Routing::new(known);
+        let window = RoutingWindow {
+            bytes: 1 << 20,
+            cache_latency: Duration::from_micros(300),
+            core_queue,
+            cache_queue: 3200,
+            ..NO_QUEUES
+        };
+        (0..STABLE + 5).for_each(|_| routing.window(&window));
+        assert_eq!(routing.state(), expected, "{core_queue}");
     }
 }
 
@@ -293,6 +350,8 @@ fn no_measurement_makes_it_panic() {
                 bytes: number(&mut rng),
                 cache_latency: duration(&mut rng),
                 miss_percent: rng.u8(0..4),
+                core_queue: rng.u32(..),
+                cache_queue: rng.u32(..),
             });
             assert!(routing.core_permille() <= 1000);
             routing.goes_to_core();

@@ -16,12 +16,21 @@ pub struct RoutingWindow {
     pub cache_latency: Duration,
     /// Misses among users' reads, in percent.
     pub miss_percent: u8,
+    /// I/Os of cores that were under way, on average, in hundredths; those of writes are among them.
+    pub core_queue: u32,
+    /// Reads of the cache device that were, in the same way.
+    pub cache_queue: u32,
 }
 
 impl RoutingWindow {
     /// Bytes a second.
     pub(super) fn rate(&self) -> u64 {
         rate(self.bytes, self.length)
+    }
+
+    /// Whether requests wait for the cores rather than for the cache device: where they do is where the time goes.
+    pub(super) fn waits_for_core(&self) -> bool {
+        self.core_queue > self.cache_queue
     }
 }
 

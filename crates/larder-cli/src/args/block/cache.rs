@@ -8,6 +8,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use larder_block::cache::Mode;
 use larder_block::layout::CoreId;
+use larder_block::policy::pressure::BypassPolicy;
 use larder_device::label::Uuid;
 
 use super::policies::{CleaningArg, CutOffArg, PromotionArg, RoutingArg, time};
@@ -86,6 +87,7 @@ pub(crate) struct DeviceFormatArgs {
 ///   --cleaning nop|alru|acp: limit (bytes a second), high, low (percent that is dirty),
 ///     of alru wake-up, staleness, buffers, activity, of acp wake-up, buffers (times: 20, 20s or 10ms)
 ///   --routing off|auto|split: core (percent of the clean hits that the core serves)
+///   --bypass never|cost|full
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 #[command(after_help = "EXAMPLES:
@@ -146,6 +148,10 @@ pub(crate) struct StartArgs {
     /// Which clean hits the core serves [default: auto where the cache was calibrated, else off]
     #[arg(long, value_name = "POLICY")]
     pub(crate) routing: Option<RoutingArg>,
+
+    /// Which writes pass by a cache that is full of dirty data: never, cost or full [default: cost]
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) bypass: Option<BypassPolicy>,
 
     /// File of IO classes, in Open CAS's CSV
     #[arg(long, value_name = "FILE")]

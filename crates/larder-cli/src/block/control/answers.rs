@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use larder_block::cache::Mode;
 use larder_block::layout::{CoreId, SECTOR_BYTES};
 use larder_block::manage::{AttachOptions, Opened, Started, StoredCache};
+use larder_block::policy::pressure::BypassPolicy;
 use larder_block::running::{Handles, RunningCache};
 use larder_device::block_on;
 use larder_device::label::Uuid;
@@ -93,6 +94,7 @@ impl Answers {
             Question::CutOff { policy } => self.set_cut_off(&policy),
             Question::Promotion { policy } => self.set_promotion(&policy),
             Question::Routing { policy } => self.set_routing(&policy),
+            Question::Bypass { policy } => self.set_bypass(&policy),
             Question::IoClass { csv } => self.io_classes(csv.as_deref()),
             Question::Dirty { core } => self.dirty(core),
             Question::Detach {} => self.detach(tell),
@@ -186,6 +188,13 @@ impl Answers {
         let set = self.cache.with(|cache| cache.set_routing(policy));
         set.map_err(|error| error.to_string())?;
         Ok(json!({ "policy": routing.to_string() }))
+    }
+
+    fn set_bypass(&self, policy: &str) -> Result<Value, String> {
+        let policy: BypassPolicy =
+            policy.parse().map_err(|error: larder_block::Error| error.to_string())?;
+        self.cache.with(|cache| cache.set_bypass(policy));
+        Ok(json!({ "policy": policy.to_string() }))
     }
 
     fn io_classes(&self, csv: Option<&str>) -> Result<Value, String> {

@@ -57,6 +57,9 @@ pub(super) enum Question {
     Routing {
         policy: String,
     },
+    Bypass {
+        policy: String,
+    },
     /// With a CSV: changes the classes. Answers with those that there are.
     IoClass {
         csv: Option<String>,

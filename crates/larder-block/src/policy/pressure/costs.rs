@@ -1,0 +1,156 @@
+//! What writes cost a core, as measured.
+//!
+//! A core serves several I/Os at a time, so how long one takes says little of what it costs. What is counted is the
+//! time from the end before it, of any I/O of that core, or from its own beginning: added up, that is the time in which
+//! the core was busy.
+
+use std::time::Duration;
+
+use crate::layout::{Class, CoreId, DeviceIo, SECTOR_BYTES, Span, Target};
+use crate::streams::{Direction, Streams};
+
+/// Ends of one kind that count: older ones by half.
+const COUNTED: u64 = 64;
+/// From these lengths on writes are of another kind: by length a core's costs differ most.
+const LENGTHS: [u64; 3] = [16 << 10, 64 << 10, 256 << 10];
+/// Writes around are of so many kinds: by length, and of a stream or not.
+const KINDS: usize = 2 * (LENGTHS.len() + 1);
+/// Runs of writes that are remembered.
+const STREAMS: usize = 16;
+
+/// Writes around that cost about the same a byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Kind(usize);
+
+impl Kind {
+    pub(super) fn of(bytes: u64, is_stream: bool) -> Self {
+        let length = LENGTHS.iter().filter(|from| bytes >= **from).count();
+        Self(2 * length + usize::from(is_stream))
+    }
+}
+
+/// An I/O of a core that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CoreIo {
+    core: CoreId,
+    what: What,
+    bytes: u64,
+    began: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Destage,
+    Around(Kind),
+    Other,
+}
+
+/// Of one kind: what was counted last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    ios: u64,
+    bytes: u64,
+    nanoseconds: u64,
+}
+
+impl Sum {
+    fn add(&mut self, bytes: u64, time: Duration) {
+        if self.ios >= COUNTED {
+            *self = Self {
+                ios: self.ios / 2,
+                bytes: self.bytes / 2,
+                nanoseconds: self.nanoseconds / 2,
+            };
+        }
+        self.ios += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.nanoseconds = self.nanoseconds.saturating_add(nanoseconds);
+    }
+
+    /// What so many bytes cost, in nanoseconds. `None` if nothing is known.
+    fn of_bytes(&self, bytes: u64) -> Option<u64> {
+        let cost = u128::from(self.nanoseconds) * u128::from(bytes);
+        let cost = cost.checked_div(u128::from(self.bytes))?;
+        Some(u64::try_from(cost).unwrap_or(u64::MAX))
+    }
+}
+
+#[derive(Debug)]
+struct OfCore {
+    last_end: Duration,
+    destaged: Sum,
+    around: [Sum; KINDS],
+    streams: Streams,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Costs {
+    cores: Vec<(CoreId, OfCore)>,
+}
+
+impl Costs {
+    /// An I/O is issued; `None` if it is not a core's.
+    pub(super) fn begins(&mut self, io: &DeviceIo, now: Duration) -> Option<CoreIo> {
+        let Target::Core(core) = io.target() else { return None };
+        let of = self.of(core);
+        let (what, bytes) = match io {
+            DeviceIo::Write { offset, parts, class, .. } => {
+                let bytes: usize = parts.iter().map(|part| part.len()).sum();
+                let sectors = u32::try_from(bytes / SECTOR_BYTES).unwrap_or(u32::MAX);
+                let span = Span { core, first: offset / SECTOR_BYTES as u64, sectors };
+                let is_around = *class == Class::Clean;
+                let what = if is_around {
+                    let is_stream = of.streams.saw(span, Direction::Write) > 0;
+                    What::Around(Kind::of(bytes as u64, is_stream))
+                } else {
+                    What::Destage
+                };
+                (what, bytes as u64)
+            }
+            _ => (What::Other, 0),
+        };
+        Some(CoreIo { core, what, bytes, began: now })
+    }
+
+    /// One has ended.
+    pub(super) fn ended(&mut self, io: &CoreIo, now: Duration) {
+        let of = self.of(io.core);
+        let time = now.saturating_sub(of.last_end.max(io.began));
+        of.last_end = now;
+        match io.what {
+            What::Destage => of.destaged.add(io.bytes, time),
+            What::Around(Kind(kind)) => of.around[kind].add(io.bytes, time),
+            What::Other => {}
+        }
+    }
+
+    /// What it costs to destage so many bytes, in nanoseconds; `None` if nothing is known.
+    pub(super) fn of_destaging(&mut self, core: CoreId, bytes: u64) -> Option<u64> {
+        self.of(core).destaged.of_bytes(bytes)
+    }
+
+    /// What it costs to write so many bytes around. Where nothing is known yet: two destaging writes, for these are in
+    /// order. That may be too little; then the first ones say so.
+    pub(super) fn of_writing(&mut self, core: CoreId, kind: Kind, bytes: u64) -> Option<u64> {
+        let of = self.of(core);
+        let guessed = || of.destaged.nanoseconds.checked_mul(2)?.checked_div(of.destaged.ios);
+        of.around[kind.0].of_bytes(bytes).or_else(guessed)
+    }
+
+    /// What writing around costs is to be found out anew.
+    pub(super) fn forget(&mut self, core: CoreId, kind: Kind) {
+        self.of(core).around[kind.0] = Sum::default();
+    }
+
+    fn of(&mut self, core: CoreId) -> &mut OfCore {
+        let at = self.cores.iter().position(|(known, _)| *known == core).unwrap_or_else(|| {
+            let (last_end, destaged, around) = Default::default();
+            let streams = Streams::remembering(STREAMS);
+            self.cores.push((core, OfCore { last_end, destaged, around, streams }));
+            self.cores.len() - 1
+        });
+        &mut self.cores[at].1
+    }
+}

@@ -1,0 +1,204 @@
+//! Pressure: which writes pass by a write-back cache that is full of dirty data. What is to be written has to find
+//! room, and room is made by destaging what is there; where that costs the core more than the write itself would, the
+//! write goes to the core.
+//!
+//! ```text
+//!             little room, half is dirty           none for a write
+//!   Absorb ─────────────────────────────► Pressure ─────────────────► Saturated
+//!     ▲                                    │    ▲                      │
+//!     └────────────────────────────────────┘    └──────────────────────┘
+//!       more room again, or less than 40 %            some room again
+//! ```
+//!
+//! - `Absorb`: all is taken in.
+//! - `Pressure`: long writes and streams pass by, if the core takes them for less.
+//! - `Saturated`: whatever the core takes for less passes by, but for what is cached already.
+//!
+//! What is cheaper is measured on the core, by the time in which it is busy, and begins to count where it is so by a
+//! fifth. In `Absorb` nothing is measured.
+
+mod costs;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::layout::{CoreId, DeviceIo, Room};
+use crate::{Error, ErrorKind};
+pub(crate) use costs::CoreIo;
+use costs::{Costs, Kind};
+
+/// Writes from this length on are long.
+const LONG_BYTES: u64 = 64 << 10;
+/// Part of the cache that is dirty under pressure, in percent, and below which there is none any more.
+const DIRTY_PERCENT: [u8; 2] = [50, 40];
+/// Writes that were not worth it, after which it is found out anew what they cost.
+const ASKED_AGAIN: u32 = 1000;
+
+/// Which writes pass by a write-back cache that is full of dirty data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BypassPolicy {
+    /// None: they wait for room.
+    Never,
+    /// Those that the core takes for less than it costs to destage what is in their place. Needs the time wherever
+    /// I/Os are issued and end ([`Cache::at`](crate::cache::Cache::at)).
+    #[default]
+    Cost,
+    /// All that find no room.
+    Full,
+}
+
+const POLICIES: [(BypassPolicy, &str); 3] =
+    [(BypassPolicy::Never, "never"), (BypassPolicy::Cost, "cost"), (BypassPolicy::Full, "full")];
+
+impl fmt::Display for BypassPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = POLICIES.into_iter().find(|(policy, _)| policy == self).map(|(_, name)| name);
+        f.write_str(name.expect("each has a name"))
+    }
+}
+
+impl FromStr for BypassPolicy {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let found = POLICIES.into_iter().find(|(_, name)| text == *name);
+        found.map(|(policy, _)| policy).ok_or_else(|| {
+            let message = format!("bypass {text:?}: give never, cost or full");
+            Error::new(ErrorKind::Setup, message)
+        })
+    }
+}
+
+/// See the [module](self).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PressureState {
+    /// There is room: all is taken in.
+    #[default]
+    Absorb,
+    /// What comes next has room, and what is dirty has to be destaged for more.
+    Pressure,
+    /// Nothing has room before something is destaged.
+    Saturated,
+}
+
+impl PressureState {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Absorb => "absorb",
+            Self::Pressure => "pressure",
+            Self::Saturated => "saturated",
+        }
+    }
+}
+
+/// A write that would be dirty.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriteFacts {
+    pub(crate) core: CoreId,
+    pub(crate) bytes: u64,
+    /// Whether it goes on where another one ended.
+    pub(crate) is_stream: bool,
+    /// Whether something of it is cached.
+    pub(crate) has_cached: bool,
+    pub(crate) room: Room,
+    /// Part of the capacity that is dirty.
+    pub(crate) dirty_percent: u8,
+}
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct Pressure {
+    policy: BypassPolicy,
+    state: PressureState,
+    costs: Costs,
+    /// By core and kind of write: whether it passes by, and how many have not since that was found out.
+    worth: BTreeMap<(CoreId, Kind), (bool, u32)>,
+}
+
+impl Pressure {
+    pub(crate) fn new(policy: BypassPolicy) -> Self {
+        Self { policy, ..Self::default() }
+    }
+
+    pub(crate) fn state(&self) -> PressureState {
+        self.state
+    }
+
+    /// Whether it has to be told the time.
+    pub(crate) fn measures(&self) -> bool {
+        self.policy == BypassPolicy::Cost && self.state != PressureState::Absorb
+    }
+
+    /// An I/O is issued. `None` if its end is of no interest.
+    pub(crate) fn begins(&mut self, io: &DeviceIo, now: Duration) -> Option<CoreIo> {
+        if self.measures() { self.costs.begins(io, now) } else { None }
+    }
+
+    /// One has ended.
+    pub(crate) fn ended(&mut self, io: &CoreIo, now: Duration) {
+        self.costs.ended(io, now);
+    }
+
+    /// Whether a write passes by. To be asked of each that would be dirty.
+    pub(crate) fn passes(&mut self, write: &WriteFacts) -> bool {
+        if self.policy == BypassPolicy::Never {
+            return false;
+        }
+        self.state = self.next_state(write);
+        match (self.state, self.policy) {
+            (PressureState::Absorb, _) | (_, BypassPolicy::Never) => false,
+            (PressureState::Saturated, BypassPolicy::Full) => true,
+            (PressureState::Pressure, BypassPolicy::Full) => false,
+            (PressureState::Pressure, BypassPolicy::Cost) => {
+                (write.is_stream || write.bytes >= LONG_BYTES) && self.is_cheaper(write)
+            }
+            // What is cached has to be made void by a record, which would have to find room too.
+            (PressureState::Saturated, BypassPolicy::Cost) => {
+                !write.has_cached && self.is_cheaper(write)
+            }
+        }
+    }
+
+    fn next_state(&self, write: &WriteFacts) -> PressureState {
+        let WriteFacts { bytes, room: Room { bytes: free, step_bytes: step }, .. } = *write;
+        let [from, below] = DIRTY_PERCENT;
+        match self.state {
+            PressureState::Absorb if free >= 2 * step || write.dirty_percent < from => {
+                PressureState::Absorb
+            }
+            _ if free >= 3 * step || write.dirty_percent < below => PressureState::Absorb,
+            PressureState::Saturated if free < bytes + step / 4 => PressureState::Saturated,
+            _ if free < bytes + step / 8 => PressureState::Saturated,
+            _ => PressureState::Pressure,
+        }
+    }
+
+    /// Whether the core takes a write for less than what is in its place.
+    fn is_cheaper(&mut self, write: &WriteFacts) -> bool {
+        let WriteFacts { core, bytes, is_stream, dirty_percent, .. } = *write;
+        let kind = Kind::of(bytes, is_stream);
+        let dirty_bytes = bytes * u64::from(dirty_percent) / 100;
+        let costs =
+            (self.costs.of_writing(core, kind, bytes), self.costs.of_destaging(core, dirty_bytes));
+        let (Some(writing), Some(destaging)) = costs else { return false };
+        let (passes, refused) = self.worth.entry((core, kind)).or_default();
+        let limit = if *passes { destaging } else { destaging / 5 * 4 };
+        *passes = writing < limit;
+        if *passes {
+            *refused = 0;
+        } else {
+            *refused += 1;
+            if *refused >= ASKED_AGAIN {
+                *refused = 0;
+                self.costs.forget(core, kind);
+            }
+        }
+        *passes
+    }
+}
+
+#[cfg(test)]
+mod tests;

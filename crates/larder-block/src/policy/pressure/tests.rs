@@ -1,0 +1,122 @@
+//! States by room, and what is cheaper by what was measured.
+
+use super::*;
+use crate::layout::{Class, Data, Target};
+
+const MIB: u64 = 1 << 20;
+
+fn facts(bytes: u64, room_bytes: u64, dirty_percent: u8) -> WriteFacts {
+    WriteFacts {
+        core: CoreId::new(0).unwrap(),
+        bytes,
+        is_stream: false,
+        has_cached: false,
+        room: Room { bytes: room_bytes, step_bytes: MIB },
+        dirty_percent,
+    }
+}
+
+/// So many writes to the core, one after the other, each of which takes `each`.
+fn writes(pressure: &mut Pressure, class: Class, bytes: usize, each: Duration, now: &mut Duration) {
+    for number in 0..100 {
+        let io = DeviceIo::Write {
+            target: Target::Core(CoreId::new(0).unwrap()),
+            offset: number * (1 << 30),
+            parts: vec![Data::copy_of(&vec![0; bytes])],
+            beside: None,
+            class,
+            metadata_bytes: 0,
+            durable: false,
+        };
+        let io = pressure.begins(&io, *now).unwrap();
+        *now += each;
+        pressure.ended(&io, *now);
+    }
+}
+
+#[test]
+fn states_follow_the_room_and_do_not_swing() {
+    let mut pressure = Pressure::new(BypassPolicy::Cost);
+    let mut state = |room_bytes, dirty_percent| {
+        pressure.passes(&facts(4096, room_bytes, dirty_percent));
+        pressure.state()
+    };
+    assert_eq!(state(2 * MIB - 1, 49), PressureState::Absorb, "clean data give way at once");
+    assert_eq!(state(2 * MIB, 90), PressureState::Absorb);
+    assert_eq!(state(2 * MIB - 1, 50), PressureState::Pressure);
+    assert_eq!(state(3 * MIB - 1, 40), PressureState::Pressure);
+    assert_eq!(state(4096 + MIB / 8, 90), PressureState::Pressure);
+    assert_eq!(state(4095 + MIB / 8, 90), PressureState::Saturated);
+    assert_eq!(state(4095 + MIB / 4, 90), PressureState::Saturated);
+    assert_eq!(state(4096 + MIB / 4, 90), PressureState::Pressure);
+    assert_eq!(state(3 * MIB, 90), PressureState::Absorb);
+    assert_eq!(state(0, 90), PressureState::Saturated);
+    assert_eq!(state(0, 39), PressureState::Absorb);
+}
+
+#[test]
+fn what_the_core_takes_for_less_passes_by() {
+    let mut pressure = Pressure::new(BypassPolicy::Cost);
+    assert!(!pressure.passes(&facts(1 << 17, 0, 100)), "nothing is known of what destaging costs");
+    let mut now = Duration::ZERO;
+    writes(&mut pressure, Class::Dirty, 4096, Duration::from_millis(4), &mut now);
+    // A disk: 128 KiB of lines are 128 ms; a write is guessed to take 8.
+    assert!(pressure.passes(&facts(1 << 17, 0, 100)));
+    assert!(!pressure.passes(&facts(4096, 0, 100)));
+    assert!(!pressure.passes(&WriteFacts { has_cached: true, ..facts(1 << 17, 0, 100) }));
+    // Under pressure, what is long or of a stream.
+    assert!(pressure.passes(&facts(1 << 17, MIB, 100)));
+    assert!(!pressure.passes(&facts(32 << 10, MIB, 100)));
+    assert!(pressure.passes(&WriteFacts { is_stream: true, ..facts(32 << 10, MIB, 100) }));
+    // They take 120 ms: that is less by a fifth no more, but they do pass by, until they are dearer.
+    writes(&mut pressure, Class::Clean, 1 << 17, Duration::from_millis(120), &mut now);
+    assert!(pressure.passes(&facts(1 << 17, 0, 100)));
+    assert!(!pressure.passes(&facts(1 << 17, 0, 90)), "a tenth of the room is made for nothing");
+    assert!(!pressure.passes(&facts(1 << 17, 0, 100)), "what was refused has to gain a fifth");
+    writes(&mut pressure, Class::Clean, 1 << 17, Duration::from_millis(90), &mut now);
+    assert!(pressure.passes(&facts(1 << 17, 0, 100)));
+    // What was refused for long is found out anew.
+    writes(&mut pressure, Class::Clean, 1 << 17, Duration::from_millis(500), &mut now);
+    assert!((1..ASKED_AGAIN).all(|_| !pressure.passes(&facts(1 << 17, 0, 100))));
+    assert!(!pressure.passes(&facts(1 << 17, 0, 100)) && pressure.passes(&facts(1 << 17, 0, 100)));
+}
+
+#[test]
+fn several_at_a_time_cost_what_the_core_is_busy() {
+    let mut pressure = Pressure::new(BypassPolicy::Cost);
+    pressure.passes(&facts(4096, 0, 100));
+    let io = |class| DeviceIo::Write {
+        target: Target::Core(CoreId::new(0).unwrap()),
+        offset: 0,
+        parts: vec![Data::copy_of(&[0; 4096])],
+        beside: None,
+        class,
+        metadata_bytes: 0,
+        durable: false,
+    };
+    let begun: Vec<CoreIo> = (0..32)
+        .map(|_| pressure.begins(&io(Class::Dirty), Duration::from_millis(1)).unwrap())
+        .collect();
+    for (number, io) in begun.iter().enumerate() {
+        pressure.ended(io, Duration::from_millis(2 + number as u64));
+    }
+    let core = CoreId::new(0).unwrap();
+    assert_eq!(pressure.costs.of_destaging(core, 4096), Some(1_000_000));
+    // With nothing under way, time is nobody's.
+    let late = pressure.begins(&io(Class::Clean), Duration::from_millis(500)).unwrap();
+    pressure.ended(&late, Duration::from_millis(503));
+    assert_eq!(pressure.costs.of_writing(core, Kind::of(4096, false), 4096), Some(3_000_000));
+}
+
+#[test]
+fn policies_are_read_as_they_are_written() {
+    for (policy, name) in POLICIES {
+        assert_eq!(policy.to_string(), name);
+        assert_eq!(name.parse::<BypassPolicy>().unwrap(), policy);
+    }
+    let error = "always".parse::<BypassPolicy>().unwrap_err().to_string();
+    assert!(error.contains("always") && error.contains("never, cost or full"), "{error}");
+    let mut full = Pressure::new(BypassPolicy::Full);
+    assert!(!full.passes(&facts(1 << 17, MIB, 100)) && full.passes(&facts(1 << 17, 0, 100)));
+    assert!(!Pressure::new(BypassPolicy::Never).passes(&facts(1 << 17, 0, 100)));
+}
