@@ -1,7 +1,9 @@
 //! The life of a cache on its devices: what a start finds.
 
 mod attach;
+mod crash;
 mod errors;
+mod power;
 mod refusals;
 
 use std::sync::Arc;
