@@ -19,6 +19,8 @@
 mod choice;
 mod control;
 mod driver;
+#[doc(hidden)]
+pub mod fuzzing;
 mod kernel;
 mod listing;
 mod owner;

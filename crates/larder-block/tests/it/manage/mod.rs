@@ -2,8 +2,10 @@
 
 mod attach;
 mod cores;
+mod crash;
 mod errors;
 mod metadata;
+mod power;
 mod refusals;
 
 use std::sync::Arc;

@@ -1,0 +1,129 @@
+//! Devices that lose power together, at a change that was chosen before.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use larder_device::{
+    CheckedIo, Device, DeviceInfo, DeviceStats, FaultDevice, FaultPlan, Io, IoFuture, MemoryDevice,
+};
+
+type Failing = FaultDevice<MemoryDevice>;
+
+/// Changes in a step beyond which a cache goes round in circles.
+const RESTLESS_MAX: u64 = 20_000;
+
+/// What they all are fed by. A change is whatever is no read: what a read is cut off at makes no difference.
+#[derive(Default)]
+pub(super) struct Power {
+    /// Changes until it is lost.
+    left: AtomicU64,
+    is_lost: AtomicBool,
+    /// Changes since something was let go on: a cache comes to rest after each step.
+    restless: AtomicU64,
+    devices: OnceLock<Vec<Arc<Failing>>>,
+}
+
+/// One of them.
+pub(super) struct Powered {
+    device: Arc<Failing>,
+    power: Arc<Power>,
+}
+
+impl Power {
+    /// Devices of so many bytes, in blocks of so many, of which a loss of power leaves so many whole (as far as anyone
+    /// says). All of them forget what was not flushed.
+    pub(super) fn feed(of: &[(u64, u32, Option<u32>)]) -> (Arc<Self>, Vec<Arc<dyn Device>>) {
+        let power = Arc::new(Self::default());
+        let make = |(bytes, block_bytes, whole): &(u64, u32, Option<u32>)| {
+            let bytes = vec![0; usize::try_from(*bytes).unwrap()];
+            let memory = MemoryDevice::with_blocks(bytes, *block_bytes).unwrap();
+            let plan = FaultPlan::new(0).volatile_writes(1 << 20);
+            let plan = whole.map_or(plan.clone(), |bytes| plan.atomic_write_bytes(bytes));
+            Arc::new(FaultDevice::new(memory, &plan))
+        };
+        let devices: Vec<Arc<Failing>> = of.iter().map(make).collect();
+        let fed = |device: &Arc<Failing>| -> Arc<dyn Device> {
+            Arc::new(Powered { device: Arc::clone(device), power: Arc::clone(&power) })
+        };
+        let all = devices.iter().map(fed).collect();
+        assert!(power.devices.set(devices).is_ok());
+        (power, all)
+    }
+
+    fn devices(&self) -> &[Arc<Failing>] {
+        self.devices.get().expect("they were made with it")
+    }
+
+    /// It is there again, and requests overtake each other by up to so many.
+    pub(super) fn return_with(&self, seed: u64, overtaken_max: u32) {
+        for (device, number) in self.devices().iter().zip(0..) {
+            device.restart().unwrap();
+            let plan = FaultPlan::new(seed.wrapping_add(number));
+            device.set_plan(&plan.completing_out_of_order(overtaken_max));
+        }
+        self.lose_after(u64::MAX);
+        self.is_lost.store(false, Ordering::SeqCst);
+    }
+
+    /// It goes with the change that comes after so many.
+    pub(super) fn lose_after(&self, changes: u64) {
+        self.left.store(changes, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::SeqCst)
+    }
+
+    /// It goes now.
+    pub(super) fn lose(&self) {
+        self.is_lost.store(true, Ordering::SeqCst);
+        self.devices().iter().for_each(|device| device.crash().unwrap());
+    }
+
+    /// Whatever is held back goes on.
+    pub(super) fn let_go(&self) {
+        self.rests();
+        self.devices().iter().for_each(|device| device.release_delayed());
+    }
+
+    /// It has come to rest.
+    pub(super) fn rests(&self) {
+        self.restless.store(0, Ordering::SeqCst);
+    }
+
+    /// Whether this is the change with which it goes.
+    fn goes_with(&self, io: &Io) -> bool {
+        if matches!(io, Io::Read { .. }) {
+            return false;
+        }
+        let restless = self.restless.fetch_add(1, Ordering::SeqCst);
+        assert!(restless < RESTLESS_MAX, "a cache that goes on for ever by itself: {io:?}");
+        let left = self.left.load(Ordering::SeqCst);
+        self.left.store(left.saturating_sub(1), Ordering::SeqCst);
+        left == 0
+    }
+}
+
+impl Device for Powered {
+    fn info(&self) -> &DeviceInfo {
+        self.device.info()
+    }
+
+    fn start(&self, io: CheckedIo) -> IoFuture {
+        if !self.power.is_lost() && !self.power.goes_with(io.get()) {
+            return self.device.start(io);
+        }
+        if !self.power.is_lost.swap(true, Ordering::SeqCst) {
+            self.device.crash_during(vec![io]).unwrap();
+            self.power.lose();
+        }
+        // Nobody hears of anything any more.
+        let (future, completer) = IoFuture::pending();
+        std::mem::forget(completer);
+        future
+    }
+
+    fn stats(&self) -> DeviceStats {
+        self.device.stats()
+    }
+}

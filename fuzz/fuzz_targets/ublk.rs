@@ -1,0 +1,19 @@
+//! What the kernel's driver says of requests to a disk: events and descriptors.
+#![no_main]
+
+use std::sync::{Arc, LazyLock};
+
+use larder_block::export::ublk::fuzzing;
+use larder_block::volume::{DeviceVolume, Volume};
+use larder_device::MemoryDevice;
+use libfuzzer_sys::fuzz_target;
+
+/// Made once: all that is written to it is zeros.
+static VOLUME: LazyLock<Arc<dyn Volume>> = LazyLock::new(|| {
+    let device = MemoryDevice::holding(vec![0; 1 << 20]);
+    Arc::new(DeviceVolume::new(Arc::new(device)))
+});
+
+fuzz_target!(|bytes: &[u8]| {
+    fuzzing::queue(&VOLUME, bytes);
+});
