@@ -50,7 +50,8 @@ struct Partition {
 }
 
 impl Namespace {
-    /// Reads `size=64M block=4096 metadata=64 ruhs=0;1 partition=8M+16M readonly zoned=8M+10+12`; only the size is needed.
+    /// Reads `size=64M block=4096 metadata=64 ruhs=0;1 partition=8M+16M readonly zoned=8M+10+12`; only the size is
+    /// needed.
     pub(super) fn read(words: &str) -> Result<Self, String> {
         let mut namespace = Self {
             size_bytes: 0,
