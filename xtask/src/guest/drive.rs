@@ -26,6 +26,8 @@ pub(super) struct Drive {
 pub(super) struct Namespace {
     size_bytes: u64,
     block_bytes: u64,
+    /// Metadata beside each block.
+    metadata_bytes: u64,
     /// Handles that it may use: `0;1;4-7`.
     ruhs: Option<String>,
     partition: Option<Partition>,
@@ -48,11 +50,13 @@ struct Partition {
 }
 
 impl Namespace {
-    /// Reads `size=64M block=4096 ruhs=0;1 partition=8M+16M readonly zoned=8M+10+12`; only the size is needed.
+    /// Reads `size=64M block=4096 metadata=64 ruhs=0;1 partition=8M+16M readonly zoned=8M+10+12`; only the size is
+    /// needed.
     pub(super) fn read(words: &str) -> Result<Self, String> {
         let mut namespace = Self {
             size_bytes: 0,
             block_bytes: 512,
+            metadata_bytes: 0,
             ruhs: None,
             partition: None,
             read_only: false,
@@ -62,6 +66,7 @@ impl Namespace {
             match word.split_once('=').unwrap_or((word, "")) {
                 ("size", value) => namespace.size_bytes = size(value)?,
                 ("block", value) => namespace.block_bytes = size(value)?,
+                ("metadata", value) => namespace.metadata_bytes = size(value)?,
                 ("ruhs", value) => namespace.ruhs = Some(value.to_owned()),
                 ("partition", value) => {
                     let (start, length) =
@@ -242,6 +247,9 @@ impl Drive {
                 "nvme-ns,drive=image{number},bus=nvme0,nsid={number},\
                  logical_block_size={block},physical_block_size={block}"
             );
+            if namespace.metadata_bytes > 0 {
+                device.push_str(&format!(",ms={}", namespace.metadata_bytes));
+            }
             if let Some(ruhs) = &namespace.ruhs {
                 device.push_str(",fdp.ruhs=");
                 device.push_str(ruhs);

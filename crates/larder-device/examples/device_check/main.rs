@@ -175,6 +175,8 @@ fn check(device: &dyn Device, arguments: &Arguments) -> Result<bool, Failure> {
     let counts = counts.inspect_err(|_| look_after_failure(device))?;
     let sum = |of: fn(&Counts) -> u64| counts.iter().map(of).sum::<u64>();
     let stats = device.stats();
+    let info = device.info();
+    let keeps_metadata = info.keeps_metadata && info.block_bytes as usize == block;
     println!(
         "{} writes, {} of them of lists, {} reads, {} of zeros, {} deallocations, {} flushes in {:.1} s, seed {}",
         sum(|it| it.writes),
@@ -189,8 +191,9 @@ fn check(device: &dyn Device, arguments: &Arguments) -> Result<bool, Failure> {
     println!("bytes written by handle: {:?}", stats.host_written_bytes_by_handle);
     println!("made zeros: {}, written so: {}", stats.zeroed_bytes, stats.zeroes_written_bytes);
     println!("pieces with a registered buffer: {}", stats.fixed_buffer_pieces);
+    println!("blocks with metadata: {}", sum(|it| it.beside));
     println!("blocks compared: {}, differences: {}", sum(|it| it.compared), sum(|it| it.different));
-    Ok(sum(|it| it.different) == 0)
+    Ok(sum(|it| it.different) == 0 && (sum(|it| it.beside) > 0 || !keeps_metadata))
 }
 
 /// Does `work` on a ring that this thread hosts.
@@ -230,6 +233,8 @@ struct Counts {
     deallocations: u64,
     flushes: u64,
     compared: u64,
+    /// Blocks that were found with metadata.
+    beside: u64,
     different: u64,
 }
 
@@ -333,8 +338,19 @@ impl<'a> Shadow<'a> {
         (self.first + first) * self.block as u64
     }
 
-    /// One buffer, or every fourth time a list, cut anywhere.
+    /// The same with metadata, every second time, where the device keeps some for such blocks.
     fn buffer(&mut self, blocks: u64) -> IoBuffer {
+        let buffer = self.bytes(blocks);
+        let info = self.device.info();
+        if !info.keeps_metadata || info.block_bytes as usize != self.block || self.rng.bool() {
+            return buffer;
+        }
+        let blocks = buffer.len() / self.block;
+        buffer.with_metadata(self.pool.take(blocks * usize::from(info.metadata_bytes)))
+    }
+
+    /// One buffer, or every fourth time a list, cut anywhere.
+    fn bytes(&mut self, blocks: u64) -> IoBuffer {
         let mut left = usize::try_from(blocks).unwrap_or(1);
         if self.rng.u8(..4) > 0 {
             return self.pool.take(left * self.block);
@@ -358,6 +374,14 @@ impl<'a> Shadow<'a> {
             let words = words((self.seed, self.block), block, self.versions[index]);
             for (word, bytes) in words.zip(page.chunks_exact_mut(8)) {
                 bytes.copy_from_slice(&word.to_le_bytes());
+            }
+        }
+        // The first byte says that they were written: without, they are zeros.
+        if let Some(metadata) = buffer.metadata_mut() {
+            let each = usize::from(self.device.info().metadata_bytes);
+            for (index, own) in Self::range(first, blocks).zip(metadata.chunks_exact_mut(each)) {
+                own.fill(self.versions[index].to_le_bytes()[0]);
+                own[0] = 1;
             }
         }
         let handle = PlacementHandle::new(self.rng.u16(..self.device.info().placement.handles));
@@ -400,6 +424,18 @@ impl<'a> Shadow<'a> {
         self.busy[range.clone()].fill(false);
         match request.kind {
             Kind::Read => {
+                if let Some(metadata) = buffer.metadata() {
+                    let each = usize::from(self.device.info().metadata_bytes);
+                    for (index, own) in range.clone().zip(metadata.chunks_exact(each)) {
+                        let version = self.versions[index];
+                        let written = own[1..].iter().all(|byte| *byte == version.to_le_bytes()[0]);
+                        let is_live = version != 0 && version & (DEAD | ZERO) == 0;
+                        let right =
+                            if own[0] == 1 { written } else { own.iter().all(|it| *it == 0) };
+                        self.counts.beside += u64::from(own[0] == 1);
+                        self.counts.different += u64::from(is_live && !right);
+                    }
+                }
                 let pages = buffer.runs().flat_map(|run| run.chunks_exact(self.block));
                 let pages: Vec<&[u8]> = pages.collect();
                 for ((index, block), page) in range.zip(request.first..).zip(pages) {
