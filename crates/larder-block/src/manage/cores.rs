@@ -1,8 +1,8 @@
 //! Cores that come and go, while nobody is served.
 //!
-//! *Always:* the label lists a core, and the cache has what was cached of it; or it does not, and the core has all. What
-//! of a core that was taken away still lies on the cache device, clean, is nobody's: its number is not given again, and
-//! it gives way like all that nobody asks for.
+//! *Always:* the label lists a core, and the cache has what was cached of it; or it does not, and the core has all.
+//! What of a core that was taken away still lies on the cache device, clean, is nobody's: its number is not given
+//! again, and it gives way like all that nobody asks for.
 
 use std::sync::Arc;
 
@@ -65,12 +65,13 @@ impl StoredCache {
 }
 
 impl Opened {
-    /// Destages all that is dirty and stops the cache, which has that core no more. What is cached of the others stays.
-    /// Nobody may write any more. A calibration is forgotten.
+    /// Destages all that is dirty and stops the cache, which has that core no more. What is cached of the others
+    /// stays. Nobody may write any more. A calibration is forgotten.
     ///
     /// # Errors
     /// [`ErrorKind::Setup`] if the cache has no such core or no other; [`ErrorKind::Device`] if something is dirty
-    /// still or may be, for the start could not read all, or if the label was not written. The cache has that core then.
+    /// still or may be, for the start could not read all, or if the label was not written. The cache has that core
+    /// then.
     pub async fn remove_core(mut self, id: CoreId) -> Result<(), Error> {
         let stored = &self.keeper.stored;
         let numbers: Vec<String> =

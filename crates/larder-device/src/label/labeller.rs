@@ -1,9 +1,9 @@
 //! Writing labels.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::{COPIES, Kind, Label, Uuid, copy};
+use super::{COPIES, COPY_BYTES, Found, Kind, Label, Uuid, copy};
 use crate::{Device, Error, Io, IoBuffer, PlacementHandle};
 
 /// Writes the labels of one content of one device, each newer than the last. Clones count together.
@@ -14,6 +14,8 @@ pub struct Labeller {
     uuid: Uuid,
     /// Of the label that was begun last.
     generation: Arc<AtomicU64>,
+    /// Both copies are what was written last.
+    is_even: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for Labeller {
@@ -29,7 +31,8 @@ impl std::fmt::Debug for Labeller {
 impl Labeller {
     /// Of a content whose latest label on the device, if there is one, has this generation.
     pub fn new(device: Arc<dyn Device>, kind: Kind, uuid: Uuid, generation: u64) -> Self {
-        Self { device, kind, uuid, generation: Arc::new(AtomicU64::new(generation)) }
+        let generation = Arc::new(AtomicU64::new(generation));
+        Self { device, kind, uuid, generation, is_even: Arc::default() }
     }
 
     /// Which content it is.
@@ -37,8 +40,9 @@ impl Labeller {
         self.uuid
     }
 
-    /// Writes both copies, one after the other, a flush after each. One label at a time: whoever may have begun another
-    /// has waited for its end. If it fails or is dropped, the label may be there or not, but no third thing is.
+    /// Writes both copies, one after the other, a flush after each; first the one without which a whole label is left.
+    /// One label at a time: whoever may have begun another has waited for its end. If it fails or is dropped, the label
+    /// may be there or not, but no third thing is.
     ///
     /// # Errors
     /// Those of the device.
@@ -62,9 +66,11 @@ impl Labeller {
     ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let generation = self.generation.fetch_add(1, Ordering::SeqCst) + 1;
         let label = Label { kind: self.kind, uuid: self.uuid, generation, content };
-        let device = Arc::clone(&self.device);
+        let (device, is_even) = (Arc::clone(&self.device), Arc::clone(&self.is_even));
         async move {
-            for offset in COPIES {
+            let order =
+                if is_even.swap(false, Ordering::SeqCst) { COPIES } else { order(&device).await };
+            for offset in order {
                 let bytes = copy::encode(&label, offset);
                 let mut buffer = IoBuffer::zeroed(bytes.len());
                 buffer.as_mut_slice().copy_from_slice(&bytes);
@@ -73,6 +79,7 @@ impl Labeller {
                 // The second copy is touched only when the first one is safe.
                 device.submit(Io::Flush).await.map_err(|failure| failure.error)?;
             }
+            is_even.store(true, Ordering::SeqCst);
             Ok(())
         }
     }
@@ -81,5 +88,54 @@ impl Labeller {
     pub fn written_bytes(content_bytes: usize) -> u64 {
         let copy = (copy::HEADER_BYTES + content_bytes).next_multiple_of(4096);
         (COPIES.len() * copy) as u64
+    }
+}
+
+/// The copies, the latest whole one last: a crash may have torn the other one, and another within the next label would
+/// leave none. What cannot be read is none.
+async fn order(device: &Arc<dyn Device>) -> [u64; 2] {
+    let [first, second] = COPIES;
+    let (first_has, second_has) =
+        (generation(device, first).await, generation(device, second).await);
+    if first_has > second_has { [second, first] } else { COPIES }
+}
+
+async fn generation(device: &Arc<dyn Device>, offset: u64) -> Option<u64> {
+    let room = device.info().capacity_bytes.saturating_sub(offset);
+    let bytes = usize::try_from(room).map_or(COPY_BYTES, |room| room.min(COPY_BYTES));
+    let read = device.submit(Io::Read { offset, buffer: IoBuffer::zeroed(bytes) }).await.ok()?;
+    match copy::parse(read.as_slice(), offset)? {
+        Found::Label(label) => Some(label.generation),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Fault, FaultDevice, FaultPlan, FaultRule, MemoryDevice, block_on};
+
+    /// A crash within a label has torn one copy; whichever it was, another within the next label leaves the other.
+    #[test]
+    fn the_only_whole_copy_is_written_last() {
+        for torn in COPIES {
+            let memory = MemoryDevice::holding(vec![0; 1 << 16]);
+            let failing = Arc::new(FaultDevice::new(memory, &FaultPlan::new(1)));
+            let device: Arc<dyn Device> = Arc::clone(&failing) as _;
+            let labeller = |generation| {
+                Labeller::new(Arc::clone(&device), Kind::Cache, Uuid::draw(), generation)
+            };
+            block_on(labeller(0).write(b"old".to_vec())).unwrap();
+            let tear = Io::write(torn, IoBuffer::zeroed(4096), PlacementHandle::DEFAULT);
+            block_on(device.submit(tear)).unwrap();
+            // Two reads, a write, and the flush.
+            let rule = FaultRule::new(Fault::Error).at_io(failing.submissions() + 3);
+            failing.set_plan(&FaultPlan::new(1).with(rule));
+            block_on(labeller(1).write(b"new".to_vec())).unwrap_err();
+            failing.set_plan(&FaultPlan::new(1));
+            let has = COPIES.map(|offset| block_on(generation(&device, offset)));
+            let new_at = |offset| if offset == torn { Some(2) } else { Some(1) };
+            assert_eq!(has, COPIES.map(new_at), "the copy at {torn} was torn");
+        }
     }
 }

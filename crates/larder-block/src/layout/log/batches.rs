@@ -327,17 +327,18 @@ impl LogLayout {
 
     /// A batch has failed: what it displaced is in force again. Its segment takes no more.
     fn take_back(&mut self, batch: Batch) {
+        // What waits for the note that a filling begins with fails with it: the next segment would begin with one too,
+        // and a device that takes nothing would be asked for one after the other.
+        let first_end = self.geometry.header_bytes(0, 0).max(self.geometry.notes_bytes());
+        let is_first = batch.records.is_empty() && batch.end == first_end;
+        while is_first && let Some(pending) = self.appender.pop(batch.lane) {
+            self.has_failed(pending.source);
+        }
         for Appended { pending, .. } in batch.records {
-            match pending.source {
-                Source::Write { request, .. }
-                | Source::Insert { request }
-                | Source::Void { request } => {
-                    self.index.replace(pending.span, None, &mut Vec::new());
-                    self.requests.end_part(request, false);
-                }
-                Source::VoidBefore { request } => self.prepared(request, false, false),
-                Source::Kept { attempt, .. } => self.kept_ended(attempt),
+            if !matches!(pending.source, Source::VoidBefore { .. } | Source::Kept { .. }) {
+                self.index.replace(pending.span, None, &mut Vec::new());
             }
+            self.has_failed(pending.source);
         }
         for Found { span, extent } in batch.displaced {
             // It may be on its way to the core still: a write in place would then be taken for what arrives there.
@@ -348,6 +349,17 @@ impl LogLayout {
         if self.appender.lanes[batch.lane].open == Some(batch.segment) {
             self.segments.seal(batch.segment);
             self.appender.lanes[batch.lane].open = None;
+        }
+    }
+
+    /// What was to be appended is not.
+    fn has_failed(&mut self, source: Source) {
+        match source {
+            Source::Write { request, .. }
+            | Source::Insert { request }
+            | Source::Void { request } => self.requests.end_part(request, false),
+            Source::VoidBefore { request } => self.prepared(request, false, false),
+            Source::Kept { attempt, .. } => self.kept_ended(attempt),
         }
     }
 

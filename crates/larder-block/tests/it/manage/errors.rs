@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use larder_block::cache::Mode;
 use larder_block::manage::{Core, CreateOptions, Over, add_core, create, look, open};
-use larder_device::{Fault, FaultDevice, FaultPlan, FaultRule, block_on};
+use larder_device::{
+    Device, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, MemoryDevice, PlacementHandle,
+    block_on,
+};
 
 use super::{MIB, Rig, Shared, core, layouts, memory, options, put, read, read_from, write_to};
 
@@ -93,6 +96,43 @@ fn a_change_of_cores_that_an_error_cuts_was_made_or_not() {
         };
         at_each_io(&failing, add, is_sound);
         assert_eq!(known().unwrap().len(), 2, "one went, one came");
+    }
+}
+
+/// A cache that has lost all of its devices at once fails what it is asked, and comes to rest.
+#[test]
+fn devices_that_refuse_everything_are_not_asked_without_end() {
+    for (create_options, block_bytes) in
+        layouts().into_iter().map(|layout| (layout, 512)).chain([(super::log(), 64)])
+    {
+        let of = |bytes: usize, block_bytes: u32| {
+            let memory = MemoryDevice::with_blocks(vec![0; bytes], block_bytes).unwrap();
+            Arc::new(FaultDevice::new(memory, &FaultPlan::new(1)))
+        };
+        let cache = of(8 * MIB, block_bytes);
+        let cores = [of(16 * MIB, 512), of(16 * MIB, 512)];
+        let mut rig = Rig::new();
+        rig.device = Arc::clone(&cache) as Shared;
+        for (known, device) in rig.cores.iter_mut().zip(&cores) {
+            known.device = Arc::clone(device) as Shared;
+        }
+        rig.create(&create_options);
+        let opened = rig.open();
+        for number in 0..40 {
+            write_to(&opened, 0, number << 17, 1, 65536);
+        }
+        let refuse = FaultPlan::new(1).with(FaultRule::new(Fault::Error));
+        cache.set_plan(&refuse);
+        cores.iter().for_each(|core| core.set_plan(&refuse));
+        let before = cache.submissions() + cores[0].submissions();
+        let first = opened.cache.core(core(0)).unwrap();
+        for number in 0..20 {
+            let buffer = IoBuffer::zeroed(65536);
+            let write = Io::write(number << 17 | 1 << 16, buffer, PlacementHandle::DEFAULT);
+            assert!(first.submit(write).wait().is_err(), "{create_options:?}");
+        }
+        let asked = cache.submissions() + cores[0].submissions() - before;
+        assert!(asked < 1000, "{asked} requests, {create_options:?}, blocks of {block_bytes}");
     }
 }
 

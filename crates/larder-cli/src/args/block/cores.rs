@@ -1,3 +1,5 @@
+//! What `larder block cores` can be asked.
+
 use clap::{ArgGroup, Args};
 use larder_block::layout::CoreId;
 
@@ -6,9 +8,9 @@ use super::{ChangedCoreArg, CoreArg, TargetArg};
 
 /// Add cores to a cache that does not run, or take some away
 ///
-/// What is cached of the other cores stays. A core that is added is left as it is, and nothing is cached of it yet. Before
-/// one is taken away, everything that only the cache has goes to the cores, of all of them. Numbers of cores that were taken
-/// away are not given again. A calibration is forgotten.
+/// What is cached of the other cores stays. A core that is added is left as it is, and nothing is cached of it yet.
+/// Before one is taken away, everything that only the cache has goes to the cores, of all of them. Numbers of cores
+/// that were taken away are not given again. A calibration is forgotten.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("change").required(true).multiple(true).args(["add", "remove"])))]
 #[command(after_help = "EXAMPLES:
