@@ -39,11 +39,9 @@ pub(super) fn of_added(
     let free = (stored.next_core..).map_while(CoreId::new).filter(|id| !is_known(id));
     let named = numbered(given, free)?;
     that_stay(named.iter().map(|(_, target)| target))?;
-    let mut all = named.clone();
-    for core in known {
-        // A name that is no target can be no device that was given.
-        all.extend(core.name.parse().ok().map(|target| (core.id, target)));
-    }
+    // A name that is no target can be no device that was given.
+    let targets = known.iter().filter_map(|core| Some((core.id, core.name.parse().ok()?)));
+    let all: Vec<(CoreId, TargetArg)> = targets.chain(named.iter().cloned()).collect();
     each_once(cache, &all)?;
     open_new(&named)
 }
