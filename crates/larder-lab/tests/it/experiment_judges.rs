@@ -512,6 +512,7 @@ fn block_caches() {
     expect(name, &[("cw.first.log.4.50", 1.16)], InShape);
     expect(name, &[("cw.first.log.4.50", 2.01)], Diverges);
     expect(name, &[("cw.first.dax.4.50", 1.031)], InShape);
+    expect(name, &[("cw.first.beside.4.50", 1.021)], InShape);
     expect(name, &[("kw.second.ocf26.4.150", 0.6)], Diverges);
     expect(name, &[("kw.second.ocf22.16.75", 0.1)], Diverges);
     let name = "block-eviction";
