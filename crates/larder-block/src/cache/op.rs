@@ -92,7 +92,8 @@ pub(super) enum Step {
 /// An I/O under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum IoUnderWay {
-    /// Of the layout; of a user's read of the cache device, when it began; of a core's, what is measured.
+    /// Of the layout. Of a user's read of the cache device, and of a core's I/O, when it began, if routing is tuned; of
+    /// a core's, what it costs, if that is measured.
     Layout {
         io: IoId,
         target: Target,

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
+use larder_device::Device;
 use larder_device::label::{Kind, Labeller};
-use larder_device::{Device, Io};
 
 use super::Core;
 use super::create::{check_core_lines, claim_all};
@@ -57,10 +57,10 @@ fn complaint(stored: &StoredCache, id: CoreId) -> Option<String> {
 }
 
 impl StoredCache {
-    /// The lowest number that a core may have that comes now. `None`: all have been given.
-    pub fn free_core(&self) -> Option<CoreId> {
+    /// The numbers that a core may have that comes now, the lowest first.
+    pub fn free_cores(&self) -> impl Iterator<Item = CoreId> + '_ {
         let is_free = |id: &CoreId| self.cores.iter().all(|known| known.id != *id);
-        (self.next_core..).map_while(CoreId::new).find(is_free)
+        (self.next_core..).map_while(CoreId::new).filter(is_free)
     }
 }
 
@@ -96,18 +96,11 @@ impl Opened {
             );
             return Err(Error::new(ErrorKind::Device, message));
         }
-        self.cache.destage_all().await?;
-        // That it is clean must be there before the label says that it is nobody's.
-        if let Some(device) = self.cache.device() {
-            let flushed = device.submit(Io::Flush).await;
-            flushed.map_err(|failure| Error::of_device("flushing", &failure.error))?;
-        }
-        self.look_at_cache();
-        let mode = self.cache.with(|cache| cache.options().mode);
         let stored = &mut self.keeper.stored;
         stored.cores.retain(|core| core.id != id);
         stored.next_core = stored.next_core.max(number + 1);
-        (stored.profile, stored.was_stopped, stored.mode) = (None, true, mode);
-        self.keeper.write().await
+        stored.profile = None;
+        // It writes the label when all is durably clean.
+        self.stop(true).await
     }
 }

@@ -3,13 +3,27 @@
 use fastrand::Rng;
 use larder_block::accounting::{Accounting, Counts, Image, stamped};
 use larder_block::layout::log::{
-    Geometry, LogIdentity, LogLayout, LogOptions, LogRecovery, RecoveryRead,
+    Geometry, LoadOptions, LogIdentity, LogLayout, LogOptions, LogRecovery, RecoveryRead,
 };
 use larder_block::layout::{CoreId, Span};
 use larder_device::DeviceInfo;
 use larder_workload::generate::ZipfMandelbrot;
 
 pub(crate) const IDENTITY: LogIdentity = LogIdentity { uuid: *b"a cache's UUID..", epoch: 1 };
+
+/// What may change from one start of a log to the next, by chance.
+pub(crate) fn log_options(rng: &mut Rng) -> LogOptions {
+    LogOptions {
+        write_buffer_bytes: rng.choice([0, 64 << 10, 256 << 10]).unwrap(),
+        reinsert_percent: rng.choice([0, 25, 50]).unwrap(),
+        load: LoadOptions {
+            at_start_max: rng.choice([0, 1 << 20]).unwrap(),
+            part_records: rng.choice([4, 32]).unwrap(),
+            range_lines: rng.choice([1, 8]).unwrap(),
+        },
+        ..LogOptions::default()
+    }
+}
 
 /// A cache device of `bytes` with blocks of `block_bytes`, all of it a log: memory, if they are less than a sector.
 pub(crate) fn device(bytes: u64, block_bytes: u32) -> DeviceInfo {

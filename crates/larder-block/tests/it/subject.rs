@@ -2,14 +2,12 @@
 
 use fastrand::Rng;
 use larder_block::accounting::Image;
-use larder_block::layout::log::{
-    Geometry, LoadOptions, LogIdentity, LogLayout, LogOptions, LogRecovery,
-};
+use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions, LogRecovery};
 use larder_block::layout::ocf::{self, OcfLayout, OcfOptions, OcfRecovery, OcfVersion};
 use larder_block::layout::{Layout, SECTOR_BYTES};
 use larder_device::DeviceInfo;
 
-use super::rig::{IDENTITY, device, read_back, with_metadata};
+use super::rig::{IDENTITY, device, log_options, read_back, with_metadata};
 
 /// A small cache, and what has to be known to find it again.
 pub(crate) trait Subject {
@@ -59,14 +57,7 @@ impl Subject for Log {
         let options = LogOptions {
             segment_bytes: 64 << 10,
             line_bytes: if rng.bool() { 4096 } else { 16384 },
-            write_buffer_bytes: rng.choice([0, 64 << 10, 256 << 10]).unwrap(),
-            reinsert_percent: rng.choice([0, 25, 50]).unwrap(),
-            load: LoadOptions {
-                at_start_max: rng.choice([0, 1 << 20]).unwrap(),
-                part_records: rng.choice([4, 32]).unwrap(),
-                range_lines: rng.choice([1, 8]).unwrap(),
-            },
-            ..LogOptions::default()
+            ..log_options(rng)
         };
         let geometry = Geometry::new(&device, 0, &options).unwrap();
         Self { device, options, geometry, epoch: IDENTITY.epoch }

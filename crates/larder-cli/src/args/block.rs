@@ -16,7 +16,7 @@ use super::tls::TlsArgs;
 
 pub(crate) use cache::{
     CacheCreateArgs, CalibrateArgs, ChangedCoreArg, CoreArg, DeviceFormatArgs, LayoutArg,
-    RecoverArgs, StartArgs,
+    RecoverArgs, StartArgs, StoppedArgs,
 };
 pub(crate) use control::{
     AskArgs, AttachArgs, CacheStatsArgs, CacheStatusArgs, CoreOfArgs, IoClassArgs, ModeArgs,

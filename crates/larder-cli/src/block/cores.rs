@@ -35,9 +35,7 @@ pub(super) fn of_added(
     known: &[Core],
     given: &[CoreArg],
 ) -> Result<Vec<Core>, Error> {
-    let is_known = |id: &CoreId| known.iter().any(|core| core.id == *id);
-    let free = (stored.next_core..).map_while(CoreId::new).filter(|id| !is_known(id));
-    let named = numbered(given, free)?;
+    let named = numbered(given, stored.free_cores())?;
     that_stay(named.iter().map(|(_, target)| target))?;
     // A name that is no target can be no device that was given.
     let targets = known.iter().filter_map(|core| Some((core.id, core.name.parse().ok()?)));

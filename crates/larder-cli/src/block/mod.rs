@@ -18,6 +18,7 @@ mod report;
 mod serving;
 mod settings;
 mod start;
+mod stopped;
 mod target;
 mod ublk;
 

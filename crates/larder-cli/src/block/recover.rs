@@ -1,17 +1,14 @@
 //! `larder block recover`: what only a cache has goes to its cores.
 
-use larder_block::layout::log::{LoadOptions, LogOptions};
-use larder_block::manage::{self, OpenOptions};
 use larder_device::block_on;
 use larder_lab::Error;
 use serde::Serialize;
 
-use super::control::{Progress, still_dirty};
-use super::cores::{self, failed};
+use super::control::still_dirty;
+use super::cores;
 use super::report::{Destaged, Found, Usage};
-use super::{render, settings, target};
-use crate::args::{ChangedCoreArg, RecoverArgs};
-use crate::bars;
+use super::{render, stopped, target};
+use crate::args::{RecoverArgs, StoppedArgs};
 use crate::ending::Ending;
 use crate::json::JsonTarget;
 
@@ -23,33 +20,15 @@ struct Recovered {
     core_written_bytes: u64,
 }
 
-/// How a cache is opened while nobody is served: all is loaded at once.
-pub(super) fn quietly(changed: ChangedCoreArg) -> OpenOptions {
-    let load = LoadOptions { at_start_max: usize::MAX, ..LoadOptions::default() };
-    OpenOptions {
-        changed: settings::changed_core(changed),
-        seed: std::process::id().into(),
-        log: LogOptions { load, ..LogOptions::default() },
-        ..OpenOptions::default()
-    }
-}
-
 pub(super) fn run(arguments: &RecoverArgs) -> Result<Ending, Error> {
     let json = JsonTarget::prepare(arguments.output.json.as_deref())?;
-    let device = target::open(&arguments.cache)?;
-    let seen = block_on(manage::look(&device)).map_err(|error| failed(&error))?;
-    let cores = cores::of_known(&arguments.cache, &seen.stored, &arguments.cores)?;
-    let opened = block_on(manage::open(&device, &cores, &quietly(arguments.changed_core)));
-    let opened = opened.map_err(|error| failed(&error))?;
+    let RecoverArgs { stopped: StoppedArgs { cache, cores, changed_core }, .. } = arguments;
+    let device = target::open(cache)?;
+    let cores = cores::of_known(cache, &stopped::look(&device)?.stored, cores)?;
+    let opened = stopped::open(&device, &cores, *changed_core)?;
     let (cache, found) = (opened.cache.clone(), Found::of(&opened.started));
-    let before_bytes = Usage::of(&cache).dirty_bytes;
-    let share = || {
-        let dirty_bytes = Usage::of(&cache).dirty_bytes;
-        let progress = Progress { dirty_bytes, before_bytes };
-        (progress.share(), format!("{dirty_bytes} bytes dirty"))
-    };
     let uuid = opened.uuid.to_string();
-    bars::watch_share("destaging", &share, || block_on(opened.stop(true)))
+    stopped::destaging(&cache, || block_on(opened.stop(true)))
         .map_err(|error| Error::run(format!("{error}; {}", still_dirty(&cache))))?;
     let recovered = Recovered {
         uuid,

@@ -234,18 +234,11 @@ fn filling(trailer: &Trailer, entries: &[Entry], geometry: &Geometry) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::log::geometry::SMALL;
     use crate::layout::log::record::RecordKind;
     use crate::layout::{CoreId, Span};
 
     const UUID: CacheUuid = *b"0123456789abcdef";
-    const GEOMETRY: Geometry = Geometry {
-        offset: 0,
-        segments: 8,
-        segment_bytes: 64 << 10,
-        block_bytes: 512,
-        line_bytes: 4096,
-        metadata_bytes: 0,
-    };
 
     fn header(position: u32, bytes: u32, sequence: u64) -> BatchHeader {
         BatchHeader {
@@ -288,11 +281,11 @@ mod tests {
     #[test]
     fn what_is_listed_is_read_where_it_was_written_and_by_whom() {
         let (bytes, filling) = sample();
-        let parse = |bytes: &[u8]| Footer::parse(bytes, &UUID, 3, &GEOMETRY);
+        let parse = |bytes: &[u8]| Footer::parse(bytes, &UUID, 3, &SMALL);
         assert_eq!(parse(&[&[7; 4096][..], &bytes].concat()), Footer::Of(filling));
-        assert_eq!(Footer::parse(&bytes, b"another cache of", 3, &GEOMETRY), Footer::None);
-        assert_eq!(Footer::parse(&bytes, &UUID, 4, &GEOMETRY), Footer::None, "elsewhere");
-        let blocks = Geometry { block_bytes: 4096, ..GEOMETRY };
+        assert_eq!(Footer::parse(&bytes, b"another cache of", 3, &SMALL), Footer::None);
+        assert_eq!(Footer::parse(&bytes, &UUID, 4, &SMALL), Footer::None, "elsewhere");
+        let blocks = Geometry { block_bytes: 4096, ..SMALL };
         assert_eq!(Footer::parse(&bytes, &UUID, 3, &blocks), Footer::None, "other blocks");
         assert_eq!(parse(bytes.get(bytes.len() - 64..).unwrap()), Footer::Longer(512));
     }
@@ -304,7 +297,7 @@ mod tests {
         for bit in (bytes.len() - 8 * ENTRY_BYTES - TRAILER_BYTES) * 8..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             *flipped.get_mut(bit / 8).unwrap() ^= 1 << (bit % 8);
-            let parsed = Footer::parse(&flipped, &UUID, 3, &GEOMETRY);
+            let parsed = Footer::parse(&flipped, &UUID, 3, &SMALL);
             assert!(!matches!(parsed, Footer::Of(_)), "bit {bit}: {parsed:?}");
         }
     }
@@ -320,7 +313,7 @@ mod tests {
         };
         let end = (64 << 10) - 512;
         let last = |bytes: u32| header(end - bytes, bytes, 2);
-        let parse = |bytes: &[u8]| Footer::parse(bytes, &UUID, 3, &GEOMETRY);
+        let parse = |bytes: &[u8]| Footer::parse(bytes, &UUID, 3, &SMALL);
         let right = footer(&[(1, &lines), (2, &lines)], &last(512 + 4 * 4096));
         assert!(matches!(parse(&right), Footer::Of(_)));
         let elsewhere = footer(&[(1, &lines), (2, &lines)], &last(1024 + 4 * 4096));

@@ -307,6 +307,17 @@ impl Geometry {
     }
 }
 
+/// Of a log of half a megabyte.
+#[cfg(test)]
+pub(super) const SMALL: Geometry = Geometry {
+    offset: 0,
+    segments: 8,
+    segment_bytes: 64 << 10,
+    block_bytes: 512,
+    line_bytes: 4096,
+    metadata_bytes: 0,
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,14 +325,7 @@ mod tests {
     use crate::layout::{CoreId, Span};
 
     const UUID: CacheUuid = *b"0123456789abcdef";
-    const BESIDE: Geometry = Geometry {
-        offset: 0,
-        segments: 8,
-        segment_bytes: 64 << 10,
-        block_bytes: 4096,
-        line_bytes: 4096,
-        metadata_bytes: 64,
-    };
+    const BESIDE: Geometry = Geometry { block_bytes: 4096, metadata_bytes: 64, ..SMALL };
 
     /// Of data that look like a header nothing is believed, and each batch has its header in one place.
     #[test]

@@ -34,7 +34,7 @@ fn a_core_goes_with_all_that_is_its_and_the_others_keep_what_is_cached_of_them()
         assert!(read(&*gone, 0, 65536) == [1; 65536], "{create:?}");
         let Seen { stored, .. } = block_on(look(&rig.device)).unwrap();
         assert_eq!((stored.cores.len(), stored.next_core, stored.was_stopped), (1, 1, true));
-        assert_eq!(stored.free_core(), Some(core(1)));
+        assert_eq!(stored.free_cores().next(), Some(core(1)));
 
         let opened = rig.open();
         assert_eq!((opened.uuid, opened.started.dirty_sectors), (uuid, 0));

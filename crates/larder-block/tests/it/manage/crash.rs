@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use larder_block::accounting::stamps;
-use larder_block::layout::log::LoadOptions;
 use larder_block::layout::ocf::Geometry;
 use larder_block::layout::{CoreId, Span};
 use larder_block::manage::{AttachOptions, Over, look};
@@ -18,7 +17,7 @@ use larder_device::Durability;
 use larder_device::IoFuture;
 use larder_device::label::AREA_BYTES;
 
-use super::super::rig::{CORE_SECTORS, CORES, span_by_chance};
+use super::super::rig::{CORE_SECTORS, CORES, log_options, span_by_chance};
 use super::super::seeds::each_seed;
 use super::super::shadow::{Kind, Known, Newest, Shadow};
 use super::power::Power;
@@ -70,20 +69,6 @@ fn options_of(layout: usize, rng: &mut Rng) -> (LayoutOptions, u64, u32) {
     };
     let block_bytes = rng.choice([64, block_bytes]).unwrap();
     (LayoutOptions::Log(log), AREA_BYTES + 12 * (64 << 10), block_bytes)
-}
-
-/// What may change from one start to the next.
-fn log_options(rng: &mut Rng) -> LogOptions {
-    LogOptions {
-        write_buffer_bytes: rng.choice([0, 64 << 10, 256 << 10]).unwrap(),
-        reinsert_percent: rng.choice([0, 25, 50]).unwrap(),
-        load: LoadOptions {
-            at_start_max: rng.choice([0, 1 << 20]).unwrap(),
-            part_records: rng.choice([4, 32]).unwrap(),
-            range_lines: rng.choice([1, 8]).unwrap(),
-        },
-        ..LogOptions::default()
-    }
 }
 
 impl World {

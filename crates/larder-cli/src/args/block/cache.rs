@@ -232,6 +232,16 @@ pub(crate) struct CalibrateArgs {
 /// cached; a core may be taken away, or written by others, afterwards.
 #[derive(Debug, Args)]
 pub(crate) struct RecoverArgs {
+    #[command(flatten)]
+    pub(crate) stopped: StoppedArgs,
+
+    #[command(flatten)]
+    pub(crate) output: BlockOutputArgs,
+}
+
+/// A cache that does not run, and its cores.
+#[derive(Debug, Args)]
+pub(crate) struct StoppedArgs {
     /// The cache device
     #[arg(value_name = "CACHE")]
     pub(crate) cache: TargetArg,
@@ -243,9 +253,6 @@ pub(crate) struct RecoverArgs {
     /// If a core was written while the cache was away and the cache has dirty data
     #[arg(long, value_enum, default_value_t = ChangedCoreArg::Refuse)]
     pub(crate) changed_core: ChangedCoreArg,
-
-    #[command(flatten)]
-    pub(crate) output: BlockOutputArgs,
 }
 
 #[derive(Debug, Args)]

@@ -1,10 +1,10 @@
 //! What `larder block cores` can be asked.
 
-use clap::{ArgGroup, Args};
+use clap::Args;
 use larder_block::layout::CoreId;
 
 use super::cache::BlockOutputArgs;
-use super::{ChangedCoreArg, CoreArg, TargetArg};
+use super::{CoreArg, StoppedArgs};
 
 /// Add cores to a cache that does not run, or take some away
 ///
@@ -12,16 +12,11 @@ use super::{ChangedCoreArg, CoreArg, TargetArg};
 /// Before one is taken away, everything that only the cache has goes to the cores, of all of them. Numbers of cores
 /// that were taken away are not given again. A calibration is forgotten.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("change").required(true).multiple(true).args(["add", "remove"])))]
 #[command(after_help = "EXAMPLES:
   larder block cores fast.img --add more.img           with the next number
   larder block cores fast.img --add 7=block:/dev/sdc
   larder block cores fast.img --remove 0")]
 pub(crate) struct CoresArgs {
-    /// The cache device
-    #[arg(value_name = "CACHE")]
-    pub(crate) cache: TargetArg,
-
     /// A core to add, as `create` takes it
     #[arg(long, value_name = "[N=]PATH")]
     pub(crate) add: Vec<CoreArg>,
@@ -30,13 +25,8 @@ pub(crate) struct CoresArgs {
     #[arg(long, value_name = "N", value_parser = core_number)]
     pub(crate) remove: Vec<CoreId>,
 
-    /// Where a core of the cache is, if it is not where it was when the cache was made
-    #[arg(long = "core", value_name = "[N=]PATH")]
-    pub(crate) cores: Vec<CoreArg>,
-
-    /// If a core was written while the cache was away and the cache has dirty data
-    #[arg(long, value_enum, default_value_t = ChangedCoreArg::Refuse)]
-    pub(crate) changed_core: ChangedCoreArg,
+    #[command(flatten)]
+    pub(crate) stopped: StoppedArgs,
 
     #[command(flatten)]
     pub(crate) output: BlockOutputArgs,

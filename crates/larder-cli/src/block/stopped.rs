@@ -1,0 +1,48 @@
+//! A cache that does not run: opened while nobody is served, and destaged.
+
+use std::sync::Arc;
+
+use larder_block::layout::log::{LoadOptions, LogOptions};
+use larder_block::manage::{self, Core, OpenOptions, Opened, Seen};
+use larder_block::running::RunningCache;
+use larder_device::{Device, block_on};
+use larder_lab::Error;
+
+use super::control::Progress;
+use super::cores::failed;
+use super::report::Usage;
+use super::settings;
+use crate::args::ChangedCoreArg;
+use crate::bars;
+
+/// What its label says.
+pub(super) fn look(device: &Arc<dyn Device>) -> Result<Seen, Error> {
+    block_on(manage::look(device)).map_err(|error| failed(&error))
+}
+
+/// All that it has is loaded at once.
+pub(super) fn open(
+    device: &Arc<dyn Device>,
+    cores: &[Core],
+    changed: ChangedCoreArg,
+) -> Result<Opened, Error> {
+    let load = LoadOptions { at_start_max: usize::MAX, ..LoadOptions::default() };
+    let options = OpenOptions {
+        changed: settings::changed_core(changed),
+        seed: std::process::id().into(),
+        log: LogOptions { load, ..LogOptions::default() },
+        ..OpenOptions::default()
+    };
+    block_on(manage::open(device, cores, &options)).map_err(|error| failed(&error))
+}
+
+/// Does `work`, which destages, while a bar shows how much of `cache` is dirty still.
+pub(super) fn destaging<T: Send>(cache: &RunningCache, work: impl FnOnce() -> T + Send) -> T {
+    let before_bytes = Usage::of(cache).dirty_bytes;
+    let share = || {
+        let dirty_bytes = Usage::of(cache).dirty_bytes;
+        let progress = Progress { dirty_bytes, before_bytes };
+        (progress.share(), format!("{dirty_bytes} bytes dirty"))
+    };
+    bars::watch_share("destaging", &share, work)
+}
