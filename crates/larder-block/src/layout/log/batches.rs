@@ -112,12 +112,13 @@ impl LogLayout {
         let may_overwrite = self.policy.may_overwrite(&self.geometry, self.used_bytes(lane));
         let records: Vec<Record> =
             taken.iter().map(|one| self.record_of(one, may_overwrite)).collect();
-        let (header, place, footer) = self.head(lane, &records);
         let data_bytes = records.iter().map(Record::data_bytes).sum();
-        let (segment, header_bytes) =
-            (header.segment, self.geometry.header_bytes(taken.len(), data_bytes));
+        let header_bytes = self.geometry.header_bytes(taken.len(), data_bytes);
+        let bytes = header_bytes + u32::try_from(data_bytes).expect("within a segment");
+        let (header, place, footer) = self.head(lane, &records, bytes);
+        let segment = header.segment;
         let footer_bytes = footer.as_ref().map_or(0, Data::len);
-        let (header_block, beside) = self.encode(&header, &records, footer_bytes);
+        let (header_block, beside) = self.encode(&header, &records, header_bytes, footer_bytes);
         let mut batch = Batch {
             sequence: header.sequence,
             horizon: header.horizon,
@@ -164,32 +165,34 @@ impl LogLayout {
         self.appender.sets_out(batch);
     }
 
-    /// The block of a header, or the metadata of all blocks of a write with a footer of so many bytes, if it lies
-    /// there.
+    /// The block of a header, in front of the data; or, if it takes no bytes there, the metadata of all blocks of a
+    /// write with a footer of so many bytes.
     fn encode(
         &self,
         header: &BatchHeader,
         records: &[Record],
+        header_bytes: u32,
         footer_bytes: usize,
     ) -> (Option<Data>, Option<Box<Data>>) {
-        let data_bytes = records.iter().map(Record::data_bytes).sum();
-        let in_block = self.geometry.header_bytes(records.len(), data_bytes) as usize;
-        let room = match in_block {
-            0 => self.geometry.metadata_of(data_bytes + footer_bytes),
+        let room = match header_bytes as usize {
+            0 => self.geometry.metadata_of(header.bytes as usize + footer_bytes),
             bytes => bytes,
         };
         let mut encoded = self.headers.take(room);
         self.geometry.encode(header, &self.uuid, records, encoded.as_mut_slice());
         let encoded = Data::new(encoded);
-        if in_block > 0 { (Some(encoded), None) } else { (None, Some(Box::new(encoded))) }
+        if header_bytes > 0 { (Some(encoded), None) } else { (None, Some(Box::new(encoded))) }
     }
 
-    /// Header, place and perhaps footer of a batch of `records`. Its place in the open segment is taken then.
-    fn head(&mut self, lane: usize, records: &[Record]) -> (BatchHeader, Place, Option<Data>) {
+    /// Header, place and perhaps footer of a batch of `records`, which takes so many bytes. Its place in the open
+    /// segment is taken then.
+    fn head(
+        &mut self,
+        lane: usize,
+        records: &[Record],
+        bytes: u32,
+    ) -> (BatchHeader, Place, Option<Data>) {
         let segment = self.appender.lanes[lane].open.expect("there is room");
-        let data_bytes: usize = records.iter().map(Record::data_bytes).sum();
-        let bytes = self.geometry.header_bytes(records.len(), data_bytes)
-            + u32::try_from(data_bytes).expect("within a segment");
         let place = self.place_for(lane, records.len(), bytes);
         let (sequence, horizon) = self.appender.next_header();
         let header = BatchHeader {

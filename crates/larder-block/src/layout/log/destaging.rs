@@ -49,6 +49,10 @@ impl LogLayout {
     /// Writes to their cores, in sorted runs, what is marked as busy. What was overwritten since it was read, or made
     /// void, is left out: a write around may have overtaken it. Gives the number of writes.
     pub(super) fn destage(&mut self, data: Vec<(Found, Data)>, mover: Mover) -> usize {
+        // Each turn asks, and most have nothing.
+        if data.is_empty() {
+            return 0;
+        }
         let data = data.iter().flat_map(|(one, data)| self.current(one, data)).collect();
         let runs = runs_of(data);
         let writes = runs.len();

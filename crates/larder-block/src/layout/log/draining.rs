@@ -162,6 +162,10 @@ impl LogLayout {
 
     /// Destages as much as may be under way at a time.
     fn go_on_moving(&mut self) {
+        // Each turn comes here, and most find nothing that moves.
+        if !matches!(self.drain, Some(Drain { phase: Phase::Moving { .. }, .. })) {
+            return;
+        }
         let (allowed, mover) = (self.destages_allowed(), Mover::Drain(self.drain_attempts));
         while let Some(Drain { phase: Phase::Moving { destages, queue, .. }, .. }) = &mut self.drain
             && *destages < allowed

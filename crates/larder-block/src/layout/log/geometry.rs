@@ -230,7 +230,8 @@ impl Geometry {
 
     /// Whether the header of a batch of `entries` and so many bytes of data lies in the metadata of these.
     pub(super) fn is_in_metadata(&self, entries: usize, data_bytes: usize) -> bool {
-        metadata_header::fits(entries, data_bytes, self.block_bytes, self.metadata_bytes)
+        self.has_metadata()
+            && metadata_header::fits(entries, data_bytes, self.block_bytes, self.metadata_bytes)
     }
 
     /// What has to be read from where a batch begins to see its header whole, in bytes.
@@ -268,8 +269,8 @@ impl Geometry {
         records: &[Record],
         into: &mut [u8],
     ) {
-        let data_bytes = records.iter().map(Record::data_bytes).sum();
-        if self.is_in_metadata(records.len(), data_bytes) {
+        let data_bytes = || records.iter().map(Record::data_bytes).sum();
+        if self.has_metadata() && self.is_in_metadata(records.len(), data_bytes()) {
             metadata_header::encode(header, uuid, records, into);
         } else if self.tears_sectors() {
             short_header::encode(header, uuid, records, into);
