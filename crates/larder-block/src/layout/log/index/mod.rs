@@ -213,17 +213,11 @@ impl Index {
     ) {
         debug_assert_eq!(self.line_start(span.first), self.line_start(span.end() - 1));
         debug_assert!(extent.is_none_or(|extent| extent.sectors == span.sectors));
-        let before = displaced.len();
-        self.find(span, displaced);
-        if let (Some(extent), [one]) = (extent, &displaced[before..])
-            && one.span == span
-            && self.stands_at(span)
-        {
-            self.uncount(one.extent);
-            self.count(extent);
-            self.set_at(span, extent);
+        if extent.is_some_and(|extent| self.replace_in_leaf(span, extent, displaced)) {
             return;
         }
+        let before = displaced.len();
+        self.find(span, displaced);
         for one in &displaced[before..] {
             self.cut(*one);
         }
@@ -265,17 +259,40 @@ impl Index {
         })
     }
 
-    fn stands_at(&self, span: Span) -> bool {
-        let Some((base, number)) = self.holder(span.core, span.first) else { return false };
-        let leaf = &self.cores[span.core.index()][&base];
-        base + u64::from(leaf.offset(number)) == span.first
-            && Extent::unpack(leaf.packed(number)).sectors == span.sectors
-    }
-
-    fn set_at(&mut self, span: Span, extent: Extent) {
-        let (base, number) = self.holder(span.core, span.first).expect("it was found");
-        let leaf = self.cores[span.core.index()].get_mut(&base).expect("it was found");
-        leaf.set(number, extent.pack());
+    /// Does what [`replace`](Self::replace) does, on one way through the map, where one leaf holds all that is known of
+    /// the line, and of `span` that is nothing or one extent of just these sectors. `false`: it has done nothing.
+    fn replace_in_leaf(&mut self, span: Span, extent: Extent, displaced: &mut Vec<Found>) -> bool {
+        let low = self.line_start(span.first);
+        let Some(leaves) = self.cores.get_mut(span.core.index()) else { return false };
+        let Some((&base, leaf)) = leaves.range_mut(..span.end()).next_back() else { return false };
+        let Ok(offset) = u32::try_from(span.first.wrapping_sub(base)) else { return false };
+        if base > low {
+            return false;
+        }
+        // What begins in front of it in its line may reach into it.
+        for number in leaf.position(low - base)..leaf.len() {
+            let first = base + u64::from(leaf.offset(number));
+            let old = Extent::unpack(leaf.packed(number));
+            if first >= span.end() {
+                break;
+            }
+            if first == span.first && old.sectors == span.sectors {
+                leaf.set(number, extent.pack());
+                displaced.push(Found { span, extent: old });
+                self.uncount(old);
+                self.count(extent);
+                return true;
+            }
+            if first + u64::from(old.sectors) > span.first {
+                return false;
+            }
+        }
+        if leaf.is_full() {
+            return false;
+        }
+        leaf.insert(leaf.position(u64::from(offset)), offset, extent.pack());
+        self.count(extent);
+        true
     }
 
     /// Changes an extent as a whole where a part of it was found. Its length, its class and its state of dirt stay.
