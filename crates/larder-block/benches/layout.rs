@@ -1,5 +1,6 @@
-//! What the log itself takes for a request of 4 KiB: without devices, every I/O ends at once, and no bytes are moved.
-//! The checksum of what is appended is part of it. Medians and spread of five rounds, of processor time (Linux).
+//! What the log itself takes for a request of 4 KiB, and what a write-back cache on it does, with its locks, policies
+//! and counts: without devices, every I/O ends at once, and no bytes are moved. The checksum of what is appended is part
+//! of it. Medians and spread of five rounds, of processor time (Linux).
 //!
 //! `cargo bench -p larder-block --bench layout`; `-- quick` for a look whether it works. Instructions a request, on
 //! machines that do not count them: `valgrind --tool=callgrind --toggle-collect='layout::measured*' BENCH -- only N`
@@ -9,10 +10,13 @@
 mod blind;
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use blind::{BYTE, Blind};
+use larder_block::cache::{self, Cache, CacheOptions, CacheShape, Ended, Mode};
 use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions};
-use larder_block::layout::{CoreId, Data, Request, Span};
+use larder_block::layout::{CoreId, Data, DeviceIo, IoId, Outcome, Request, RequestId, Span};
+use larder_block::policy::CutOffPolicy;
 use larder_device::DeviceInfo;
 use larder_workload::{Spread, machine};
 
@@ -48,15 +52,19 @@ fn main() -> Result<(), Failed> {
     let loads =
         [("read hit", Load::Hit), ("first touch", Load::FirstTouch), ("rewrite", Load::Rewrite)];
     let mut number = 0;
-    for (name, load) in loads {
-        for order in ["in order", "at random"] {
-            for depth in [1, 32] {
-                if only.is_none_or(|only| only == number) {
-                    let times = times(load, order == "at random", depth, rounds)?;
-                    let spread = Spread::of(times).ok_or("no round")?;
-                    println!("{number:2} {name:12} {order:10} depth {depth:2}  {spread:>24.0}");
+    for (subject, blank) in [("log", Subject::log as Blank), ("cache", Subject::cache as Blank)] {
+        for (name, load) in loads {
+            for order in ["in order", "at random"] {
+                for depth in [1, 32] {
+                    if only.is_none_or(|only| only == number) {
+                        let times = times(blank, load, order == "at random", depth, rounds)?;
+                        let spread = Spread::of(times).ok_or("no round")?;
+                        println!(
+                            "{number:2} {subject:5} {name:12} {order:10} depth {depth:2}  {spread:>24.0}"
+                        );
+                    }
+                    number += 1;
                 }
-                number += 1;
             }
         }
     }
@@ -64,63 +72,145 @@ fn main() -> Result<(), Failed> {
 }
 
 /// Nanoseconds of processor time a request, of each round.
-fn times(load: Load, is_random: bool, depth: usize, rounds: usize) -> Result<Vec<f64>, Failed> {
+fn times(
+    blank: Blank,
+    load: Load,
+    is_random: bool,
+    depth: usize,
+    rounds: usize,
+) -> Result<Vec<f64>, Failed> {
     let mut order: Vec<u64> = (0..LINES).collect();
     if is_random {
         fastrand::Rng::with_seed(1).shuffle(&mut order);
     }
-    let mut blind = blank()?;
+    let mut subject = blank()?;
     if !matches!(load, Load::FirstTouch) {
         // Twice: only what a later header states as complete is overwritten in place.
         for _ in 0..2 {
-            carry_out(&mut blind, Load::FirstTouch, &order, 32);
+            carry_out(&mut subject, Load::FirstTouch, &order, 32);
         }
     }
     let mut times = Vec::new();
     for _ in 0..rounds {
         if matches!(load, Load::FirstTouch) {
-            blind = blank()?;
+            subject = blank()?;
         }
         // Others may want the processor too.
         let on_cpu = || machine::thread_cpu("/proc/thread-self");
         let before = on_cpu()?;
-        measured(&mut blind, load, &order, depth);
+        measured(&mut subject, load, &order, depth);
         #[allow(clippy::cast_precision_loss)]
         times.push((on_cpu()? - before).as_secs_f64() * 1e9 / LINES as f64);
     }
     Ok(times)
 }
 
-fn blank() -> Result<Blind<LogLayout>, Failed> {
+/// What is measured.
+enum Subject {
+    Log(Box<Blind<LogLayout>>),
+    Cache(Box<BlindCache>),
+}
+
+/// Makes one that is empty.
+type Blank = fn() -> Result<Subject, Failed>;
+
+impl Subject {
+    fn log() -> Result<Self, Failed> {
+        Ok(Self::Log(Box::new(Blind::new(empty_log()?.0))))
+    }
+
+    /// All policies as they are by default, but that streams go to the cache too.
+    fn cache() -> Result<Self, Failed> {
+        let (layout, shape) = empty_log()?;
+        let options = CacheOptions {
+            mode: Mode::WriteBack,
+            cut_off: CutOffPolicy::Never,
+            ..CacheOptions::default()
+        };
+        Ok(Self::Cache(Box::new(BlindCache {
+            cache: Cache::new(Box::new(layout), shape, options)?,
+            ios: Vec::new(),
+            ended: Vec::new(),
+            now: Duration::ZERO,
+        })))
+    }
+}
+
+fn empty_log() -> Result<(LogLayout, CacheShape), Failed> {
     let info = DeviceInfo::new("cache", CACHE_BYTES, 512, 1 << 20);
     let info = DeviceInfo { atomic_write_bytes: Some(4096), ..info };
     let options = LogOptions { write_buffer_bytes: 0, ..LogOptions::default() };
     let geometry = Geometry::new(&info, 0, &options)?;
     let identity = LogIdentity { uuid: *b"a cache's UUID..", epoch: 1 };
-    Ok(Blind::new(LogLayout::new(geometry, identity, &info, &options)))
+    let shape = CacheShape { capacity_bytes: CACHE_BYTES, line_bytes: 4096 };
+    Ok((LogLayout::new(geometry, identity, &info, &options), shape))
+}
+
+/// A cache whose I/Os end at once. A request takes a microsecond of its clock.
+struct BlindCache {
+    cache: Cache,
+    ios: Vec<(IoId, DeviceIo)>,
+    ended: Vec<Ended>,
+    now: Duration,
+}
+
+impl BlindCache {
+    fn run(&mut self, requests: impl Iterator<Item = cache::Request>, data: &Data) {
+        let mut count = 0;
+        for (id, request) in (0..).map(RequestId).zip(requests) {
+            self.now += Duration::from_micros(1);
+            self.cache.at(self.now);
+            self.cache.submit(id, request);
+            count += 1;
+        }
+        while self.ended.len() < count {
+            self.cache.turn(&mut self.ios);
+            assert!(!self.ios.is_empty() || self.ended.len() == count, "requests that do not end");
+            for (id, io) in self.ios.drain(..) {
+                let outcome = match black_box(io) {
+                    DeviceIo::Read { reader: None, .. } => Outcome::Read(data.clone()),
+                    _ => Outcome::Done,
+                };
+                self.cache.completed(id, outcome);
+            }
+            self.cache.ended(&mut self.ended);
+        }
+        self.ended.clear();
+    }
 }
 
 /// By a name of its own for tools that count instructions.
 #[inline(never)]
-fn measured(blind: &mut Blind<LogLayout>, load: Load, order: &[u64], depth: usize) {
-    carry_out(blind, load, order, depth);
+fn measured(subject: &mut Subject, load: Load, order: &[u64], depth: usize) {
+    carry_out(subject, load, order, depth);
 }
 
 /// Requests for the lines of `order`, `depth` at a time.
 #[inline(always)]
-fn carry_out(blind: &mut Blind<LogLayout>, load: Load, order: &[u64], depth: usize) {
+fn carry_out(subject: &mut Subject, load: Load, order: &[u64], depth: usize) {
     let data = Data::copy_of(&[BYTE; LINE]);
     let core = CoreId::new(0).expect("there is a first core");
     for lines in order.chunks(depth) {
-        let requests = lines.iter().map(|line| {
-            let span = Span { core, first: line * 8, sectors: 8 };
-            match load {
-                Load::Hit => Request::Read { span },
-                Load::FirstTouch | Load::Rewrite => Request::Write { span, data: data.clone() },
+        let spans = lines.iter().map(|line| Span { core, first: line * 8, sectors: 8 });
+        match subject {
+            Subject::Log(blind) => {
+                let requests = spans.map(|span| match load {
+                    Load::Hit => Request::Read { span },
+                    Load::FirstTouch | Load::Rewrite => Request::Write { span, data: data.clone() },
+                });
+                blind.run(requests, |io| {
+                    black_box(io);
+                });
             }
-        });
-        blind.run(requests, |io| {
-            black_box(io);
-        });
+            Subject::Cache(blind) => {
+                let requests = spans.map(|span| match load {
+                    Load::Hit => cache::Request::Read { span },
+                    Load::FirstTouch | Load::Rewrite => {
+                        cache::Request::Write { span, data: data.clone(), durable: false }
+                    }
+                });
+                blind.run(requests, &data);
+            }
+        }
     }
 }

@@ -258,15 +258,18 @@ impl Layout for LogLayout {
 
     fn lookup(&mut self, span: Span, pieces: &mut Vec<Piece>) {
         self.load(span);
-        let found = self.find(span);
-        let before = pieces.len();
-        pieces.extend(found.iter().map(|one| {
+        let mut found = std::mem::take(&mut self.found);
+        self.index.find(span, &mut found);
+        let absent = |gap: Span| Piece { span: gap, state: PieceState::Absent };
+        let mut next = span.first;
+        for one in found.drain(..) {
             let state = if one.extent.is_dirty { PieceState::Dirty } else { PieceState::Clean };
-            Piece { span: one.span, state }
-        }));
-        let absent = index::gaps(span, &found);
-        pieces.extend(absent.into_iter().map(|span| Piece { span, state: PieceState::Absent }));
-        pieces[before..].sort_by_key(|piece| piece.span);
+            pieces.extend(index::gap(span.core, next, one.span.first).map(absent));
+            pieces.push(Piece { span: one.span, state });
+            next = one.span.end();
+        }
+        pieces.extend(index::gap(span.core, next, span.end()).map(absent));
+        self.found = found;
     }
 
     fn usage(&self) -> Usage {

@@ -1,9 +1,11 @@
 //! The cleaner: asks its policy, and keeps to the limits.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
+
+use rustc_hash::FxHashMap;
 
 use super::chunk::CHUNK_SECTORS;
 use super::elapsed::Elapsed;
@@ -38,7 +40,7 @@ pub struct Cleaning {
     line_bytes: u32,
     elapsed: Elapsed,
     cores: BTreeMap<CoreId, CoreTable>,
-    under_way: HashMap<Span, UnderWay>,
+    under_way: FxHashMap<Span, UnderWay>,
     /// Dirty bytes under way, about.
     bytes_under_way: u64,
     rate: RateLimit,
@@ -86,7 +88,7 @@ impl Cleaning {
             line_bytes,
             elapsed: Elapsed::from(BEGIN),
             cores: BTreeMap::new(),
-            under_way: HashMap::new(),
+            under_way: FxHashMap::default(),
             bytes_under_way: 0,
             rate: RateLimit::new(options.bytes_per_second),
             is_above: false,

@@ -1,6 +1,8 @@
 //! Regions of 100 MiB of a core, by how much of them is dirty.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
 
 use super::chunk::CHUNK_SECTORS;
 
@@ -28,7 +30,7 @@ impl Region {
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Regions {
-    regions: HashMap<u64, Region>,
+    regions: FxHashMap<u64, Region>,
     by_step: [BTreeSet<u64>; STEPS],
 }
 

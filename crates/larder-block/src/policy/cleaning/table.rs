@@ -1,9 +1,11 @@
 //! What may be dirty of a core, in the two orders in which it is destaged.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::ops::Range;
 use std::time::Duration;
+
+use rustc_hash::FxHashMap;
 
 use super::chunk::{CHUNK_SECTORS, Chunk, Grains};
 use super::regions::{REGION_CHUNKS, Regions};
@@ -15,7 +17,7 @@ const CLEAN_CHUNKS: usize = 64;
 /// listed, once among `ages`; `bytes` is the sum over all chunks.
 #[derive(Debug, Default)]
 pub(super) struct CoreTable {
-    chunks: HashMap<u64, Chunk>,
+    chunks: FxHashMap<u64, Chunk>,
     /// When a chunk was written last, at the earliest: whoever finds one here looks whether it was written since.
     ages: BinaryHeap<Reverse<(u32, u64)>>,
     regions: Regions,

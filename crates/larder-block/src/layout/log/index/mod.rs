@@ -413,17 +413,17 @@ fn clip(span: Span, first: u64, extent: Extent) -> Option<Found> {
 
 /// What of `span` was not found.
 pub(crate) fn gaps(span: Span, found: &[Found]) -> Vec<Span> {
-    let mut gaps = Vec::new();
     let mut next = span.first;
     let ends = found.iter().map(|one| (one.span.first, one.span.end()));
-    for (first, end) in ends.chain([(span.end(), span.end())]) {
-        if first > next {
-            let sectors = u32::try_from(first - next).expect("within a request");
-            gaps.push(Span { core: span.core, first: next, sectors });
-        }
-        next = end;
-    }
-    gaps
+    let ends = ends.chain([(span.end(), span.end())]);
+    ends.filter_map(|(first, end)| gap(span.core, std::mem::replace(&mut next, end), first))
+        .collect()
+}
+
+/// The sectors of a request from `first` up to `end`, if there are any.
+pub(crate) fn gap(core: CoreId, first: u64, end: u64) -> Option<Span> {
+    let sectors = u32::try_from(end.checked_sub(first)?).expect("within a request");
+    (sectors > 0).then_some(Span { core, first, sectors })
 }
 
 #[cfg(test)]
