@@ -41,7 +41,7 @@ pub fn footer(bytes: &[u8]) -> Vec<u8> {
     let count = word(&bytes, trailer + 12) as usize;
     if let Some(start) = trailer.checked_sub(count.saturating_mul(FOOTER_ENTRY_BYTES)) {
         let listed = checksum(&bytes[start..trailer]);
-        let checksum = crc32c::crc32c_append(listed, &bytes[trailer + 12..]);
+        let checksum = larder_checksum::crc32c_append(listed, &bytes[trailer + 12..]);
         put(&mut bytes, trailer + 8, &checksum.to_le_bytes());
     }
     bytes
@@ -60,8 +60,8 @@ pub fn snapshot(bytes: &[u8], epoch: u64, identity: [u8; 6]) -> Vec<u8> {
         let length = u64::from(word(&bytes, 16)) | u64::from(word(&bytes, 20)) << 32;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if let Some(checked) = bytes.get(16..SNAPSHOT_HEADER_BYTES.saturating_add(length)) {
-            let checksum = crc32c::crc32c_append(
-                crc32c::crc32c_append(crc32c::crc32c(&identity), &bytes[4..8]),
+            let checksum = larder_checksum::crc32c_append(
+                larder_checksum::crc32c_append(larder_checksum::crc32c(&identity), &bytes[4..8]),
                 checked,
             );
             put(&mut bytes, 8, &checksum.to_le_bytes());
@@ -78,15 +78,15 @@ pub fn catalogue(bytes: &[u8], identity: [u8; 16]) -> Vec<u8> {
     }
     put(&mut bytes, 0, b"LARDERVS\x01\0\0\0");
     put(&mut bytes, 16, &identity);
-    let own = crc32c::crc32c(&bytes[16..40]);
+    let own = larder_checksum::crc32c(&bytes[16..40]);
     let length = u64::from(word(&bytes, 40)) | u64::from(word(&bytes, 44)) << 32;
     let end = CATALOGUE_HEADER_BYTES.saturating_add(usize::try_from(length).unwrap_or(usize::MAX));
     let Some(checked) = bytes.get(16..end) else { return bytes };
-    let checksum = crc32c::crc32c(checked);
+    let checksum = larder_checksum::crc32c(checked);
     put(&mut bytes, 12, &checksum.to_le_bytes());
     for (sequence, record) in (0u64..).zip(bytes[end..].chunks_exact_mut(JOURNAL_RECORD_BYTES)) {
         put(record, 8, &sequence.to_le_bytes());
-        let checksum = crc32c::crc32c_append(own, &record[4..]);
+        let checksum = larder_checksum::crc32c_append(own, &record[4..]);
         put(record, 0, &checksum.to_le_bytes());
     }
     bytes
@@ -103,7 +103,7 @@ pub fn block_log_header(bytes: &[u8]) -> Vec<u8> {
     put(&mut bytes, 60, &[0; 4]);
     let records = usize::from(u16::from_le_bytes([bytes[6], bytes[7]]));
     if let Some(checked) = bytes.get(12..BLOCK_LOG_HEADER_BYTES + 16 * records) {
-        let checksum = crc32c::crc32c_append(crc32c::crc32c(&[0; 16]), checked);
+        let checksum = larder_checksum::crc32c_append(larder_checksum::crc32c(&[0; 16]), checked);
         put(&mut bytes, 8, &checksum.to_le_bytes());
     }
     bytes
@@ -128,7 +128,7 @@ fn short_header(magic: &[u8; 4], bytes: &[u8]) -> Vec<u8> {
     let records = usize::from(u16::from_le_bytes([bytes[6], bytes[7]]));
     if let Some(checked) = bytes.get(12..48 + 16 * records) {
         // Of the UUID, the segment and the place in it.
-        let checksum = crc32c::crc32c_append(crc32c::crc32c(&[0; 24]), checked);
+        let checksum = larder_checksum::crc32c_append(larder_checksum::crc32c(&[0; 24]), checked);
         put(&mut bytes, 8, &checksum.to_le_bytes());
     }
     bytes
@@ -144,8 +144,8 @@ pub fn block_log_footer(bytes: &[u8]) -> Vec<u8> {
     put(&mut bytes, trailer + 60, &[0; 4]);
     let entries = word(&bytes, trailer + 16) as usize;
     if let Some(start) = trailer.checked_sub(entries.saturating_mul(16)) {
-        let listed = crc32c::crc32c_append(crc32c::crc32c(&[0; 16]), &bytes[start..trailer]);
-        let checksum = crc32c::crc32c_append(listed, &bytes[trailer + 12..]);
+        let listed = larder_checksum::crc32c_append(larder_checksum::crc32c(&[0; 16]), &bytes[start..trailer]);
+        let checksum = larder_checksum::crc32c_append(listed, &bytes[trailer + 12..]);
         put(&mut bytes, trailer + 8, &checksum.to_le_bytes());
     }
     bytes
@@ -154,20 +154,20 @@ pub fn block_log_footer(bytes: &[u8]) -> Vec<u8> {
 /// The header of a model image, either of both.
 pub fn image_header(bytes: &mut [u8]) {
     put(bytes, 0, b"LARDERVI\x01\0\0\0");
-    let checksum = crc32c::crc32c(&bytes[16..]);
+    let checksum = larder_checksum::crc32c(&bytes[16..]);
     put(bytes, 12, &checksum.to_le_bytes());
 }
 
 /// Record number `number` of a kind that a model image with this identity has many of.
 pub fn image_record(bytes: &mut [u8], identity: [u8; 16], number: u64) {
-    let own = crc32c::crc32c_append(crc32c::crc32c(&identity), &number.to_le_bytes());
-    let checksum = crc32c::crc32c_append(own, &bytes[4..]);
+    let own = larder_checksum::crc32c_append(larder_checksum::crc32c(&identity), &number.to_le_bytes());
+    let checksum = larder_checksum::crc32c_append(own, &bytes[4..]);
     put(bytes, 0, &checksum.to_le_bytes());
 }
 
 /// Of the identity and what follows it.
 fn checksum(bytes: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&IDENTITY), bytes)
+    larder_checksum::crc32c_append(larder_checksum::crc32c(&IDENTITY), bytes)
 }
 
 fn mark(bytes: &mut [u8], at: usize, magic: &[u8]) {

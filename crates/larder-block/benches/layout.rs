@@ -1,6 +1,6 @@
-//! What the log itself takes for a request of 4 KiB, and what a write-back cache on it does, with its locks, policies
-//! and counts: without devices, every I/O ends at once, and no bytes are moved. The checksum of what is appended is part
-//! of it. Medians and spread of five rounds, of processor time (Linux).
+//! What the log itself takes for a request of 4 KiB, and what a write-back cache on it does, with locks, policies and
+//! counts: without devices, every I/O ends at once, and no bytes are moved. The checksum of what is appended is part of
+//! it. Medians and spread of five rounds, of processor time (Linux).
 //!
 //! `cargo bench -p larder-block --bench layout`; `-- quick` for a look whether it works. Instructions a request, on
 //! machines that do not count them: `valgrind --tool=callgrind --toggle-collect='layout::measured*' BENCH -- only N`

@@ -72,7 +72,7 @@ impl Flash {
     /// The page that a pointer names, which must be what was written there.
     pub(crate) fn read_checked(&self, pointer: Pointer) -> Result<Vec<u8>> {
         let page = self.read(pointer.address, 1)?;
-        if crc32c::crc32c(&page) != pointer.checksum {
+        if larder_checksum::crc32c(&page) != pointer.checksum {
             return Err(Error::damaged(format!("{:?} fails its checksum", pointer.address)));
         }
         Ok(page)

@@ -181,7 +181,7 @@ impl NewFooter<'_> {
             used_bytes: used_bytes.into(),
             latest_expiry_s: latest_expiry_s.into(),
         };
-        let checksum = crc32c::crc32c_append(cache.checksum(listed), checked.as_bytes());
+        let checksum = larder_checksum::crc32c_append(cache.checksum(listed), checked.as_bytes());
         let magic = if closing.is_some() { STAMPED_FOOTER_MAGIC } else { FOOTER_MAGIC };
         let (version, reserved) = (FORMAT_VERSION.into(), 0.into());
         let last = Trailer { magic, version, reserved, checksum: checksum.into(), checked };
@@ -238,7 +238,7 @@ pub fn parse(
     let footer = tail.get(tail.len().checked_sub(announced)?..)?;
     let (before, trailer) = Trailer::ref_from_suffix(footer).ok()?;
     let checked = &trailer.checked;
-    let checksum = crc32c::crc32c_append(cache.checksum(before), checked.as_bytes());
+    let checksum = larder_checksum::crc32c_append(cache.checksum(before), checked.as_bytes());
     if checksum != trailer.checksum.get() || checked.region.get() != region.number() {
         return None;
     }

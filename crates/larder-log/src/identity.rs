@@ -36,6 +36,6 @@ impl CacheId {
 
     /// CRC-32C of the identity and of `bytes` behind it.
     pub fn checksum(self, bytes: &[u8]) -> u32 {
-        crc32c::crc32c_append(crc32c::crc32c(&self.bytes()), bytes)
+        larder_checksum::crc32c_append(larder_checksum::crc32c(&self.bytes()), bytes)
     }
 }

@@ -173,7 +173,8 @@ impl NewRecord<'_> {
         let stamp: &[u8] = stamp.as_ref().map_or(&[], |stamp| stamp);
         let body = [stamp, flags, self.key, self.value];
         let first = identity.cache.checksum(checked.as_bytes());
-        let checksum = body.iter().fold(first, |sum, part| crc32c::crc32c_append(sum, part));
+        let checksum =
+            body.iter().fold(first, |sum, part| larder_checksum::crc32c_append(sum, part));
         let header = Header {
             magic: if self.stamp.is_some() { STAMPED_MAGIC } else { RECORD_MAGIC },
             version: FORMAT_VERSION.into(),

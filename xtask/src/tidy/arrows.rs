@@ -15,15 +15,16 @@ enum May {
 }
 
 /// The house, from the bottom up.
-const HOUSE: [(&str, May); 14] = [
+const HOUSE: [(&str, May); 15] = [
     ("larder-workload", May::Use(&[], &[])),
     ("larder-bench", May::Use(&["larder-workload"], &[])),
-    ("larder-ssd", May::Use(&[], &[])),
-    ("larder-device", May::Use(&["larder-ssd"], &[])),
+    ("larder-checksum", May::Use(&[], &[])),
+    ("larder-ssd", May::Use(&["larder-checksum"], &[])),
+    ("larder-device", May::Use(&["larder-checksum", "larder-ssd"], &[])),
     ("larder-tls", May::Use(&["larder-device"], &[])),
-    ("larder-fs", May::Use(&["larder-device"], &[])),
-    ("larder-log", May::Use(&["larder-device"], &["larder-ssd"])),
-    ("larder", May::Use(&["larder-device", "larder-log"], &["larder-ssd"])),
+    ("larder-fs", May::Use(&["larder-checksum", "larder-device"], &[])),
+    ("larder-log", May::Use(&["larder-checksum", "larder-device"], &["larder-ssd"])),
+    ("larder", May::Use(&["larder-checksum", "larder-device", "larder-log"], &["larder-ssd"])),
     ("larder-sim", May::Use(&["larder", "larder-device", "larder-ssd", "larder-workload"], &[])),
     (
         "larder-server",
@@ -35,7 +36,7 @@ const HOUSE: [(&str, May); 14] = [
     (
         "larder-block",
         May::Use(
-            &["larder", "larder-log", "larder-device", "larder-tls"],
+            &["larder", "larder-checksum", "larder-log", "larder-device", "larder-tls"],
             &["larder-ssd", "larder-sim", "larder-workload"],
         ),
     ),
@@ -44,6 +45,7 @@ const HOUSE: [(&str, May); 14] = [
         May::Use(
             &[
                 "larder",
+                "larder-checksum",
                 "larder-device",
                 "larder-ssd",
                 "larder-workload",

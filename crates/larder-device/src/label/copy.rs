@@ -72,7 +72,8 @@ pub(super) fn encode(label: &Label, offset: u64) -> Vec<u8> {
         reserved_last: 0.into(),
     };
     let checked = header.as_bytes().get(CHECKED_FROM..).unwrap_or_default();
-    header.checksum = crc32c::crc32c_append(crc32c::crc32c(checked), &label.content).into();
+    header.checksum =
+        larder_checksum::crc32c_append(larder_checksum::crc32c(checked), &label.content).into();
     let mut bytes = header.as_bytes().to_vec();
     bytes.extend_from_slice(&label.content);
     bytes.resize(total.next_multiple_of(4096), 0);
@@ -101,7 +102,7 @@ fn parse_fields(header: &Header, bytes: &[u8], offset: u64) -> Option<Label> {
     let content_bytes = usize::try_from(header.content_bytes.get()).ok()?;
     let end = HEADER_BYTES.checked_add(content_bytes).filter(|&end| end <= COPY_BYTES)?;
     let checked = bytes.get(CHECKED_FROM..end)?;
-    let is_whole = header.checksum.get() == crc32c::crc32c(checked)
+    let is_whole = header.checksum.get() == larder_checksum::crc32c(checked)
         && header.offset.get() == offset
         && header.reserved.get() == 0;
     let kind = match header.kind.get() {

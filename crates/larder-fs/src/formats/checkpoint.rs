@@ -209,7 +209,7 @@ pub(crate) fn encode_page(which: Which, number: u32, part: &[u8], page_bytes: us
     };
     let mut page = [header.as_bytes(), part].concat();
     page.resize(page_bytes, 0);
-    header.checksum = crc32c::crc32c(page.get(CHECKED_FROM..).unwrap_or_default()).into();
+    header.checksum = larder_checksum::crc32c(page.get(CHECKED_FROM..).unwrap_or_default()).into();
     if let Some(front) = page.get_mut(..HEADER_BYTES) {
         front.copy_from_slice(header.as_bytes());
     }
@@ -222,7 +222,7 @@ pub(crate) fn decode_page(page: &[u8]) -> Option<(Which, u32, &[u8])> {
     let is_whole = header.magic == CHECKPOINT_MAGIC
         && header.version.get() == FORMAT_VERSION
         && header.reserved.get() == 0
-        && header.checksum.get() == crc32c::crc32c(page.get(CHECKED_FROM..)?)
+        && header.checksum.get() == larder_checksum::crc32c(page.get(CHECKED_FROM..)?)
         && header.number.get() < header.pages.get();
     let which = Which {
         uuid: Uuid::from_bytes(header.uuid),

@@ -124,7 +124,7 @@ impl Run {
         assert!(bytes.len() <= page.len(), "{} entries in a run", self.entries.len());
         bytes.resize(page.len(), 0);
         let checked = bytes.get(CHECKED_FROM..).unwrap_or_default();
-        header.checksum = crc32c::crc32c(checked).into();
+        header.checksum = larder_checksum::crc32c(checked).into();
         page.copy_from_slice(&bytes);
         if let Some(front) = page.get_mut(..HEADER_BYTES) {
             front.copy_from_slice(header.as_bytes());
@@ -139,7 +139,7 @@ impl Run {
             && header.reserved.get() == 0
             && header.uuid == uuid.bytes()
             && header.address.get() == address.raw()
-            && header.checksum.get() == crc32c::crc32c(page.get(CHECKED_FROM..)?)
+            && header.checksum.get() == larder_checksum::crc32c(page.get(CHECKED_FROM..)?)
             && header.number.get() < header.runs.get();
         if !is_it {
             return None;

@@ -153,7 +153,7 @@ impl Volume {
         let (part, _) = self.holder(key.1);
         self.pointers_mut(key.0, part)?;
         let expected = pointer.map_or(checksum, |pointer| pointer.checksum);
-        let damaged = (crc32c::crc32c(&bytes) != expected).then_some(expected);
+        let damaged = (larder_checksum::crc32c(&bytes) != expected).then_some(expected);
         self.pages.insert(key, DirtyPage { bytes, moved: true, damaged });
         Ok(())
     }

@@ -161,10 +161,9 @@ impl Volume {
         }
         let runs = plan.runs;
         for ((ino, index), address) in places {
-            let checksum = self
-                .pages
-                .get(&(ino, index))
-                .map_or(0, |page| page.damaged.unwrap_or_else(|| crc32c::crc32c(&page.bytes)));
+            let checksum = self.pages.get(&(ino, index)).map_or(0, |page| {
+                page.damaged.unwrap_or_else(|| larder_checksum::crc32c(&page.bytes))
+            });
             let (part, slot) = self.holder(index);
             let pointer = address.map(|address| Pointer { address, checksum });
             if let Some(slot) = self.pointers_mut(ino, part)?.get_mut(slot) {
@@ -224,14 +223,15 @@ impl Volume {
                     let missing = || Error::damaged("a page left its batch");
                     let page = self.pages.get(&(ino, index)).ok_or_else(missing)?;
                     bytes.extend_from_slice(&page.bytes);
-                    let checksum = page.damaged.unwrap_or_else(|| crc32c::crc32c(&page.bytes));
+                    let checksum =
+                        page.damaged.unwrap_or_else(|| larder_checksum::crc32c(&page.bytes));
                     Entry::Data { inode: ino, index, checksum }
                 }
                 Item::Node((inode, part)) => {
                     let missing = || Error::damaged("a node left its batch");
                     let page = self.cache.encode((inode, part), page_bytes).ok_or_else(missing)?;
                     bytes.extend_from_slice(&page);
-                    Entry::Node { inode, part, checksum: crc32c::crc32c(&page) }
+                    Entry::Node { inode, part, checksum: larder_checksum::crc32c(&page) }
                 }
                 Item::Gone { ino, from_part } => Entry::Gone { inode: ino, from_part },
             });
@@ -254,7 +254,7 @@ impl Volume {
             self.table.became_live(address);
             if let Item::Node(key) = *item {
                 let page = self.cache.encode(key, page_bytes).unwrap_or_default();
-                let pointer = Pointer { address, checksum: crc32c::crc32c(&page) };
+                let pointer = Pointer { address, checksum: larder_checksum::crc32c(&page) };
                 if let Some(Some(before)) = self.nodes.insert(key, Some(pointer)) {
                     self.table.died(before.address);
                 }

@@ -128,7 +128,7 @@ impl Volume {
         let pages = u32::try_from(group.len()).unwrap_or(u32::MAX);
         let read = self.flash.read(first.address, pages)?;
         for (page, (pointer, span)) in read.chunks(self.geometry().page_bytes).zip(group) {
-            if crc32c::crc32c(page) != pointer.checksum {
+            if larder_checksum::crc32c(page) != pointer.checksum {
                 return Err(damaged(ino, span.index));
             }
             into[span.of_range.clone()].copy_from_slice(&page[span.within.clone()]);

@@ -322,7 +322,7 @@ fn has_landed(flash: &Flash, runs: &[Lying]) -> Result<bool> {
         let bytes = flash.read(first, pages)?;
         let checksums = it.run.entries.iter().filter_map(Entry::checksum);
         let mut pages = bytes.chunks_exact(flash.geometry.page_bytes).zip(checksums);
-        if !pages.all(|(page, checksum)| crc32c::crc32c(page) == checksum) {
+        if !pages.all(|(page, checksum)| larder_checksum::crc32c(page) == checksum) {
             return Ok(false);
         }
     }

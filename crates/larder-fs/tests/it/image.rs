@@ -76,7 +76,7 @@ impl Image {
 
     /// Changes a page, and puts right all that says something of its checksum: its own, and pointers to it.
     pub(crate) fn change_sealed(&mut self, at: (usize, usize), change: impl FnOnce(&mut [u8])) {
-        let before = crc32c::crc32c(self.page_mut(at));
+        let before = larder_checksum::crc32c(self.page_mut(at));
         change(self.page_mut(at));
         self.seal(at, before, &mut BTreeSet::from([at]));
     }
@@ -84,12 +84,12 @@ impl Image {
     fn seal(&mut self, at: (usize, usize), before: u32, seen: &mut BTreeSet<(usize, usize)>) {
         let page = self.page_mut(at);
         if page.starts_with(b"LARDERFR") || page.starts_with(b"LARDERFC") {
-            let sum = crc32c::crc32c(&page[CHECKSUM.end..]);
+            let sum = larder_checksum::crc32c(&page[CHECKSUM.end..]);
             page[CHECKSUM].copy_from_slice(&sum.to_le_bytes());
         }
-        let after = crc32c::crc32c(self.page_mut(at));
+        let after = larder_checksum::crc32c(self.page_mut(at));
         for other in self.pages() {
-            let of_other = crc32c::crc32c(self.page_mut(other));
+            let of_other = larder_checksum::crc32c(self.page_mut(other));
             let page = self.page_mut(other);
             let marked = page.starts_with(b"LARDERF");
             let places =

@@ -174,7 +174,7 @@ fn record(change: &Change, page_bytes: usize) -> Result<Vec<u8>> {
     let json = serde_json::to_vec(change).map_err(|error| corrupt(&error.to_string()))?;
     let length = u32::try_from(json.len()).map_err(|_| corrupt("a record of 4 GiB"))?;
     let mut bytes = length.to_le_bytes().to_vec();
-    bytes.extend(crc32c::crc32c(&json).to_le_bytes());
+    bytes.extend(larder_checksum::crc32c(&json).to_le_bytes());
     bytes.extend(json);
     bytes.resize(bytes.len().next_multiple_of(page_bytes), 0);
     Ok(bytes)
@@ -200,7 +200,7 @@ fn next_record(rest: &mut &[u8], page_bytes: usize) -> Option<Change> {
     let length = u32::from_le_bytes(*rest.first_chunk()?) as usize;
     let checksum = u32::from_le_bytes(*rest.get(4..)?.first_chunk()?);
     let json = rest.get(8..)?.get(..length)?;
-    if length == 0 || crc32c::crc32c(json) != checksum {
+    if length == 0 || larder_checksum::crc32c(json) != checksum {
         return None;
     }
     let change = serde_json::from_slice(json).ok()?;

@@ -97,7 +97,7 @@ impl ImageConfig {
         bytes.extend(self.drive.seed.to_le_bytes());
         debug_assert_eq!(bytes.len(), USED_BYTES);
         bytes.resize(HEADER_BYTES, 0);
-        let checksum = crc32c::crc32c(&bytes[16..]);
+        let checksum = larder_checksum::crc32c(&bytes[16..]);
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
@@ -118,7 +118,7 @@ impl ImageConfig {
             return Err("reserved bytes are set".to_owned());
         }
         let checksum = fields.number();
-        if Some(crc32c::crc32c(&bytes[16..])) != checksum {
+        if Some(larder_checksum::crc32c(&bytes[16..])) != checksum {
             return Err("its checksum is another".to_owned());
         }
         let identity = fields.take().unwrap_or_default();

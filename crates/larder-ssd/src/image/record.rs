@@ -47,8 +47,9 @@ pub(super) fn tail_bytes(stripe_pages: u32) -> u64 {
 }
 
 fn checksum(identity: &[u8; 16], number: u64, covered: &[u8]) -> u32 {
-    let of = crc32c::crc32c_append(crc32c::crc32c(identity), &number.to_le_bytes());
-    crc32c::crc32c_append(of, covered)
+    let of =
+        larder_checksum::crc32c_append(larder_checksum::crc32c(identity), &number.to_le_bytes());
+    larder_checksum::crc32c_append(of, covered)
 }
 
 pub(super) fn encode_block(

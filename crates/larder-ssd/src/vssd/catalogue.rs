@@ -66,7 +66,7 @@ pub(super) fn encode(journal: &JournalId, state: &State) -> Vec<u8> {
     bytes[16..32].copy_from_slice(&journal.identity);
     bytes[32..40].copy_from_slice(&journal.epoch.to_le_bytes());
     bytes[40..48].copy_from_slice(&content_bytes.to_le_bytes());
-    let checksum = crc32c::crc32c(&bytes[16..]);
+    let checksum = larder_checksum::crc32c(&bytes[16..]);
     bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
     debug_assert!(content(&bytes).is_ok_and(|(found, _)| found == *journal));
     bytes
@@ -170,7 +170,7 @@ pub(super) fn content(image: &[u8]) -> Result<(JournalId, &[u8]), String> {
     let journal = JournalId { identity: header.take()?, epoch: header.long()? };
     let length = usize::try_from(header.long()?).ok();
     let content = length.and_then(|length| rest.get(..length)).ok_or("it is cut short")?;
-    if crc32c::crc32c(&image[16..HEADER_BYTES + content.len()]) != checksum {
+    if larder_checksum::crc32c(&image[16..HEADER_BYTES + content.len()]) != checksum {
         return Err("its checksum is another".to_owned());
     }
     Ok((journal, content))
@@ -358,7 +358,7 @@ mod tests {
 
     /// The same content under a checksum that fits it.
     fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
-        let checksum = crc32c::crc32c(&bytes[16..]);
+        let checksum = larder_checksum::crc32c(&bytes[16..]);
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }

@@ -30,8 +30,11 @@ pub(super) struct JournalId {
 
 impl JournalId {
     fn checksum(&self, covered: &[u8]) -> u32 {
-        let own = crc32c::crc32c_append(crc32c::crc32c(&self.identity), &self.epoch.to_le_bytes());
-        crc32c::crc32c_append(own, covered)
+        let own = larder_checksum::crc32c_append(
+            larder_checksum::crc32c(&self.identity),
+            &self.epoch.to_le_bytes(),
+        );
+        larder_checksum::crc32c_append(own, covered)
     }
 }
 

@@ -185,7 +185,7 @@ fn encode_page(
         stamp: stamp.into(),
     };
     let checked = header.as_bytes().get(CHECKED_FROM..).unwrap_or(&[]);
-    let checksum = crc32c::crc32c_append(identity.cache.checksum(checked), &body);
+    let checksum = larder_checksum::crc32c_append(identity.cache.checksum(checked), &body);
     header.checksum = checksum.into();
     let front = page.get_mut(HEADER_AT..ENTRIES_AT).expect("a page is longer");
     front.copy_from_slice(header.as_bytes());
@@ -199,7 +199,7 @@ pub(crate) fn parse_page(bytes: &[u8], identity: TableIdentity, page: usize) -> 
     let count = usize::from(header.entries.get());
     let body = rest.get(..count.checked_mul(ENTRY_BYTES)?).filter(|_| count <= PAGE_ENTRIES)?;
     let checked = header.as_bytes().get(CHECKED_FROM..)?;
-    let checksum = crc32c::crc32c_append(identity.cache.checksum(checked), body);
+    let checksum = larder_checksum::crc32c_append(identity.cache.checksum(checked), body);
     let is_it = header.checksum.get() == checksum
         && usize::from(header.page) == page
         && header.table.get() == identity.table

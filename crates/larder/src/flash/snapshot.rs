@@ -86,8 +86,8 @@ pub(super) fn encode(
 fn checksum(header: &Header, content: &[u8], cache: CacheId) -> u32 {
     let marks = [header.version.as_bytes(), header.flags.as_bytes()].concat();
     let numbers = [header.length.as_bytes(), header.epoch.as_bytes()].concat();
-    let front = crc32c::crc32c_append(cache.checksum(&marks), &numbers);
-    crc32c::crc32c_append(front, content)
+    let front = larder_checksum::crc32c_append(cache.checksum(&marks), &numbers);
+    larder_checksum::crc32c_append(front, content)
 }
 
 /// How long the snapshot is that begins with this header, header included, if that is at most `room`. Not yet

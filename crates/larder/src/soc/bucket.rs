@@ -440,8 +440,11 @@ fn check(bytes: &[u8], wanted: Wanted) -> Result<(usize, &Header), BadBucket> {
 
 /// The number first: a bucket that was written to another's place is damaged.
 fn checksum(number: u64, bytes: &[u8], used: usize) -> u32 {
-    let place = crc32c::crc32c(&number.to_le_bytes());
-    crc32c::crc32c_append(place, bytes.get(CHECKED_FROM..HEADER_BYTES + used).unwrap_or(&[]))
+    let place = larder_checksum::crc32c(&number.to_le_bytes());
+    larder_checksum::crc32c_append(
+        place,
+        bytes.get(CHECKED_FROM..HEADER_BYTES + used).unwrap_or(&[]),
+    )
 }
 
 fn narrow(number: u64) -> [u8; NARROW_BYTES] {

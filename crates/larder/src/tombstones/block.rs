@@ -358,7 +358,7 @@ mod tests {
              00020001000000000000000000000000000000000007000000000000000100000000000000020000000800\
              0000000000000200000003000000ffffffff000000000600000000000000000000000000000000000000"
         );
-        let sums = [0, 5, 60, ENTRIES_MAX as u64].map(|n| crc32c::crc32c(&encoded(n)));
+        let sums = [0, 5, 60, ENTRIES_MAX as u64].map(|n| larder_checksum::crc32c(&encoded(n)));
         assert_eq!(sums, [0xb41f_5583, 0xb3f8_4b8b, 0xd3b9_496e, 0x701a_915b]);
     }
 

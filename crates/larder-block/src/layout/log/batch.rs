@@ -115,8 +115,8 @@ impl BatchHeader {
         let (head, rest) = into.split_at_mut(HEADER_BYTES);
         let entries = Entry::put_all(records, rest);
         let checked = fixed.as_bytes().get(CHECKED_FROM..).unwrap_or_default();
-        let checksum = crc32c::crc32c_append(crc32c::crc32c(uuid), checked);
-        fixed.checksum = crc32c::crc32c_append(checksum, entries).into();
+        let checksum = larder_checksum::crc32c_append(larder_checksum::crc32c(uuid), checked);
+        fixed.checksum = larder_checksum::crc32c_append(checksum, entries).into();
         head.copy_from_slice(fixed.as_bytes());
     }
 
@@ -133,8 +133,8 @@ impl BatchHeader {
         if fixed.magic != MAGIC || fixed.version.get() != FORMAT_VERSION || count > RECORDS_MAX {
             return None;
         }
-        let checksum = crc32c::crc32c_append(
-            crc32c::crc32c(uuid),
+        let checksum = larder_checksum::crc32c_append(
+            larder_checksum::crc32c(uuid),
             bytes.get(CHECKED_FROM..header_bytes(count))?,
         );
         let is_whole = fixed.checksum.get() == checksum

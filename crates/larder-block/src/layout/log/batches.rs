@@ -228,7 +228,8 @@ impl LogLayout {
             Source::Insert { .. } => RecordKind::Unsettled,
             Source::Void { .. } | Source::VoidBefore { .. } => RecordKind::Void,
         };
-        let checksum = pending.data.as_ref().map_or(0, |data| crc32c::crc32c(data.bytes()));
+        let checksum =
+            pending.data.as_ref().map_or(0, |data| larder_checksum::crc32c(data.bytes()));
         Record { span: pending.span, kind, checksum }
     }
 

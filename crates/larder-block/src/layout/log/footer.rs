@@ -129,7 +129,10 @@ impl Listing {
 
 fn checksum(uuid: &CacheUuid, entries: &[u8], trailer: &[u8]) -> u32 {
     let checked = trailer.get(CHECKED_FROM..).unwrap_or_default();
-    crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(uuid), entries), checked)
+    larder_checksum::crc32c_append(
+        larder_checksum::crc32c_append(larder_checksum::crc32c(uuid), entries),
+        checked,
+    )
 }
 
 /// What the last bytes of a segment turned out to be.

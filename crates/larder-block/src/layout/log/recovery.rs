@@ -434,7 +434,7 @@ fn are_whole(records: &[Record], mut data: &[u8]) -> bool {
     records.iter().all(|record| match data.split_at_checked(record.data_bytes()) {
         Some((own, rest)) => {
             data = rest;
-            !record.kind.has_data() || crc32c::crc32c(own) == record.checksum
+            !record.kind.has_data() || larder_checksum::crc32c(own) == record.checksum
         }
         None => false,
     })

@@ -89,8 +89,9 @@ pub(super) fn encode_as(
     let (head, rest) = into.split_at_mut(HEADER_BYTES);
     let entries = Entry::put_all(records, rest);
     let checked = fixed.as_bytes().get(CHECKED_FROM..).unwrap_or_default();
-    let checksum = crc32c::crc32c_append(identity(uuid, header.segment, header.position), checked);
-    fixed.checksum = crc32c::crc32c_append(checksum, entries).into();
+    let checksum =
+        larder_checksum::crc32c_append(identity(uuid, header.segment, header.position), checked);
+    fixed.checksum = larder_checksum::crc32c_append(checksum, entries).into();
     head.copy_from_slice(fixed.as_bytes());
 }
 
@@ -120,7 +121,7 @@ pub(super) fn parse_as(
     if fixed.magic != magic || fixed.version.get() != FORMAT_VERSION || count > RECORDS_MAX {
         return None;
     }
-    let checksum = crc32c::crc32c_append(
+    let checksum = larder_checksum::crc32c_append(
         identity(uuid, segment, position),
         bytes.get(CHECKED_FROM..header_bytes(count))?,
     );
@@ -144,7 +145,7 @@ pub(super) fn parse_as(
 /// The checksum of what a header is of, and where.
 fn identity(uuid: &CacheUuid, segment: u32, position: u32) -> u32 {
     let place = [U32::new(segment), U32::new(position)];
-    crc32c::crc32c_append(crc32c::crc32c(uuid), place.as_bytes())
+    larder_checksum::crc32c_append(larder_checksum::crc32c(uuid), place.as_bytes())
 }
 
 #[cfg(test)]

@@ -177,9 +177,12 @@ impl Journal {
     }
 
     fn checksum(&self, number: u32, header: &[u8], entries: &[u8]) -> u32 {
-        let identity = crc32c::crc32c_append(crc32c::crc32c(&self.uuid), &number.to_le_bytes());
+        let identity = larder_checksum::crc32c_append(
+            larder_checksum::crc32c(&self.uuid),
+            &number.to_le_bytes(),
+        );
         let checked = header.get(CHECKED_FROM..).unwrap_or_default();
-        crc32c::crc32c_append(crc32c::crc32c_append(identity, checked), entries)
+        larder_checksum::crc32c_append(larder_checksum::crc32c_append(identity, checked), entries)
     }
 
     /// The sequence and the entries of a block as it was read; `None` if it is none of this cache.

@@ -206,9 +206,10 @@ fn seal(uuid: &[u8; 16], number: u64, sector: &mut [u8]) {
     let trailer = Trailer { magic: MAGIC, version: FORMAT_VERSION.into(), checksum: 0.into() };
     let (_, own) = Trailer::mut_from_suffix(sector).expect("a sector");
     *own = trailer;
-    let identity = crc32c::crc32c_append(crc32c::crc32c(uuid), &number.to_le_bytes());
+    let identity =
+        larder_checksum::crc32c_append(larder_checksum::crc32c(uuid), &number.to_le_bytes());
     let checked = sector.get(..CHECKED_BYTES).expect("a sector");
-    let checksum = crc32c::crc32c_append(identity, checked);
+    let checksum = larder_checksum::crc32c_append(identity, checked);
     let (_, own) = Trailer::mut_from_suffix(sector).expect("a sector");
     own.checksum = checksum.into();
 }

@@ -128,9 +128,9 @@ pub(super) fn encode(header: &Header, entries: &[Entry]) -> Vec<u8> {
     let listed: Vec<u8> = entries.iter().flat_map(|entry| raw_entry(*entry)).collect();
     let padding = vec![0; PAGE_BYTES - HEADER_BYTES - listed.len()];
     let own = raw.as_bytes().get(CHECKED_FROM..).unwrap_or_default();
-    let checksum = [&listed, &padding]
-        .iter()
-        .fold(crc32c::crc32c(own), |sum, bytes| crc32c::crc32c_append(sum, bytes));
+    let checksum = [&listed, &padding].iter().fold(larder_checksum::crc32c(own), |sum, bytes| {
+        larder_checksum::crc32c_append(sum, bytes)
+    });
     raw.checksum = checksum.into();
     [raw.as_bytes(), &listed, &padding].concat()
 }
@@ -165,7 +165,7 @@ pub(super) fn parse(page: &[u8]) -> Option<(Header, Vec<Entry>)> {
         && raw.magic == MAGIC
         && raw.version.get() == FORMAT_VERSION
         && raw.reserved.get() == 0
-        && raw.checksum.get() == crc32c::crc32c(page.get(CHECKED_FROM..)?);
+        && raw.checksum.get() == larder_checksum::crc32c(page.get(CHECKED_FROM..)?);
     if !sound {
         return None;
     }
@@ -207,7 +207,7 @@ pub(super) fn carries(entries: &[Entry], pages: &[u8]) -> bool {
         Entry::Data { checksum, .. } => Some(*checksum),
         Entry::Zeros { .. } => None,
     });
-    sums.eq(pages.chunks(PAGE_BYTES).map(crc32c::crc32c))
+    sums.eq(pages.chunks(PAGE_BYTES).map(larder_checksum::crc32c))
 }
 
 #[cfg(test)]
@@ -235,7 +235,7 @@ mod tests {
 
     fn entries() -> Vec<Entry> {
         vec![
-            Entry::Data { page: 1, checksum: crc32c::crc32c(&[1; PAGE_BYTES]) },
+            Entry::Data { page: 1, checksum: larder_checksum::crc32c(&[1; PAGE_BYTES]) },
             Entry::Zeros { page: 2, count: 3 },
         ]
     }
@@ -295,7 +295,7 @@ mod tests {
             for (at, field) in raw.iter().enumerate() {
                 bytes[128 + 4 * at..132 + 4 * at].copy_from_slice(&field.to_le_bytes());
             }
-            let checksum = crc32c::crc32c(&bytes[CHECKED_FROM..]);
+            let checksum = larder_checksum::crc32c(&bytes[CHECKED_FROM..]);
             bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
             if let Some((_, entries)) = parse(&bytes) {
                 prop_assert!(entries.len() <= ENTRIES_MAX);

@@ -172,7 +172,7 @@ impl Writer {
                     let content = plan.ops[op].content.as_ref().expect("it has some");
                     content.copy_out(at, into);
                     end += PAGE_BYTES;
-                    Entry::Data { page, checksum: crc32c::crc32c(into) }
+                    Entry::Data { page, checksum: larder_checksum::crc32c(into) }
                 }
             });
         }
@@ -315,7 +315,7 @@ impl Writer {
             let contents = buffer.as_slice().chunks(PAGE_BYTES).skip(1);
             let moved = pages.iter().zip(contents).map(|(&(_, page), content)| Entry::Data {
                 page,
-                checksum: crc32c::crc32c(content),
+                checksum: larder_checksum::crc32c(content),
             });
             let entries: Vec<Entry> = moved.chain(cleared).collect();
             self.append(area, copies, &entries, buffer).await?;

@@ -167,9 +167,9 @@ fn sealed(kind: PageKind, of: Filling, number: u32, records: u32, body: &[u8]) -
     };
     let padding = vec![0; PAGE_BYTES - HEADER_BYTES - body.len()];
     let checked = header.as_bytes().get(CHECKED_FROM..).unwrap_or_default();
-    let checksum = [body, &padding]
-        .iter()
-        .fold(crc32c::crc32c(checked), |sum, bytes| crc32c::crc32c_append(sum, bytes));
+    let checksum = [body, &padding].iter().fold(larder_checksum::crc32c(checked), |sum, bytes| {
+        larder_checksum::crc32c_append(sum, bytes)
+    });
     header.checksum = checksum.into();
     [header.as_bytes(), body, &padding].concat()
 }
@@ -239,7 +239,7 @@ fn checked(page: &[u8], kind: PageKind) -> Option<(&Header, &[u8])> {
         && header.magic == JOURNAL_MAGIC
         && header.version.get() == FORMAT_VERSION
         && header.kind.get() == kind as u16
-        && header.checksum.get() == crc32c::crc32c(page.get(CHECKED_FROM..)?);
+        && header.checksum.get() == larder_checksum::crc32c(page.get(CHECKED_FROM..)?);
     is_whole.then_some((header, body))
 }
 

@@ -13,8 +13,8 @@ use larder_ssd::vssd::LogicalBlock;
 
 /// The checksum of `bytes`, which are page `page` of `block`.
 pub(super) fn checksum(block: LogicalBlock, page: u64, bytes: &[u8]) -> u32 {
-    let of = crc32c::crc32c(&block.number().to_le_bytes());
-    crc32c::crc32c_append(crc32c::crc32c_append(of, &page.to_le_bytes()), bytes)
+    let of = larder_checksum::crc32c(&block.number().to_le_bytes());
+    larder_checksum::crc32c_append(larder_checksum::crc32c_append(of, &page.to_le_bytes()), bytes)
 }
 
 /// The word of a page whose bytes are in `slot`. It is never 0.

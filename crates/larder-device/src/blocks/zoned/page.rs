@@ -123,7 +123,7 @@ pub(super) fn encode(uuid: Uuid, page: &Page) -> IoBuffer {
     buffer.copy_in(0, raw.as_bytes());
     buffer.copy_in(size_of::<RawPage>(), &content);
     let checked = buffer.as_slice().get(CHECKED_FROM..).unwrap_or_default();
-    raw.checksum = crc32c::crc32c(checked).into();
+    raw.checksum = larder_checksum::crc32c(checked).into();
     buffer.copy_in(0, raw.as_bytes());
     buffer
 }
@@ -159,7 +159,7 @@ pub(super) fn decode(page: &[u8]) -> Option<(Uuid, Page)> {
     let sound = page.len() == PAGE_BYTES
         && raw.magic == MAGIC
         && raw.version.get() == VERSION
-        && raw.checksum.get() == crc32c::crc32c(page.get(CHECKED_FROM..)?);
+        && raw.checksum.get() == larder_checksum::crc32c(page.get(CHECKED_FROM..)?);
     if !sound {
         return None;
     }
@@ -256,7 +256,7 @@ mod tests {
             let mut bytes = encode(uuid(), &log());
             bytes.copy_in(10, &kind.to_le_bytes());
             bytes.copy_in(56, &count.to_le_bytes());
-            let checksum = crc32c::crc32c(&bytes.as_slice()[CHECKED_FROM..]);
+            let checksum = larder_checksum::crc32c(&bytes.as_slice()[CHECKED_FROM..]);
             bytes.copy_in(12, &checksum.to_le_bytes());
             if let Some((_, Page::Log(log))) = decode(bytes.as_slice()) {
                 prop_assert!(log.closed_early.len() <= ENTRIES_MAX);

@@ -122,7 +122,7 @@ fn damage_is_told_from_what_was_cut_short() {
         bytes.copy_out(0, &mut header);
         // The blocks' numbers differ, and so do their checksums.
         header[40..48].copy_from_slice(&1_u64.to_le_bytes());
-        let checksum = crc32c::crc32c(&header[16..]);
+        let checksum = larder_checksum::crc32c(&header[16..]);
         header[12..16].copy_from_slice(&checksum.to_le_bytes());
         bytes.copy_in(0, &header);
         copy.append(block, 0, bytes).wait().unwrap();
