@@ -265,6 +265,17 @@ mod tests {
     }
 
     #[test]
+    fn a_read_takes_nothing_from_changes_that_end_after_it_was_sent() {
+        let mut sector = Sector::new();
+        let change = sector.send();
+        assert!(sector.holds(0), "not made yet");
+        let read = sector.now();
+        sector.answer_while(change, read);
+        assert!(sector.brings(0, read), "it was sent before that answer");
+        assert!(!sector.holds(0) && sector.holds(change));
+    }
+
+    #[test]
     fn of_two_that_overlap_the_one_that_a_read_finds_is_the_later() {
         let mut sector = Sector::new();
         let (one, other) = (sector.send(), sector.send());
