@@ -22,10 +22,11 @@ mod on_linux {
     use larder_sim::block::{Ending, Options, Report, Round, run};
 
     const LONG: &str = "\
-What is judged. Requests that overlap are not under way together unless both read, so each sector of 512 bytes has
-one history. A read must bring what was written last. After a kill everything is there that was answered; of what was
-cut off each sector is as before or as after it, and then stays so. What was trimmed may be anything that was there
-before. Cores of a cache that ended with nothing dirty are compared as they are, without the cache.
+What is judged. Requests overlap, of one connection and of several. Each sector of 512 bytes has a history: a read
+must bring what was written last when it was sent, or what was under way meanwhile, and what a read has found later
+reads do not undo. After a kill everything is there that was answered; of what was cut off each sector is as before or
+as after it, and then stays so. What was trimmed may be anything that was there before. Cores of a cache that ended
+with nothing dirty are compared as they are, without the cache.
 
 A seed repeats what each connection and the administrator draw, and how rounds end. How they take turns differs from
 run to run: repeat a failure more than once.";
@@ -118,11 +119,11 @@ run to run: repeat a failure more than once.";
     }
 
     fn tell(report: &Report, options: &Options) -> ExitCode {
-        let Report { reads, writes, trims, zeroes, flushes, durable, read_bytes, .. } = report;
+        let Report { reads, writes, trims, zeroes, flushes, durable, met, read_bytes, .. } = report;
         let ended = |by: Ending| report.rounds.iter().filter(|it| it.ending == by).count();
         println!(
             "{} requests: {reads} reads, {writes} writes, {zeroes} write-zeroes, {trims} trims ({durable} of them with \
-             FUA), {flushes} flushes; {} MiB read and compared",
+             FUA), {flushes} flushes; {met} met others; {} MiB read and compared",
             reads + writes + trims + zeroes + flushes,
             read_bytes >> 20
         );

@@ -16,7 +16,7 @@ const MODES: [&[&str]; 7] = [&["-h"], &["-l"], &[], &["-f"], &["-o"], &["-w"], &
 pub(super) fn run(rig: &mut Rig) -> Result<String, Problem> {
     let Some(program) = step::find_program(&[PROGRAM]) else {
         return Err(Problem::Missing(format!(
-            "{PROGRAM} is not on the path (built from NetworkBlockDevice/nbd, in tests/run)"
+            "{PROGRAM} is not on the path (CONTRIBUTING.md says how to build it)"
         )));
     };
     // Before what leaves no zeros.

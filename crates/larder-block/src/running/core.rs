@@ -30,10 +30,15 @@ pub struct CachedCore {
 }
 
 impl CachedCore {
-    pub(super) fn new(cache: RunningCache, core: CoreId, below: Arc<dyn Device>) -> Self {
+    /// `blocks_of_cache`: what no cache device of this cache may have longer ones than, unless the core has.
+    pub(super) fn new(
+        cache: RunningCache,
+        core: CoreId,
+        below: Arc<dyn Device>,
+        blocks_of_cache: u32,
+    ) -> Self {
         let (about, cached) = (below.info(), cache.device());
         let cached = cached.as_ref().map(|device| device.info());
-        let blocks_of_cache = cached.map_or(0, |cached| cached.block_bytes);
         // Of memory a block is less than what a cache knows of.
         let block_bytes = about.block_bytes.max(blocks_of_cache).max(512);
         let whole = u64::from(block_bytes);

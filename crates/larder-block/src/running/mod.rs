@@ -59,6 +59,8 @@ struct Shared {
     state: Mutex<State>,
     /// None if it was detached.
     front: RwLock<Option<Front>>,
+    /// Blocks of the first cache device: cores are known in blocks no shorter, whichever device there is, or none.
+    block_bytes: u32,
     cores: BTreeMap<CoreId, Arc<dyn Device>>,
     pool: BufferPool,
     /// What the label says if the cache device is given up, and who writes it.
@@ -112,8 +114,10 @@ impl RunningCache {
             clock: None,
         };
         let (state, pool) = (Mutex::new(state), BufferPool::new());
+        let block_bytes = device.info().block_bytes;
         let front = RwLock::new(Some(Front { device, handles }));
-        Self(Arc::new(Shared { state, front, cores, pool, mark: Mutex::new(None) }))
+        let mark = Mutex::new(None);
+        Self(Arc::new(Shared { state, front, block_bytes, cores, pool, mark }))
     }
 
     /// Has the cache told the time by `clock`, the one by which [`work`](Self::work) is called, wherever it measures.
@@ -126,10 +130,11 @@ impl RunningCache {
         *self.0.mark.lock().unwrap_or_else(PoisonError::into_inner) = mark;
     }
 
-    /// A core behind the cache, as a device. `None` if there is none of this number.
+    /// A core behind the cache, as a device. `None` if there is none of this number. Its blocks are the longer ones of
+    /// the core's and of the first cache device's, also while that is detached: the next one may have such blocks again.
     pub fn core(&self, core: CoreId) -> Option<CachedCore> {
         let below = self.0.cores.get(&core)?;
-        Some(CachedCore::new(self.clone(), core, Arc::clone(below)))
+        Some(CachedCore::new(self.clone(), core, Arc::clone(below), self.0.block_bytes))
     }
 
     /// The numbers of its cores.

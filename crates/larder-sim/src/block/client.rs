@@ -6,13 +6,11 @@ use std::sync::atomic::Ordering;
 use fastrand::Rng;
 
 use super::content::SECTOR_BYTES;
-use super::draw::{Chooser, Request, Verb};
+use super::draw::{Chooser, Crowd, Request, Verb};
 use super::shadow::Wrong;
 use super::wire::Connection;
-use super::{Run, lock};
+use super::{CROWDS, Run, lock};
 
-/// Requests that are drawn for one that meets no other.
-const DRAWS: u32 = 20;
 /// Sectors of a read of everything.
 const LOOK_SECTORS: u64 = 256;
 const LOOK_DEPTH: usize = 8;
@@ -41,7 +39,9 @@ impl Run<'_> {
         let rng = self.rng(round, client);
         // Some connections are busier than others.
         let depth = self.options.depth.saturating_sub(client as usize).max(1);
-        let mut chooser = Chooser::new(rng, core * sectors, sectors);
+        // Everybody who works on a core meets at one place.
+        let crowd = Crowd::drawn(&mut self.rng(round, CROWDS), sectors);
+        let mut chooser = Chooser::new(rng, core * sectors, sectors, crowd);
         let mut connection = match self.connect(core) {
             Ok(connection) => connection,
             Err(error) => return self.ended_by(&error),
@@ -49,11 +49,6 @@ impl Run<'_> {
         while !self.has_failed.load(Ordering::SeqCst) {
             if let Err(error) = self.fill(&mut connection, &mut chooser, depth) {
                 return self.ended_by(&error);
-            }
-            // All others are in the way of everything that was drawn.
-            if connection.under_way() == 0 {
-                std::thread::yield_now();
-                continue;
             }
             match self.judged(&mut connection) {
                 Ok(Ok(_)) => {}
@@ -76,13 +71,9 @@ impl Run<'_> {
         chooser: &mut Chooser,
         depth: usize,
     ) -> io::Result<()> {
-        let mut draws = DRAWS;
-        while connection.under_way() < depth && draws > 0 {
-            draws -= 1;
-            let begun = lock(&self.shadow).begin(chooser.next());
-            if let Some(known) = begun {
-                connection.ask(known)?;
-            }
+        while connection.under_way() < depth {
+            let known = lock(&self.shadow).begin(chooser.next());
+            connection.ask(known)?;
         }
         Ok(())
     }
@@ -130,7 +121,7 @@ impl Run<'_> {
                 let sectors = LOOK_SECTORS.min(end - first);
                 let read = Request { verb: Verb::Read, first, sectors, fua: false, no_hole: false };
                 let known = lock(&self.shadow).begin(read);
-                connection.ask(known.expect("nothing else is under way")).map_err(failed)?;
+                connection.ask(known).map_err(failed)?;
             }
             if connection.under_way() == 0 {
                 return Ok(());

@@ -10,6 +10,8 @@ const SECTORS_MAX: u64 = (256 << 10) / SECTOR_BYTES as u64;
 const BLOCK_SECTORS: u64 = 8;
 /// Half of all requests go to the first eighth of a core.
 const HOT_PART: u64 = 8;
+/// Length of the place where requests meet, in sectors.
+const CROWD_SECTORS: u64 = 128;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,9 +47,33 @@ impl Request {
         !matches!(self.verb, Verb::Read | Verb::Flush)
     }
 
+    /// Whether it matters which of both is first.
+    pub(super) fn meets(&self, other: &Self) -> bool {
+        (self.changes() || other.changes()) && self.first < other.end() && other.first < self.end()
+    }
+
     /// How many bytes it wants or brings.
     pub(super) fn bytes(&self) -> usize {
         usize::try_from(self.sectors).expect("it is short") * SECTOR_BYTES
+    }
+}
+
+/// A place where many requests go that are under way together, so that most of them overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Crowd {
+    /// Its first sector in each core.
+    first: u64,
+    sectors: u64,
+    /// How many requests of a hundred go there.
+    percent: u32,
+}
+
+impl Crowd {
+    /// Somewhere in cores of so many sectors: of few requests mostly, sometimes of most.
+    pub(super) fn drawn(rng: &mut Rng, core_sectors: u64) -> Self {
+        let sectors = (CROWD_SECTORS >> rng.u32(0..4)).min(core_sectors);
+        let first = rng.u64(0..=core_sectors - sectors);
+        Self { first, sectors, percent: if rng.u32(0..3) == 0 { 80 } else { 15 } }
     }
 }
 
@@ -57,13 +83,14 @@ pub(super) struct Chooser {
     /// Number of the core's first sector, and how many it has.
     begin: u64,
     sectors: u64,
+    crowd: Crowd,
     /// Behind the last request.
     last_end: u64,
 }
 
 impl Chooser {
-    pub(super) fn new(rng: Rng, begin: u64, sectors: u64) -> Self {
-        Self { rng, begin, sectors, last_end: begin }
+    pub(super) fn new(rng: Rng, begin: u64, sectors: u64, crowd: Crowd) -> Self {
+        Self { rng, begin, sectors, crowd, last_end: begin }
     }
 
     /// The next.
@@ -77,8 +104,27 @@ impl Chooser {
         };
         let fua = self.rng.u32(0..8) == 0 && !matches!(verb, Verb::Read | Verb::Flush);
         let no_hole = verb == Verb::WriteZeroes && self.rng.bool();
-        let (first, sectors) = if verb == Verb::Flush { (self.begin, 0) } else { self.span() };
+        let (first, sectors) = match verb {
+            Verb::Flush => (self.begin, 0),
+            _ if self.rng.u32(0..100) < self.crowd.percent => self.in_crowd(),
+            _ => self.span(),
+        };
         Request { verb, first, sectors, fua, no_hole }
+    }
+
+    /// Begins in the crowd; some go on behind it.
+    fn in_crowd(&mut self) -> (u64, u64) {
+        let Crowd { first, sectors, .. } = self.crowd;
+        let begin = self.begin + first + self.rng.u64(0..sectors);
+        let most = if self.rng.u32(0..8) == 0 { 2 * sectors } else { sectors.div_ceil(2) };
+        let end = (begin + self.rng.u64(1..=most)).min(self.begin + self.sectors);
+        if self.rng.bool() {
+            return (begin, end - begin);
+        }
+        // Whole blocks, unless the core ends in one.
+        let begin = (begin / BLOCK_SECTORS * BLOCK_SECTORS).max(self.begin);
+        let end = end.next_multiple_of(BLOCK_SECTORS).min(self.begin + self.sectors);
+        (begin, end - begin)
     }
 
     fn span(&mut self) -> (u64, u64) {
@@ -112,7 +158,9 @@ mod tests {
 
     #[test]
     fn requests_stay_in_their_core_and_are_of_every_kind_and_length() {
-        let mut chooser = Chooser::new(Rng::with_seed(3), 65_536, 65_536);
+        let mut rng = Rng::with_seed(3);
+        let crowd = Crowd { percent: 50, ..Crowd::drawn(&mut rng, 65_536) };
+        let mut chooser = Chooser::new(rng, 65_536, 65_536, crowd);
         let all: Vec<Request> = std::iter::repeat_with(|| chooser.next()).take(20_000).collect();
         for request in &all {
             assert!(request.first >= 65_536 && request.end() <= 131_072, "{request:?}");
@@ -127,5 +175,24 @@ mod tests {
         }
         assert!(all.iter().any(|request| request.sectors == 1));
         assert!(all.iter().any(|request| request.sectors > SECTORS_MAX / 2));
+    }
+    #[test]
+    fn a_crowd_is_in_the_core_and_most_that_go_there_meet() {
+        for seed in 0..200 {
+            let mut rng = Rng::with_seed(seed);
+            let core_sectors = [8, 100, 49_152][usize::try_from(seed % 3).unwrap()];
+            let crowd = Crowd { percent: 100, ..Crowd::drawn(&mut rng, core_sectors) };
+            assert!(crowd.first + crowd.sectors <= core_sectors, "{crowd:?}");
+            let mut chooser = Chooser::new(rng, 3 * core_sectors, core_sectors, crowd);
+            let all: Vec<Request> = std::iter::repeat_with(|| chooser.next()).take(200).collect();
+            let ranged = all.iter().filter(|request| request.sectors > 0);
+            for request in ranged {
+                assert!(request.first >= 3 * core_sectors, "{request:?}");
+                assert!(request.end() <= 4 * core_sectors, "{request:?}");
+            }
+            let meeting =
+                all.windows(8).filter(|some| some[..7].iter().any(|it| it.meets(&some[7])));
+            assert!(meeting.count() > 100, "{crowd:?}");
+        }
     }
 }

@@ -10,7 +10,8 @@
 //! | module | what it is |
 //! |---|---|
 //! | `content` | sectors that say whose they are |
-//! | `shadow` | what each may hold |
+//! | `history` | what each may hold, while changes of it overlap |
+//! | `shadow` | all of them, and the requests under way |
 //! | `draw` | which request comes next |
 //! | `wire` | a connection |
 //! | `client` | who works on one, and who reads what a start has found |
@@ -21,6 +22,7 @@ mod beside;
 mod client;
 mod content;
 mod draw;
+mod history;
 mod process;
 mod shadow;
 mod wire;
@@ -48,6 +50,7 @@ const POLL: Duration = Duration::from_millis(2);
 const ROUNDS: u32 = 10_000;
 const ADMINISTRATION: u32 = 10_001;
 const LOOKS: u32 = 10_002;
+const CROWDS: u32 = 10_003;
 
 /// What a run shall do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,6 +146,8 @@ pub struct Report {
     pub flushes: u64,
     /// See `reads`.
     pub durable: u64,
+    /// Requests that were sent while others were under way that changed what they wanted, or the other way round.
+    pub met: u64,
     /// Bytes that were read and compared.
     pub read_bytes: u64,
     /// Sectors that were not what they had to be.
@@ -180,6 +185,7 @@ pub fn run(options: &Options, show: &mut dyn FnMut(&Round)) -> Report {
     (report.reads, report.writes, report.trims) = (of(reads), of(writes), of(trims));
     (report.zeroes, report.flushes) = (of(zeroes), of(flushes));
     (report.durable, report.read_bytes) = (of(durable), of(read_bytes));
+    report.met = lock(&run.shadow).met();
     report
 }
 

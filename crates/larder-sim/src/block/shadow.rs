@@ -1,32 +1,22 @@
 //! What every sector may hold, while several connections change them and their server is killed.
 //!
-//! Requests that overlap are not under way together unless both read: then there is one order. What was answered is
-//! there after a kill, for the kernel has it. Of a request that a kill has cut off each sector is as before or as
-//! after it. What was trimmed may be anything that was there before, but it stays the same from one read to the next
-//! as long as the server lives.
+//! Requests may overlap. Nothing is promised of a request as a whole, but each sector of it is there at once
+//! ([`History`]). What was answered is there after a kill, for the kernel has it. Of a request that a kill has cut off
+//! each sector is as before or as after it. What was trimmed may be anything that was there before, but it stays the
+//! same from one read to the next as long as the server lives.
+
+use std::collections::BTreeMap;
 
 use super::content::{self, SECTOR_BYTES};
 use super::draw::{Request, Verb};
-
-/// What a sector may hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
-    Known(u64),
-    /// A kill has cut off who wrote it.
-    OneOf(Vec<u64>),
-    /// It was trimmed, or its trim was cut off; what a read has found since.
-    Any {
-        up_to: u64,
-        seen: Option<u64>,
-    },
-}
+use super::history::{Content, History, Moment};
 
 /// A request under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) request: Request,
-    /// What it writes has this version.
-    pub(super) version: u64,
+    /// When it was sent; what it writes has this version.
+    pub(super) version: Moment,
 }
 
 /// A sector that is not what it has to be.
@@ -48,88 +38,91 @@ pub struct Wrong {
 pub(super) struct Shadow {
     seed: u64,
     core_sectors: u64,
-    sectors: Vec<State>,
-    under_way: Vec<Known>,
-    versions: u64,
+    sectors: Vec<History>,
+    /// By when they were sent.
+    under_way: BTreeMap<Moment, Request>,
+    clock: Moment,
+    /// Requests that met others with which they did not commute.
+    met: u64,
 }
 
 impl Shadow {
     /// Cores of zeros, whose sectors are numbered one core behind the other.
     pub(super) fn new(seed: u64, cores: u64, core_sectors: u64) -> Self {
         let count = usize::try_from(cores * core_sectors).expect("it is below what memory holds");
-        let sectors = vec![State::Known(0); count];
-        Self { seed, core_sectors, sectors, under_way: Vec::new(), versions: 0 }
+        let sectors = vec![History::new(); count];
+        Self { seed, core_sectors, sectors, under_way: BTreeMap::new(), clock: 0, met: 0 }
     }
 
-    /// Takes note that a request begins, unless it would meet another that changes what it wants, or the other way
-    /// round.
-    pub(super) fn begin(&mut self, request: Request) -> Option<Known> {
-        let meets = |other: &Known| {
-            let other = &other.request;
-            (request.changes() || other.changes())
-                && request.first < other.end()
-                && other.first < request.end()
+    /// Takes note that a request is about to be sent.
+    pub(super) fn begin(&mut self, request: Request) -> Known {
+        self.clock += 1;
+        let version = self.clock;
+        self.met += u64::from(self.under_way.values().any(|other| other.meets(&request)));
+        self.under_way.insert(version, request);
+        let content = match request.verb {
+            Verb::Read | Verb::Flush => return Known { request, version },
+            Verb::Write => Content::Version(version),
+            Verb::WriteZeroes => Content::Version(0),
+            Verb::Trim => Content::Any,
         };
-        if self.under_way.iter().any(meets) {
-            return None;
+        for history in &mut self.sectors[places(&request)] {
+            history.sent(content, version);
         }
-        self.versions += 1;
-        let known = Known { request, version: self.versions };
-        self.under_way.push(known.clone());
-        Some(known)
+        Known { request, version }
     }
 
     /// It has ended well; a read has brought `data`.
     pub(super) fn ended(&mut self, known: &Known, data: &[u8]) -> Result<(), Wrong> {
-        self.under_way.retain(|other| other.version != known.version);
-        let Request { verb, first, .. } = known.request;
-        match verb {
-            Verb::Read => return self.found(first, data, &format!("{:?}", known.request)),
-            Verb::Write => self.set(known, |_| State::Known(known.version)),
-            Verb::WriteZeroes => self.set(known, |_| State::Known(0)),
-            Verb::Trim => self.set(known, |_| State::Any { up_to: known.version, seen: None }),
-            Verb::Flush => {}
+        self.clock += 1;
+        self.under_way.remove(&known.version);
+        let request = &known.request;
+        if request.verb == Verb::Read {
+            return self.brought(request.first, data, known.version, &format!("{request:?}"));
+        }
+        let (now, oldest) = (self.clock, self.oldest_read());
+        for history in &mut self.sectors[places(request)] {
+            history.answered(known.version, now, oldest);
         }
         Ok(())
     }
 
-    fn set(&mut self, known: &Known, new: impl Fn(&State) -> State) {
-        for sector in known.request.first..known.request.end() {
-            let state = &mut self.sectors[index(sector)];
-            *state = new(state);
-        }
-    }
-
     /// The server is gone: nobody will know what came of the requests under way. Returns how many there were.
     pub(super) fn server_gone(&mut self) -> usize {
-        let lost = std::mem::take(&mut self.under_way);
-        for known in &lost {
-            match known.request.verb {
-                Verb::Read | Verb::Flush => {}
-                Verb::Write => self.set(known, |before| before.or(known.version)),
-                Verb::WriteZeroes => self.set(known, |before| before.or(0)),
-                Verb::Trim => self.set(known, |_| State::Any { up_to: known.version, seen: None }),
-            }
+        self.clock += 1;
+        for history in &mut self.sectors {
+            history.server_gone(self.clock);
         }
-        for state in &mut self.sectors {
-            if let State::Any { seen, .. } = state {
-                *seen = None;
-            }
-        }
-        lost.len()
+        std::mem::take(&mut self.under_way).len()
     }
 
-    /// This lies at `first` and behind it, by whomever it was read.
+    /// This lies at `first` and behind it now, by whomever it was read.
     pub(super) fn found(&mut self, first: u64, data: &[u8], by: &str) -> Result<(), Wrong> {
+        self.clock += 1;
+        let sent = self.clock;
+        self.clock += 1;
+        self.brought(first, data, sent, by)
+    }
+
+    /// How many requests were sent while others were under way that wanted or changed what they changed.
+    pub(super) fn met(&self) -> u64 {
+        self.met
+    }
+
+    fn brought(&mut self, first: u64, data: &[u8], sent: Moment, by: &str) -> Result<(), Wrong> {
+        let (now, oldest) = (self.clock, self.oldest_read());
         for (sector, bytes) in (first..).zip(data.chunks_exact(SECTOR_BYTES)) {
-            let state = &mut self.sectors[index(sector)];
+            let history = &mut self.sectors[index(sector)];
             let found = content::version_of(self.seed, sector, bytes);
-            let may_be = found.as_ref().is_ok_and(|version| state.settle(*version));
+            let is_known = |version: u64| version < now;
+            let may_be = found.as_ref().is_ok_and(|version| {
+                is_known(*version) && history.read(*version, sent, now, oldest)
+            });
             if !may_be {
                 return Err(Wrong {
                     core: sector / self.core_sectors,
                     sector: sector % self.core_sectors,
-                    expected: state.to_string(),
+                    expected: history.expected(sent),
                     got: found.map_or_else(|what| what, |version| format!("version {version}")),
                     by: by.to_owned(),
                 });
@@ -137,51 +130,21 @@ impl Shadow {
         }
         Ok(())
     }
+
+    /// When the oldest read under way was sent, or now.
+    fn oldest_read(&self) -> Moment {
+        let is_read = |request: &Request| request.verb == Verb::Read;
+        let oldest = self.under_way.iter().find(|(_, request)| is_read(request));
+        oldest.map_or(self.clock, |(sent, _)| *sent)
+    }
 }
 
 fn index(sector: u64) -> usize {
     usize::try_from(sector).expect("sectors are counted in memory")
 }
 
-impl State {
-    /// Whether this version may be there; from now on it is.
-    fn settle(&mut self, version: u64) -> bool {
-        match self {
-            Self::Known(known) => *known == version,
-            Self::OneOf(versions) => {
-                let is_one = versions.contains(&version);
-                if is_one {
-                    *self = Self::Known(version);
-                }
-                is_one
-            }
-            Self::Any { up_to, seen } => {
-                version <= *up_to && *seen.get_or_insert(version) == version
-            }
-        }
-    }
-
-    /// As it was, or of this version.
-    fn or(&self, version: u64) -> Self {
-        match self {
-            Self::Known(known) => Self::OneOf(vec![*known, version]),
-            Self::OneOf(versions) => Self::OneOf([versions.as_slice(), &[version]].concat()),
-            Self::Any { up_to, .. } => Self::Any { up_to: version.max(*up_to), seen: None },
-        }
-    }
-}
-
-impl std::fmt::Display for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Known(version) => write!(f, "version {version}"),
-            Self::OneOf(versions) => write!(f, "one of the versions {versions:?}"),
-            Self::Any { seen: Some(version), .. } => {
-                write!(f, "version {version}, as it was read before")
-            }
-            Self::Any { up_to, .. } => write!(f, "any version up to {up_to}"),
-        }
-    }
+fn places(request: &Request) -> std::ops::Range<usize> {
+    index(request.first)..index(request.end())
 }
 
 #[cfg(test)]
@@ -198,9 +161,16 @@ mod tests {
         data
     }
 
-    /// What is there is of this version, and that may be.
+    /// A request from its beginning to its end.
+    fn done(shadow: &mut Shadow, request: Request) -> Known {
+        let known = shadow.begin(request);
+        shadow.ended(&known, &[]).unwrap();
+        known
+    }
+
+    /// A read of a sector brings this version, and that may be.
     fn holds(shadow: &mut Shadow, first: u64, version: u64) -> bool {
-        let known = shadow.begin(of(Verb::Read, first, 1)).unwrap();
+        let known = shadow.begin(of(Verb::Read, first, 1));
         let data = data(shadow, first, 1, version);
         shadow.ended(&known, &data).is_ok()
     }
@@ -208,15 +178,13 @@ mod tests {
     #[test]
     fn what_was_answered_is_there_and_nothing_else() {
         let mut shadow = Shadow::new(1, 2, 16);
-        let write = shadow.begin(of(Verb::Write, 14, 4)).unwrap();
-        shadow.ended(&write, &[]).unwrap();
+        let write = done(&mut shadow, of(Verb::Write, 14, 4));
         assert!(holds(&mut shadow, 14, write.version) && holds(&mut shadow, 13, 0));
         assert!(!holds(&mut shadow, 14, 0), "an older one");
         assert!(!holds(&mut shadow, 13, write.version), "one that was never written there");
         shadow.server_gone();
         assert!(!holds(&mut shadow, 15, 0), "a kill takes nothing that was answered");
-        let zeroes = shadow.begin(of(Verb::WriteZeroes, 16, 1)).unwrap();
-        shadow.ended(&zeroes, &[]).unwrap();
+        done(&mut shadow, of(Verb::WriteZeroes, 16, 1));
         assert!(holds(&mut shadow, 16, 0) && !holds(&mut shadow, 16, write.version));
         let other = data(&shadow, 3, 1, write.version);
         let wrong = shadow.found(17, &other, "a test").unwrap_err();
@@ -228,40 +196,47 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kill_cut_off_is_as_before_or_as_after_it_and_stays_so() {
+    fn each_sector_of_a_request_that_a_kill_cut_off_is_as_before_or_as_after_it() {
         let mut shadow = Shadow::new(1, 1, 16);
-        let first = shadow.begin(of(Verb::Write, 0, 4)).unwrap();
-        shadow.ended(&first, &[]).unwrap();
-        let cut_off = shadow.begin(of(Verb::Write, 0, 4)).unwrap();
-        assert_eq!(shadow.server_gone(), 1);
+        let first = done(&mut shadow, of(Verb::Write, 0, 4));
+        let cut_off = shadow.begin(of(Verb::Write, 0, 4));
+        shadow.begin(of(Verb::Read, 0, 4));
+        assert_eq!(shadow.server_gone(), 2);
         assert!(!holds(&mut shadow, 0, 0), "of before both");
         assert!(holds(&mut shadow, 0, first.version) && !holds(&mut shadow, 0, cut_off.version));
         assert!(holds(&mut shadow, 1, cut_off.version) && !holds(&mut shadow, 1, first.version));
     }
 
     #[test]
-    fn what_was_trimmed_may_be_anything_older_but_not_now_this_and_now_that() {
+    fn a_trim_brings_nothing_of_the_future() {
         let mut shadow = Shadow::new(1, 1, 16);
-        let write = shadow.begin(of(Verb::Write, 0, 1)).unwrap();
-        shadow.ended(&write, &[]).unwrap();
-        let trim = shadow.begin(of(Verb::Trim, 0, 1)).unwrap();
-        shadow.ended(&trim, &[]).unwrap();
-        assert!(!holds(&mut shadow, 0, trim.version + 1), "of the future");
-        assert!(holds(&mut shadow, 0, 0) && !holds(&mut shadow, 0, write.version));
-        shadow.server_gone();
-        assert!(holds(&mut shadow, 0, write.version), "after a kill");
+        let write = done(&mut shadow, of(Verb::Write, 0, 1));
+        shadow.begin(of(Verb::Trim, 0, 1));
+        let future = shadow.clock + 2;
+        assert!(!holds(&mut shadow, 0, future + 1));
+        assert!(holds(&mut shadow, 0, write.version) && holds(&mut shadow, 0, 0));
     }
 
     #[test]
-    fn changes_meet_nobody() {
+    fn requests_that_meet_are_judged_by_sector_and_counted() {
         let mut shadow = Shadow::new(1, 1, 16);
-        let read = shadow.begin(of(Verb::Read, 0, 4)).unwrap();
-        assert!(shadow.begin(of(Verb::Read, 2, 4)).is_some());
-        assert!(shadow.begin(of(Verb::Write, 3, 1)).is_none());
-        assert!(shadow.begin(of(Verb::Write, 8, 1)).is_some());
-        assert!(shadow.begin(of(Verb::Read, 8, 1)).is_none());
-        shadow.ended(&read, &vec![0; 4 * SECTOR_BYTES]).unwrap();
-        assert!(shadow.begin(of(Verb::Trim, 0, 2)).is_some());
-        assert!(shadow.begin(of(Verb::Flush, 0, 0)).is_some());
+        let before = done(&mut shadow, of(Verb::Write, 0, 8));
+        let read = shadow.begin(of(Verb::Read, 0, 8));
+        let write = shadow.begin(of(Verb::Write, 4, 8));
+        assert_eq!(shadow.met(), 1);
+        shadow.begin(of(Verb::Read, 0, 4));
+        shadow.ended(&write, &[]).unwrap();
+        assert_eq!(shadow.met(), 1, "reads, and what is elsewhere, are in nobody's way");
+        let mut brought = data(&shadow, 0, 4, before.version);
+        brought.extend(data(&shadow, 4, 4, write.version));
+        // One of them is from before the write, as if it had come first.
+        brought[6 * SECTOR_BYTES..7 * SECTOR_BYTES].copy_from_slice(&data(
+            &shadow,
+            6,
+            1,
+            before.version,
+        ));
+        shadow.ended(&read, &brought).unwrap();
+        assert!(!holds(&mut shadow, 6, before.version), "sent behind the answer");
     }
 }

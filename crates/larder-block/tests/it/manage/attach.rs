@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use larder_block::cache::BypassReason;
 use larder_block::manage::{AttachOptions, Over, look};
+use larder_block::volume::{CachedVolume, Volume};
+use larder_device::Durability;
 
 use super::*;
 
@@ -171,5 +173,36 @@ fn what_is_written_to_a_device_that_began_anew_is_dirty_after_a_crash() {
         assert_eq!(third.started.dirty_sectors, 8, "{create:?}");
         block_on(third.stop(true)).unwrap();
         assert!(read(&*rig.cores[0].device, 0, 4096) == [2; 4096], "{create:?}");
+    }
+}
+
+#[test]
+fn whoever_comes_while_there_is_no_device_knows_blocks_that_the_next_one_may_have() {
+    let of = |bytes: usize, block_bytes| -> Shared {
+        Arc::new(MemoryDevice::with_blocks(vec![0; bytes], block_bytes).unwrap())
+    };
+    for layout in layouts() {
+        let device = of(16 * MIB, 512);
+        let cores = vec![Core { device, ..Rig::new().cores.swap_remove(0) }];
+        let first = of(8 * MIB, 4096);
+        block_on(create(&first, &cores, &layout)).unwrap();
+        let mut opened = block_on(open(&first, &cores, &options())).unwrap();
+        block_on(opened.detach()).unwrap();
+        let cached = opened.cache.core(core(0)).unwrap();
+        assert_eq!((cached.info().block_bytes, cores[0].device.info().block_bytes), (4096, 512));
+        let refusal = block_on(opened.attach(&of(8 * MIB, 8192), &attaching(&layout, Over::Blank)));
+        assert!(refusal.unwrap_err().to_string().contains("blocks of 4096"));
+        block_on(opened.attach(&of(8 * MIB, 4096), &attaching(&layout, Over::Blank))).unwrap();
+        let half = Io::write(2048, IoBuffer::zeroed(2048), PlacementHandle::DEFAULT);
+        let refused = cached.submit(half).wait().unwrap_err().to_string();
+        assert!(refused.contains("4096"), "{refused}");
+        // Half a block by an export: the whole one is read and written.
+        let volume = CachedVolume::new(cached);
+        let mut part = IoBuffer::zeroed(2048);
+        part.as_mut_slice().fill(7);
+        volume.write(2048, part, Durability::Device).wait().unwrap();
+        let read = volume.read(0, IoBuffer::zeroed(4096)).wait().unwrap();
+        assert_eq!(read.as_slice(), [[0; 2048], [7; 2048]].concat());
+        block_on(opened.stop(true)).unwrap();
     }
 }

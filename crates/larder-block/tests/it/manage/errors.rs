@@ -1,9 +1,16 @@
 //! An error of the cache device at each I/O of a command.
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use larder_block::cache::Mode;
-use larder_block::manage::{Core, CreateOptions, Over, add_core, create, look, open};
+use larder_block::layout::ocf::{OcfOptions, OcfVersion};
+use larder_block::manage::{
+    Core, CreateOptions, LayoutOptions, Over, add_core, create, look, open,
+};
 use larder_device::{
     Device, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, MemoryDevice, PlacementHandle,
     block_on,
@@ -150,5 +157,43 @@ fn a_format_that_an_error_cuts_leaves_nothing_or_a_cache() {
                 put(&rig.device, 0, &[0; 32768]);
             }
         });
+    }
+}
+
+/// The ring of entries goes round only when the table has them durably.
+#[test]
+fn what_waits_for_room_in_the_ring_is_refused_while_the_device_lets_none_be_made() {
+    let wal = OcfOptions { version: OcfVersion::Wal, line_bytes: 4096 };
+    let (rig, failing) = failing_rig();
+    rig.create(&CreateOptions { layout: LayoutOptions::Ocf(wal), ..super::log() });
+    let opened = rig.open();
+    let cached = opened.cache.core(core(0)).unwrap();
+    // Of another line each.
+    let is_taken = |number: u64| {
+        let mut buffer = IoBuffer::zeroed(4096);
+        buffer.as_mut_slice().fill(7);
+        let write = Io::write(number * 4096, buffer, PlacementHandle::DEFAULT);
+        // Memory ends everything at once: what is under way now is so for ever.
+        match pin!(cached.submit(write)).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => result.is_ok(),
+            Poll::Pending => panic!("write {number} waits for ever"),
+        }
+    };
+    failing.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error).on_flushes()));
+    let mut taken: Vec<u64> = (0..400).filter(|number| is_taken(*number)).collect();
+    assert!(failing.counts().errors > 0, "the ring has not come round");
+    assert!(taken.len() < 400, "none was refused");
+    failing.set_plan(&FaultPlan::new(1));
+    for turn in 0..10 {
+        opened.cache.work(Duration::from_secs(60 * turn));
+    }
+    taken.extend((400..500).filter(|number| is_taken(*number)));
+    assert_eq!(taken.last(), Some(&499), "it goes on");
+    drop(cached);
+    drop(opened);
+    // As after a crash.
+    let opened = rig.open();
+    for number in taken {
+        assert_eq!(read_from(&opened, 0, number * 4096, 4096), [7; 4096], "{number}");
     }
 }

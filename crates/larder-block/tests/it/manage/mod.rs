@@ -5,6 +5,7 @@ mod cores;
 mod crash;
 mod errors;
 mod metadata;
+mod overlapping;
 mod power;
 mod refusals;
 

@@ -1,0 +1,154 @@
+//! Threads write and read the same few sectors together, while modes change and cache devices come and go: each read
+//! brings, sector by sector, what may have been there.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use larder_block::manage::{AttachOptions, Over};
+use larder_block::volume::{CachedVolume, Volume};
+use larder_device::Durability;
+
+use super::*;
+
+const SECTOR: usize = 512;
+/// Everybody works on these.
+const SECTORS: usize = 24;
+
+/// A change of a sector, or a read of it: what it brought, when it was asked for, when it had ended.
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    sector: usize,
+    version: u64,
+    begin: u64,
+    end: u64,
+}
+
+/// What all have done.
+#[derive(Default)]
+struct Past {
+    clock: AtomicU64,
+    changes: Mutex<Vec<Event>>,
+    reads: Mutex<Vec<Event>>,
+}
+
+impl Past {
+    fn now(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    fn note(events: &Mutex<Vec<Event>>, sectors: std::ops::Range<usize>, of: Event) {
+        let all = sectors.map(|sector| Event { sector, ..of });
+        events.lock().unwrap().extend(all);
+    }
+
+    fn write(&self, volume: &CachedVolume, sectors: std::ops::Range<usize>) {
+        let begin = self.now();
+        let mut buffer = IoBuffer::zeroed(sectors.len() * SECTOR);
+        for word in buffer.as_mut_slice().chunks_exact_mut(8) {
+            word.copy_from_slice(&begin.to_le_bytes());
+        }
+        volume.write((sectors.start * SECTOR) as u64, buffer, Durability::Device).wait().unwrap();
+        let of = Event { sector: 0, version: begin, begin, end: self.now() };
+        Self::note(&self.changes, sectors, of);
+    }
+
+    fn zero(&self, volume: &CachedVolume, sectors: std::ops::Range<usize>) {
+        let begin = self.now();
+        let bytes = (sectors.start * SECTOR) as u64..(sectors.end * SECTOR) as u64;
+        volume.write_zeroes(bytes, false, Durability::Device).wait().unwrap();
+        let of = Event { sector: 0, version: 0, begin, end: self.now() };
+        Self::note(&self.changes, sectors, of);
+    }
+
+    fn read(&self, volume: &CachedVolume, sectors: std::ops::Range<usize>) {
+        let begin = self.now();
+        let buffer = IoBuffer::zeroed(sectors.len() * SECTOR);
+        let read = volume.read((sectors.start * SECTOR) as u64, buffer).wait().unwrap();
+        let end = self.now();
+        for (sector, bytes) in sectors.zip(read.as_slice().chunks_exact(SECTOR)) {
+            let mut words = bytes.chunks_exact(8).map(|word| word.try_into().unwrap());
+            let version = u64::from_le_bytes(words.next().unwrap());
+            assert!(words.all(|word| u64::from_le_bytes(word) == version), "{sector} is torn");
+            self.reads.lock().unwrap().push(Event { sector, version, begin, end });
+        }
+    }
+
+    /// Every read brought what was written before it, or meanwhile, and was not written over before it.
+    fn check(&self) {
+        let mut changes = self.changes.lock().unwrap().clone();
+        let first = Event { sector: 0, version: 0, begin: 0, end: 0 };
+        changes.extend((0..SECTORS).map(|sector| Event { sector, ..first }));
+        for read in self.reads.lock().unwrap().iter() {
+            let of = || changes.iter().filter(|change| change.sector == read.sector);
+            let is_there = |change: &&Event| {
+                change.version == read.version
+                    && change.begin < read.end
+                    && !of().any(|other| other.begin > change.end && other.end < read.begin)
+            };
+            assert!(of().any(|change| is_there(&change)), "{read:?}");
+        }
+    }
+
+    fn work(&self, volume: &CachedVolume, seed: u64, is_done: &AtomicBool) {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut asked = 0;
+        while asked < 100 || (asked < 1000 && !is_done.load(Ordering::Relaxed)) {
+            let start = rng.usize(..SECTORS);
+            let sectors = start..(start + rng.usize(1..=12)).min(SECTORS);
+            match rng.u8(..10) {
+                0..5 => self.read(volume, sectors),
+                5..9 => self.write(volume, sectors),
+                _ => self.zero(volume, sectors),
+            }
+            asked += 1;
+        }
+    }
+}
+
+/// Modes change, and a cache device goes and another one comes.
+fn administer(opened: &mut Opened, devices: &[Shared; 2], create: &CreateOptions) {
+    let mut rng = fastrand::Rng::with_seed(7);
+    let mut uuids = [Over::Cache(opened.uuid), Over::Blank];
+    for round in 1..=6_usize {
+        for _ in 0..4 {
+            block_on(opened.set_mode(rng.choice(Mode::all()).unwrap(), rng.bool())).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        block_on(opened.detach()).unwrap();
+        block_on(opened.set_mode(Mode::WriteBack, false)).unwrap();
+        let (layout, over) = (create.layout.clone(), uuids[round % 2]);
+        let options = AttachOptions { layout, over, ..AttachOptions::default() };
+        let uuid = block_on(opened.attach(&devices[round % 2], &options)).unwrap();
+        uuids[round % 2] = Over::Cache(uuid);
+    }
+}
+
+#[test]
+fn who_meets_others_while_modes_and_devices_change_reads_what_may_be_there() {
+    for create in layouts() {
+        let rig = Rig::new();
+        rig.create(&create);
+        let mut opened = rig.open();
+        let devices = [Arc::clone(&rig.device), memory(8 * MIB)];
+        let (past, is_done) = (Past::default(), AtomicBool::new(false));
+        // Two exports of one core would be two volumes; connections share one.
+        let volume = CachedVolume::new(opened.cache.core(core(0)).unwrap());
+        std::thread::scope(|scope| {
+            for seed in 0..4 {
+                let (past, volume, is_done) = (&past, &volume, &is_done);
+                scope.spawn(move || past.work(volume, seed, is_done));
+            }
+            administer(&mut opened, &devices, &create);
+            is_done.store(true, Ordering::Relaxed);
+        });
+        past.read(&volume, 0..SECTORS);
+        drop((volume, opened));
+        // As after a crash; an even number of devices has come.
+        let opened = rig.open();
+        let volume = CachedVolume::new(opened.cache.core(core(0)).unwrap());
+        past.read(&volume, 0..SECTORS);
+        past.check();
+        block_on(opened.stop(true)).unwrap();
+        assert!(past.reads.lock().unwrap().len() > 100);
+    }
+}
