@@ -11,6 +11,8 @@ const STEP_MAX: u16 = 80;
 const STEP_DOWN: u16 = 10;
 /// Below this share such a step costs next to nothing.
 const SMALL: u16 = 125;
+/// Below this share it is not by hits that a core is overloaded.
+const FEW: u16 = 200;
 /// Looks without such a step after one in vain: where both devices have enough to do, requests wait for either.
 const HOLD_DOWN: u32 = 8;
 /// Windows that are counted while steps are as small as they can be: there it stays, and looks around now and then.
@@ -95,7 +97,8 @@ impl Climb {
             if self.rate.is_none() && self.is_at_rest() { COUNTED_AT_REST } else { Trial::COUNTED };
         self.overloads += if window.overloads_core() { 1 } else { -1 };
         // A step that is much too far says so at once; but one away from a core that is in the way is not that.
-        let is_bad = !self.is_down && self.rate.is_some_and(|best| rate < best / 10 * 9);
+        let leaves_core = self.is_down && self.at < FEW;
+        let is_bad = !leaves_core && self.rate.is_some_and(|best| rate < best / 10 * 9);
         let measured = if is_bad { Some(0) } else { self.trial.add_of(window, counted) };
         if let Some(rate) = measured {
             self.trial = Trial::default();
@@ -140,7 +143,7 @@ impl Climb {
 
     /// `false` if it is best to have no share.
     fn judge(&mut self, rate: u64) -> bool {
-        let is_overloaded = std::mem::take(&mut self.overloads) > 0;
+        let is_overloaded = std::mem::take(&mut self.overloads) > 0 && self.at < FEW;
         let Some(best) = self.rate else {
             if rate.abs_diff(self.last_rate) > self.last_rate / 10 {
                 // Another load: what is best may be far from here.
