@@ -27,6 +27,10 @@ impl Kind {
         let length = LENGTHS.iter().filter(|from| bytes >= **from).count();
         Self(2 * length + usize::from(is_stream))
     }
+
+    fn is_stream(self) -> bool {
+        self.0 % 2 == 1
+    }
 }
 
 /// An I/O of a core that is under way.
@@ -88,6 +92,8 @@ struct OfCore {
 #[derive(Debug, Default)]
 pub(super) struct Costs {
     cores: Vec<(CoreId, OfCore)>,
+    /// Of all cores: whose data are in the place of a write is known when they leave.
+    destaged: Sum,
 }
 
 impl Costs {
@@ -120,22 +126,32 @@ impl Costs {
         let time = now.saturating_sub(of.last_end.max(io.began));
         of.last_end = now;
         match io.what {
-            What::Destage => of.destaged.add(io.bytes, time),
+            What::Destage => {
+                of.destaged.add(io.bytes, time);
+                self.destaged.add(io.bytes, time);
+            }
             What::Around(Kind(kind)) => of.around[kind].add(io.bytes, time),
             What::Other => {}
         }
     }
 
-    /// What it costs to destage so many bytes, in nanoseconds; `None` if nothing is known.
-    pub(super) fn of_destaging(&mut self, core: CoreId, bytes: u64) -> Option<u64> {
-        self.of(core).destaged.of_bytes(bytes)
+    /// What it costs to destage so many bytes, in nanoseconds, whichever cores they are of: as many as left last.
+    /// `None` if nothing is known.
+    pub(super) fn of_destaging(&self, bytes: u64) -> Option<u64> {
+        self.destaged.of_bytes(bytes)
     }
 
-    /// What it costs to write so many bytes around. Where nothing is known yet: two destaging writes, for these are in
-    /// order. That may be too little; then the first ones say so.
+    /// What it costs to write so many bytes around. Where nothing is known yet: half a destaging write of that core
+    /// if they go on where others ended, for that is no way to go; else two, for destaging ones are in order. That may
+    /// be too little; then the first ones say so. A core that was never destaged to is guessed by the others.
     pub(super) fn of_writing(&mut self, core: CoreId, kind: Kind, bytes: u64) -> Option<u64> {
+        let all = self.destaged;
         let of = self.of(core);
-        let guessed = || of.destaged.nanoseconds.checked_mul(2)?.checked_div(of.destaged.ios);
+        let known = if of.destaged.ios > 0 { of.destaged } else { all };
+        let guessed = || {
+            let one = known.nanoseconds.checked_div(known.ios)?;
+            Some(if kind.is_stream() { one / 2 } else { one.saturating_mul(2) })
+        };
         of.around[kind.0].of_bytes(bytes).or_else(guessed)
     }
 

@@ -182,7 +182,7 @@ impl Pressure {
         let kind = Kind::of(bytes, is_stream);
         let dirty_bytes = bytes * u64::from(dirty_percent) / 100;
         let costs =
-            (self.costs.of_writing(core, kind, bytes), self.costs.of_destaging(core, dirty_bytes));
+            (self.costs.of_writing(core, kind, bytes), self.costs.of_destaging(dirty_bytes));
         let (Some(writing), Some(destaging)) = costs else { return false };
         let (passes, refused) = self.worth.entry((core, kind)).or_default();
         let limit = if *passes { destaging } else { destaging / 5 * 4 };

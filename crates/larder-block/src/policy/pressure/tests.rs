@@ -18,9 +18,19 @@ fn facts(bytes: u64, room_bytes: u64, dirty_percent: u8) -> WriteFacts {
 
 /// So many writes to the core, one after the other, each of which takes `each`.
 fn writes(pressure: &mut Pressure, class: Class, bytes: usize, each: Duration, now: &mut Duration) {
-    for number in 0..100 {
+    writes_of(pressure, CoreId::new(0).unwrap(), class, (bytes, each), now);
+}
+
+fn writes_of(
+    pressure: &mut Pressure,
+    core: CoreId,
+    class: Class,
+    (bytes, each): (usize, Duration),
+    now: &mut Duration,
+) {
+    for number in 0..200 {
         let io = DeviceIo::Write {
-            target: Target::Core(CoreId::new(0).unwrap()),
+            target: Target::Core(core),
             offset: number * (1 << 30),
             parts: vec![Data::copy_of(&vec![0; bytes])],
             beside: None,
@@ -82,6 +92,69 @@ fn what_the_core_takes_for_less_passes_by() {
 }
 
 #[test]
+fn what_a_write_costs_is_its_cores_matter_and_what_room_costs_that_of_whose_data_leave() {
+    let [disk, flash] = [0, 1].map(|number| CoreId::new(number).unwrap());
+    let long = |core| WriteFacts { core, ..facts(1 << 17, 0, 100) };
+    let (mut pressure, mut now) = (Pressure::new(BypassPolicy::Cost), Duration::ZERO);
+    pressure.passes(&long(flash));
+    // The cache is full of lines of the disk: 128 KiB of them take 128 ms to leave, whoever writes.
+    let line = |micros| (4096, Duration::from_micros(micros));
+    writes_of(&mut pressure, disk, Class::Dirty, line(4000), &mut now);
+    assert!(pressure.passes(&long(flash)));
+    writes_of(&mut pressure, flash, Class::Clean, (1 << 17, Duration::from_millis(1)), &mut now);
+    assert!(pressure.passes(&long(flash)));
+    // And then of lines of the flash, 3.2 ms: to the disk that is one write of 8, and to the flash of 1.
+    writes_of(&mut pressure, flash, Class::Dirty, line(100), &mut now);
+    assert!(!pressure.passes(&long(disk)));
+    assert!(pressure.passes(&long(flash)));
+}
+
+#[test]
+fn what_goes_on_is_tried_before_it_is_known_and_left_if_it_is_no_cheaper() {
+    let (mut pressure, mut now) = (Pressure::new(BypassPolicy::Cost), Duration::ZERO);
+    let line = facts(4096, 0, 100);
+    pressure.passes(&line);
+    writes(&mut pressure, Class::Dirty, 4096, Duration::from_millis(4), &mut now);
+    let stream = WriteFacts { is_stream: true, ..line };
+    assert!(!pressure.passes(&line) && pressure.passes(&stream));
+    let io = |sector: u64| DeviceIo::Write {
+        target: Target::Core(CoreId::new(0).unwrap()),
+        offset: (1 << 40) + sector * 512,
+        parts: vec![Data::copy_of(&[0; 4096])],
+        beside: None,
+        class: Class::Clean,
+        metadata_bytes: 0,
+        durable: false,
+    };
+    for number in 0..4 {
+        let io = pressure.begins(&io(number * 8), now).unwrap();
+        now += Duration::from_micros(4500);
+        pressure.ended(&io, now);
+    }
+    assert!(!pressure.passes(&stream), "it is as dear as what would leave");
+}
+
+#[test]
+fn each_state_is_left_later_than_it_is_entered() {
+    let mut pressure = Pressure::new(BypassPolicy::Cost);
+    let mut states = |rooms: [(u64, u8); 2]| {
+        rooms.map(|(room_bytes, dirty_percent)| {
+            pressure.passes(&facts(4096, room_bytes, dirty_percent));
+            pressure.state()
+        })
+    };
+    let (absorb, under) = (PressureState::Absorb, PressureState::Pressure);
+    // Between two and three segments, and between 40 and 50 % dirty, it is what it was before.
+    assert_eq!(states([(2 * MIB, 90), (2 * MIB, 90)]), [absorb; 2]);
+    assert_eq!(states([(2 * MIB - 1, 90), (2 * MIB, 90)]), [under; 2]);
+    assert_eq!(states([(3 * MIB, 90), (MIB, 49)]), [absorb; 2]);
+    assert_eq!(states([(MIB, 50), (MIB, 49)]), [under; 2]);
+    // And between an eighth and a quarter of a segment.
+    assert_eq!(states([(MIB / 5, 90), (MIB / 5, 90)]), [under; 2]);
+    assert_eq!(states([(0, 90), (MIB / 5, 90)]), [PressureState::Saturated; 2]);
+}
+
+#[test]
 fn several_at_a_time_cost_what_the_core_is_busy() {
     let mut pressure = Pressure::new(BypassPolicy::Cost);
     pressure.passes(&facts(4096, 0, 100));
@@ -101,7 +174,7 @@ fn several_at_a_time_cost_what_the_core_is_busy() {
         pressure.ended(io, Duration::from_millis(2 + number as u64));
     }
     let core = CoreId::new(0).unwrap();
-    assert_eq!(pressure.costs.of_destaging(core, 4096), Some(1_000_000));
+    assert_eq!(pressure.costs.of_destaging(4096), Some(1_000_000));
     // With nothing under way, time is nobody's.
     let late = pressure.begins(&io(Class::Clean), Duration::from_millis(500)).unwrap();
     pressure.ended(&late, Duration::from_millis(503));

@@ -11,6 +11,8 @@ const STEP_MAX: u16 = 80;
 const STEP_DOWN: u16 = 10;
 /// Below this share such a step costs next to nothing.
 const SMALL: u16 = 125;
+/// Below this share it is not by hits that a core is overloaded.
+const FEW: u16 = 200;
 /// Looks without such a step after one in vain: where both devices have enough to do, requests wait for either.
 const HOLD_DOWN: u32 = 8;
 /// Windows that are counted while steps are as small as they can be: there it stays, and looks around now and then.
@@ -37,7 +39,7 @@ pub(super) struct Climb {
     /// The best share so far.
     at: u16,
     /// Its throughput; none while it is measured anew.
-    rate: Option<u64>,
+    pub(super) rate: Option<u64>,
     last_rate: u64,
     step: u16,
     is_up: bool,
@@ -49,6 +51,8 @@ pub(super) struct Climb {
     /// Windows in which requests waited for the core rather than the cache device while the best share was measured,
     /// less the others.
     core_waits: i32,
+    /// Windows of what is measured now in which the core was overloaded, less the others.
+    overloads: i32,
     /// Whether the step under trial is one of those, and how often none is tried after one in vain.
     is_down: bool,
     hold_down: u32,
@@ -71,6 +75,7 @@ impl Climb {
             looks: 0,
             trial: Trial::default(),
             core_waits: 0,
+            overloads: 0,
             is_down: false,
             hold_down: 0,
             idle: 0,
@@ -90,8 +95,10 @@ impl Climb {
         }
         let counted =
             if self.rate.is_none() && self.is_at_rest() { COUNTED_AT_REST } else { Trial::COUNTED };
-        // A step that is much too far says so at once.
-        let is_bad = self.rate.is_some_and(|best| rate < best / 10 * 9);
+        self.overloads += if window.overloads_core() { 1 } else { -1 };
+        // A step that is much too far says so at once; but one away from a core that is in the way is not that.
+        let leaves_core = self.is_down && self.at < FEW;
+        let is_bad = !leaves_core && self.rate.is_some_and(|best| rate < best / 10 * 9);
         let measured = if is_bad { Some(0) } else { self.trial.add_of(window, counted) };
         if let Some(rate) = measured {
             self.trial = Trial::default();
@@ -136,6 +143,7 @@ impl Climb {
 
     /// `false` if it is best to have no share.
     fn judge(&mut self, rate: u64) -> bool {
+        let is_overloaded = std::mem::take(&mut self.overloads) > 0 && self.at < FEW;
         let Some(best) = self.rate else {
             if rate.abs_diff(self.last_rate) > self.last_rate / 10 {
                 // Another load: what is best may be far from here.
@@ -145,7 +153,8 @@ impl Climb {
             self.is_down = self.waits_for_core() && self.hold_down == 0;
             if self.is_down {
                 // By small steps, each of which brings less than can be measured, it would stay too large.
-                self.step = self.step.max((self.at / 4).max(STEP_DOWN));
+                let part = if is_overloaded { 2 } else { 4 };
+                self.step = self.step.max((self.at / part).max(STEP_DOWN));
                 (self.is_up, self.is_second) = (false, true);
             }
             (self.rate, self.last_rate) = (Some(rate), rate);
@@ -153,7 +162,9 @@ impl Climb {
             return true;
         };
         let was_far = self.is_far();
-        let is_better = rate > best.saturating_add(best / 100);
+        // Where writes keep the core busy, windows differ by more than a step brings: what loses nothing is less for it.
+        let is_as_good = self.is_down && is_overloaded && rate >= best / 20 * 19;
+        let is_better = is_as_good || rate > best.saturating_add(best / 100);
         if self.is_down && !is_better && self.at >= SMALL {
             self.hold_down = HOLD_DOWN;
         }
@@ -163,9 +174,13 @@ impl Climb {
             if was_far {
                 (self.step, self.is_up) = (step_first(self.at), true);
             }
-            (self.at, self.rate, self.last_rate) = (at, Some(rate), rate);
+            // Compared with the best, so that what each of several steps may lose does not add up.
+            (self.at, self.rate, self.last_rate) = (at, Some(rate.max(best)), rate);
             self.is_second = false;
-        } else if !self.is_second && !was_far {
+            if self.is_down && at == 0 {
+                return false;
+            }
+        } else if !self.is_second && !was_far && !is_overloaded {
             (self.is_up, self.is_second) = (!self.is_up, true);
         } else {
             // Measured anew, for the load may have changed.

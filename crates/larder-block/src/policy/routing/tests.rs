@@ -258,6 +258,97 @@ fn a_share_that_writes_to_the_core_leave_no_room_for_is_given_up() {
 }
 
 #[test]
+fn a_share_in_the_way_of_writes_is_left_soon_though_windows_differ_by_more_than_a_step() {
+    const RUNS: u64 = 300;
+    let mut windows = 0;
+    for seed in 0..RUNS {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut climb = Climb::new(120, 1_000_000, 0);
+        let mut share = 120;
+        for _ in 0..SECOND {
+            // Before a core of a fifth of the cache device's speed: a part of all requests, and no more, keeps it busy.
+            let rate = (660_000.0 - 600.0 * f64::from(share)) * (0.85 + 0.3 * rng.f64());
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let bytes = rate as u64 / u64::from(SECOND);
+            let cache_latency = Duration::from_millis(1);
+            let queues = RoutingWindow { core_queue: 3300, cache_queue: 900, ..NO_QUEUES };
+            let window = RoutingWindow { bytes, cache_latency, ..queues };
+            match climb.window(&window, WINDOW / 1000) {
+                Next::Share(next) => share = next,
+                Next::NoGain | Next::OtherLoad => break,
+            }
+            windows += 1;
+        }
+    }
+    assert!(windows <= 12 * RUNS, "{windows} windows in {RUNS} runs");
+}
+
+#[test]
+fn a_large_share_is_not_given_up_for_the_queue_that_it_makes() {
+    let mut climb = Climb::new(400, 1_000_000, 0);
+    let mut share = 400;
+    for _ in 0..SECOND {
+        let bytes = (1_000_000 - u64::abs_diff(share, 400) * 300) / u64::from(SECOND);
+        let queues = RoutingWindow { core_queue: 3300, cache_queue: 900, ..NO_QUEUES };
+        let window = RoutingWindow { bytes, cache_latency: Duration::from_millis(1), ..queues };
+        let Next::Share(next) = climb.window(&window, WINDOW / 1000) else { break };
+        share = u64::from(next);
+        assert!(share >= 280, "{share}");
+    }
+}
+
+/// One that has queues, or none.
+fn plain(bytes: u64, latency_us: u64) -> RoutingWindow {
+    RoutingWindow { bytes, cache_latency: Duration::from_micros(latency_us), ..NO_QUEUES }
+}
+
+const KNOWN: RoutingCalibration = RoutingCalibration {
+    cache_bytes_per_second: 400_000_000,
+    core_bytes_per_second: 200_000_000,
+    cache_latency: Duration::from_micros(100),
+};
+
+#[test]
+fn queues_and_a_gain_are_what_a_share_is_tried_and_kept_for() {
+    let state = |latency_us, trial_bytes| {
+        let mut routing = Routing::new(KNOWN);
+        let begun = (0..STABLE + 5).any(|_| {
+            routing.window(&plain(1_000_000, latency_us));
+            routing.state() == RoutingState::Pressure
+        });
+        (0..=Trial::COUNTED).for_each(|_| routing.window(&plain(trial_bytes, latency_us)));
+        (begun, routing.state())
+    };
+    assert_eq!(state(149, 1_040_000), (false, RoutingState::Absorb));
+    assert_eq!(state(150, 1_040_000), (true, RoutingState::Saturated));
+    assert_eq!(state(150, 1_020_000), (true, RoutingState::Pressure), "noise is no gain");
+}
+
+#[test]
+fn a_share_stays_until_load_and_queues_are_gone_for_two_windows() {
+    let next = |windows: &[RoutingWindow]| {
+        let mut climb = Climb::new(200, 100_000_000, 0);
+        // No step helps, so that the best share is measured anew.
+        let mut share = Next::Share(0);
+        for _ in 0..SECOND {
+            let bytes = if share == Next::Share(200) { 1_000_000 } else { 800_000 };
+            share = climb.window(&plain(bytes, 300), Duration::from_micros(100));
+            if climb.rate.is_none() {
+                break;
+            }
+        }
+        assert!(climb.rate.is_none(), "{climb:?}");
+        let mut go = |window| climb.window(window, Duration::from_micros(100));
+        windows.iter().map(&mut go).last().unwrap() == Next::OtherLoad
+    };
+    let (gone, less, short) = (plain(500_000, 110), plain(500_000, 130), plain(900_000, 110));
+    assert!(next(&[gone, gone]));
+    for stays in [&[gone][..], &[gone, less], &[less, gone], &[less, less], &[short, short]] {
+        assert!(!next(stays), "{stays:?}");
+    }
+}
+
+#[test]
 fn a_light_load_is_left_to_the_cache() {
     let mut rng = fastrand::Rng::with_seed(1);
     let model = Model { requests: 1, ..model(&mut rng, 1.0) };

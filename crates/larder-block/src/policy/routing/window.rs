@@ -32,6 +32,11 @@ impl RoutingWindow {
     pub(super) fn waits_for_core(&self) -> bool {
         self.core_queue > self.cache_queue
     }
+
+    /// Whether they do by far: a core that has as much to do with hits as the cache device is no such one.
+    pub(super) fn overloads_core(&self) -> bool {
+        self.core_queue / 2 > self.cache_queue
+    }
 }
 
 /// Bytes a second.

@@ -20,7 +20,7 @@ const CORES: Parameter = Parameter {
 };
 const WINDOWS: Parameter = Parameter {
     name: "windows",
-    default: "10",
+    default: "40",
     help: "windows of 50 ms that are measured a second after each change of the load, 2 to 1000",
 };
 
@@ -57,6 +57,7 @@ pub(in crate::experiment) static BLOCK_OFFLOAD: Experiment = Experiment {
              writes), speed of the core in percent of the cache device's",
         ),
         ("of_best.*", "the same by those of the best fixed share or none, by the same"),
+        ("adapting.*", "a load's first second, by that of classic caching, by the same"),
         ("best.*", "the best fixed share or none by classic caching, by the same"),
         ("lowest.*", "the lowest window by the mean of classic caching, by the same"),
         ("lowest_classic.*", "the lowest window of classic caching by its mean, by the same"),
@@ -82,10 +83,10 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     Ok(metrics)
 }
 
-/// Windows of a load, a second after it has begun.
-fn windows(pair: &mut Pair, load: Load, count: u32) -> Vec<f64> {
-    pair.run(load, ADAPTS);
-    (0..count).map(|_| pair.run(load, WINDOW)).collect()
+/// The first second of a load, and windows behind it.
+fn windows(pair: &mut Pair, load: Load, count: u32) -> (f64, Vec<f64>) {
+    let adapting = pair.run(load, ADAPTS);
+    (adapting, (0..count).map(|_| pair.run(load, WINDOW)).collect())
 }
 
 #[allow(clippy::cast_precision_loss)]
@@ -110,8 +111,10 @@ fn compare(
         if monitor.is_stopped() {
             return Err(Error::run("interrupted"));
         }
-        let (of_classic, before) = (windows(&mut classic, load, count), tuned.statistics());
-        let (of_tuned, after) = (windows(&mut tuned, load, count), tuned.statistics());
+        let (first_of_classic, of_classic) = windows(&mut classic, load, count);
+        let before = tuned.statistics();
+        let (first_of_tuned, of_tuned) = windows(&mut tuned, load, count);
+        let after = tuned.statistics();
         let (plain, ours) = (mean(&of_classic), mean(&of_tuned));
         let mut best = plain;
         let mut fixed = pair()?;
@@ -126,6 +129,7 @@ fn compare(
             ("gain", ours / plain),
             ("of_best", ours / best),
             ("best", best / plain),
+            ("adapting", first_of_tuned / first_of_classic),
             ("lowest", lowest(of_tuned) / plain),
             ("lowest_classic", lowest(of_classic) / plain),
             ("mb_s", plain / 1e6),
