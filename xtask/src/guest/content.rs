@@ -17,9 +17,10 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 const PROFILE: &str = "guest";
 const INIT: &str = include_str!("init.sh");
 /// Functions that scenarios share.
-const SHARED: [(&str, &str); 2] = [
+const SHARED: [(&str, &str); 3] = [
     ("writers", include_str!("writers.sh")),
     ("served", include_str!("served.sh")),
+    ("sick", include_str!("sick.sh")),
 ];
 
 /// How the programs of this workspace are built.

@@ -43,23 +43,24 @@ write_rows() {
     {
         echo "pragma journal_mode=$1; pragma synchronous=extra; pragma busy_timeout=60000;"
         for n in $(seq $2 $3); do
-            echo "begin; insert into t values($n, printf('%0*d', $n * 37 % 3000, $n)); update sum set n = n + $n; commit; select 'row', $n;"
+            echo "begin; insert into t values($n, printf('%0*d', $n * 37 % 3000, $n)); update sum set n = n + $n; commit;"
+            echo ".system echo row $n >>/tmp/rows"
         done
-    } | sqlite3 -bail /fs/db | grep '^row' >>/tmp/rows
-    [ "$(tail -n 1 /tmp/rows)" = "row|$3" ]
+    } | sqlite3 -bail /fs/db >/dev/null
+    [ "$(tail -n 1 /tmp/rows)" = "row $3" ]
 }
 
 next_row() {
-    echo $(($(tail -n 1 /tmp/rows | cut -d '|' -f 2) + 1))
+    echo $(($(tail -n 1 /tmp/rows | cut -d ' ' -f 2) + 1))
 }
 
 # The database is sound, and has every row that was committed, and at most one of whose commit nobody was told.
 rows_right() {
-    local told=$(tail -n 1 /tmp/rows | cut -d '|' -f 2)
+    local told=$(tail -n 1 /tmp/rows | cut -d ' ' -f 2)
     sqlite3 ${1:-/fs}/db "pragma integrity_check; select count(*), max(n), (select n from sum) = sum(n) from t;
         select case when count(*) = max(n) and max(n) in ($told, $told + 1) then 'whole' else 'not $told' end from t;" >/tmp/rows_found
     cat /tmp/rows_found
     grep -qx ok /tmp/rows_found && grep -q '|1$' /tmp/rows_found && grep -qx whole /tmp/rows_found || return 1
     # What nobody was told of, if it is there, is told now.
-    sqlite3 ${1:-/fs}/db "select 'row', max(n) from t;" >>/tmp/rows
+    sqlite3 ${1:-/fs}/db "select 'row ' || max(n) from t;" >>/tmp/rows
 }
