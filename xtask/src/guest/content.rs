@@ -17,10 +17,11 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 const PROFILE: &str = "guest";
 const INIT: &str = include_str!("init.sh");
 /// Functions that scenarios share.
-const SHARED: [(&str, &str); 3] = [
+const SHARED: [(&str, &str); 4] = [
     ("writers", include_str!("writers.sh")),
     ("served", include_str!("served.sh")),
     ("sick", include_str!("sick.sh")),
+    ("logged", include_str!("logged.sh")),
 ];
 
 /// How the programs of this workspace are built.
