@@ -56,8 +56,8 @@ impl Cache {
         }
     }
 
-    /// Whether cores are written past the device: the label says so, or has refused it. Whoever has it tries again then,
-    /// for a device that comes back with an old label would be believed.
+    /// Whether cores are written past the device: the label says so, or has refused it. Whoever has it tries again
+    /// then, for a device that comes back with an old label would be believed.
     pub fn has_marked(&self) -> bool {
         self.mark == Mark::Done
     }

@@ -8,9 +8,11 @@
 //!
 //! `points` prints numbers of entries, one a line, evenly spread among those behind which something was to be durable;
 //! the last is the end of the log. `replay` does to IMAGE what the entries from `--from` to before `--to` did to the
-//! device, and prints the marks among them, one a line. `marks` prints each mark behind the number up to which it has to
-//! be replayed, `--to`: where two logs have marks of the same moments, they can be replayed to the same one. Writes that no flush has covered are in no entry before it: an
-//! image that was replayed up to a point is what a loss of power leaves at worst.
+//! device, and prints the marks among them, one a line. `marks` prints each mark behind the number to which it has to
+//! be replayed, `--to`: two logs with marks of the same moments can be replayed to the same one.
+//!
+//! Writes that no flush has covered are in no entry before it: an image that was replayed up to a point is what a loss
+//! of power leaves at worst.
 
 mod log;
 mod replay;
