@@ -16,6 +16,13 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// Built in a third of the time of a release.
 const PROFILE: &str = "guest";
 const INIT: &str = include_str!("init.sh");
+/// Functions that scenarios share.
+const SHARED: [(&str, &str); 4] = [
+    ("writers", include_str!("writers.sh")),
+    ("served", include_str!("served.sh")),
+    ("sick", include_str!("sick.sh")),
+    ("logged", include_str!("logged.sh")),
+];
 
 /// How the programs of this workspace are built.
 #[derive(Debug, Clone, Copy)]
@@ -81,6 +88,9 @@ pub(super) fn archive(
 ) -> Result<Vec<u8>, String> {
     let mut content = Content::default();
     content.archive.file("init", INIT.as_bytes())?;
+    for (name, text) in SHARED {
+        content.archive.file(name, text.as_bytes())?;
+    }
     content.archive.file("scenario", scenario.script.as_bytes())?;
     let nodes = scenario.drive.nodes().join("\n") + "\n";
     content.archive.file("expected", nodes.as_bytes())?;

@@ -50,6 +50,27 @@ drives_are_there() {
     done
 }
 
+# Since Linux 6.11 namespaces are looked for side by side, and get numbers as they are found.
+drives_are_in_order() {
+    for disk in /sys/block/nvme0n*; do
+        [ "$(cat $disk/nsid)" = "${disk##*nvme0n}" ] || return 1
+    done
+}
+
+# Looks for them again until each has its own number.
+drives_are_found() {
+    local left=40 pci
+    until await 20 drives_are_there && drives_are_in_order; do
+        left=$((left - 1))
+        [ $left -gt 0 ] || return 1
+        pci=$(basename $(readlink -f /sys/class/nvme/nvme0/device))
+        echo "$(cat /sys/block/nvme0n1/nsid) is called 1"
+        echo $pci >/sys/bus/pci/drivers/nvme/unbind
+        await 10 gone /dev/nvme0
+        echo $pci >/sys/bus/pci/drivers/nvme/bind
+    done
+}
+
 gone() {
     [ ! -e "$1" ]
 }
@@ -61,7 +82,7 @@ load_modules() {
 }
 
 [ ! -d /modules ] || step modules load_modules
-step drives await 20 drives_are_there
+step drives drives_are_found
 . /scenario
 echo "@done" >&3
 # Closing waits until the port has sent everything.

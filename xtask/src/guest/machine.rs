@@ -22,7 +22,7 @@ const TAIL_LINES: usize = 15;
 const EMULATOR_SAYS: [&str; 3] = ["monitor - type", "(qemu)", "TCG doesn't support"];
 /// The emulated processor has SSE 4.2 and AES, which our programs ask for; everything is computed, so
 /// that no virtual machine is needed around it.
-const MACHINE: &str = "-machine q35 -accel tcg -cpu Haswell-v1 -smp 1 -display none -nodefaults \
+const MACHINE: &str = "-machine q35 -accel tcg -cpu Haswell-v1 -display none -nodefaults \
                        -no-reboot -monitor stdio";
 /// A panic of the guest's kernel ends the emulator at once.
 const KERNEL_WORDS: &str = "console=ttyS0 panic=-1 quiet";
@@ -46,6 +46,7 @@ pub(super) fn run(
     }
     let mut command = Command::new(&tools.emulator);
     command.args(MACHINE.split_whitespace()).args(["-m", &scenario.memory]);
+    command.args(["-smp", &scenario.processors.to_string()]);
     for port in [CONSOLE, RESULTS] {
         command.args(["-serial", &format!("file:{port}")]);
     }

@@ -143,7 +143,7 @@ impl Host {
         Ok(Self { tools, kernels, built: build.built(&dir), dir })
     }
 
-    /// Runs all, as many at a time as this machine has processors: a guest has one. In their order.
+    /// Runs all, as many at a time as this machine has processors: most guests have one. In their order.
     fn outcomes(&self, scenarios: &[Scenario], keep: bool) -> Vec<Outcome> {
         let next = AtomicUsize::new(0);
         let take = || {

@@ -12,6 +12,8 @@ use crate::workspace;
 /// Begins the lines that are for the host.
 const MARK: &str = "#:";
 const MEMORY_USUAL: &str = "512M";
+/// All of them are computed.
+const PROCESSORS_MAX: u8 = 4;
 const LIMIT_USUAL: Duration = Duration::from_secs(300);
 
 /// Which Linux boots.
@@ -46,6 +48,7 @@ pub(super) struct Scenario {
     pub(super) about: String,
     pub(super) kernel: Kernel,
     pub(super) memory: String,
+    pub(super) processors: u8,
     pub(super) limit: Duration,
     pub(super) drive: Drive,
     pub(super) binaries: Vec<Binary>,
@@ -116,6 +119,7 @@ impl Scenario {
             about: text.lines().next().unwrap_or("").trim_start_matches('#').trim().to_owned(),
             kernel: Kernel::New,
             memory: MEMORY_USUAL.to_owned(),
+            processors: 1,
             limit: LIMIT_USUAL,
             drive: Drive::default(),
             binaries: Vec::new(),
@@ -156,6 +160,13 @@ impl Scenario {
                 check::size(value)?;
                 value.clone_into(&mut self.memory);
             }
+            "processors" => {
+                let number =
+                    value.parse().ok().filter(|number| (1..=PROCESSORS_MAX).contains(number));
+                self.processors = number.ok_or_else(|| {
+                    format!("processors {value}: 1 to {PROCESSORS_MAX} are needed")
+                })?;
+            }
             "limit" => self.limit = Duration::from_secs(check::size(value)?),
             "subsystem" => self.drive.subsystem(value)?,
             "namespace" => self.drive.namespaces.push(Namespace::read(value)?),
@@ -194,6 +205,7 @@ mod tests {
 # What it is about.
 #: kernel old
 #: memory 1G
+#: processors 2
 #: limit 30
 #: subsystem fdp=on fdp.runs=16M fdp.nruh=4
 #: namespace size=64M block=4096 ruhs=0;1 partition=8M+16M
@@ -210,7 +222,7 @@ step x false
         let scenario = Scenario::read("x", TEXT).unwrap();
         assert_eq!(scenario.about, "What it is about.");
         assert_eq!((scenario.kernel, scenario.limit.as_secs()), (Kernel::Old, 30));
-        assert_eq!(scenario.drive.namespaces.len(), 1);
+        assert_eq!((scenario.drive.namespaces.len(), scenario.processors), (1, 2));
         assert!(scenario.binaries[1].example && !scenario.binaries[0].example);
         assert_eq!(scenario.interventions[0].command, "device_del nvme0");
         assert_eq!(scenario.checks[0].text(), "exit(x) = 1");
@@ -232,6 +244,7 @@ step x false
     fn wrong_lines_are_named() {
         for (from, to, word) in [
             ("kernel old", "kernel 5", "line 2: kernel 5"),
+            ("processors 2", "processors 5", "line 4: processors 5: 1 to 4"),
             ("limit 30", "limits 30", "nothing is called limits"),
             ("larder-cli:larder", "larder", "PACKAGE:NAME"),
             ("pull device_del nvme0", "pull", "a command is missing"),

@@ -56,6 +56,12 @@ impl Cache {
         }
     }
 
+    /// Whether cores are written past the device: the label says so, or has refused it. Whoever has it tries again
+    /// then, for a device that comes back with an old label would be believed.
+    pub fn has_marked(&self) -> bool {
+        self.mark == Mark::Done
+    }
+
     /// Whether the label is to say that nothing on the device must be believed, whatever else it says.
     pub fn is_given_up(&self) -> bool {
         self.mark != Mark::Unneeded

@@ -314,17 +314,22 @@ impl Opened {
     }
 
     /// Says on the label that the cores have all, if that is so and is not there yet: after a crash what was dirty is
-    /// not taken for dirty then. For whoever has nothing else to do; it costs two writes of a block.
+    /// not taken for dirty then. Or that nothing must be believed, if the cache [was given up](Cache::has_marked). For
+    /// whoever has nothing else to do; it costs two writes of a block.
     ///
     /// # Errors
-    /// [`ErrorKind::Device`].
+    /// [`ErrorKind::Device`]; the label says what it said, and the next call tries again.
     pub async fn note_clean(&mut self) -> Result<(), Error> {
         let before = self.keeper.stored.clone();
         self.look_at_cache();
-        if self.keeper.stored != before {
-            self.keeper.write().await?;
+        if self.keeper.stored == before {
+            return Ok(());
         }
-        Ok(())
+        let written = self.keeper.write().await;
+        if written.is_err() {
+            self.keeper.stored = before;
+        }
+        written
     }
 
     /// What a label has to say now. With all of a log on the cores the next start need not take for dirty what was.

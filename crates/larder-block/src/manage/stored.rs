@@ -108,8 +108,8 @@ impl StoredLayout {
         }
     }
 
-    /// Bytes of metadata beside each block in which it has records.
-    pub(super) fn metadata_bytes(&self) -> u16 {
+    /// Bytes of metadata beside each block in which it has its records; 0: they lie between the data.
+    pub fn metadata_bytes(&self) -> u16 {
         match self {
             Self::Log(superblock) => superblock.geometry.metadata_bytes,
             Self::Ocf(_) => 0,

@@ -14,6 +14,8 @@ const WAIT_MAX: Duration = Duration::from_millis(100);
 const WAIT_MIN: Duration = Duration::from_millis(1);
 /// A cache that nobody has asked for anything for so long has time for its label.
 const IDLE: Duration = Duration::from_secs(3);
+/// A label that was refused is tried again so long afterwards.
+const LABEL_RETRY: Duration = Duration::from_secs(1);
 
 /// Tells the time until it is dropped.
 pub(super) struct Keeper {
@@ -28,13 +30,14 @@ impl Keeper {
     ) -> std::io::Result<Self> {
         let (stop, stopped) = mpsc::channel::<()>();
         let keep = move || {
-            let mut idle = Idle::default();
+            let (mut idle, mut label) = (Idle::default(), Label::default());
             loop {
                 let now = RealClock.monotonic();
                 let next = cache.work(now);
                 if idle.has_come(&cache, now) {
                     note_clean(&opened);
                 }
+                label.keep(&cache, &opened, now);
                 let wait = next.map_or(WAIT_MAX, |next| next.saturating_sub(now));
                 let wait = wait.clamp(WAIT_MIN, WAIT_MAX);
                 if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
@@ -79,6 +82,36 @@ impl Idle {
         let has_come = !self.is_noted && now - self.since >= IDLE;
         self.is_noted |= has_come;
         has_come
+    }
+}
+
+/// The label of a cache that was given up. What wrote it may have been refused, by a device that comes back.
+#[derive(Default)]
+struct Label {
+    is_noted: bool,
+    refused_at: Option<Duration>,
+}
+
+impl Label {
+    /// Tries again until it says that nothing on the device must be believed.
+    fn keep(&mut self, cache: &RunningCache, opened: &Mutex<Option<Opened>>, now: Duration) {
+        if !cache.with(|cache| cache.has_marked()) {
+            *self = Self::default();
+            return;
+        }
+        if self.is_noted || self.refused_at.is_some_and(|at| now < at + LABEL_RETRY) {
+            return;
+        }
+        let Ok(mut opened) = opened.try_lock() else { return };
+        let noted = opened.as_mut().map(|opened| block_on(opened.note_clean()));
+        match noted {
+            Some(Err(error)) if self.refused_at.replace(now).is_none() => eprintln!(
+                "note: the label of a cache device that is not used any more does not say so: {error}; \
+                 it is tried again until it does"
+            ),
+            Some(Err(_)) => {}
+            Some(Ok(())) | None => self.is_noted = true,
+        }
     }
 }
 

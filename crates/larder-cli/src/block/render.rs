@@ -13,6 +13,10 @@ pub(super) fn status(status: &Status) -> String {
         BinaryBytes(u64::from(status.line_bytes)),
         BinaryBytes(status.capacity_bytes)
     );
+    if status.header_metadata_bytes > 0 {
+        let bytes = status.header_metadata_bytes;
+        text += &format!("headers    in {bytes} bytes of metadata beside each block\n");
+    }
     text += &format!("mode       {mode}\n");
     for core in &status.cores {
         let number = format!("core {}", core.core);

@@ -22,6 +22,9 @@ pub(super) struct Status {
     /// Of label and table, in front of the data.
     pub(super) data_offset_bytes: u64,
     pub(super) capacity_bytes: u64,
+    /// Of the metadata beside each block in which headers are; 0: they have blocks of their own.
+    #[serde(default)]
+    pub(super) header_metadata_bytes: u16,
     pub(super) mode: String,
     pub(super) cores: Vec<CoreStatus>,
     /// Whether it was stopped in order, as its label has it; `None` of one that runs.
@@ -182,6 +185,7 @@ impl Status {
             segments: segments.map(|(_, count)| count),
             data_offset_bytes,
             capacity_bytes,
+            header_metadata_bytes: stored.layout.metadata_bytes(),
             mode: stored.mode.to_string(),
             cores: cores.collect(),
             was_stopped: None,

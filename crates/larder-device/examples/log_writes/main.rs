@@ -3,12 +3,16 @@
 //! ```sh
 //! cargo run -p larder-device --example log_writes -- points LOG --count 60
 //! cargo run -p larder-device --example log_writes -- replay LOG IMAGE --from 0 --to 412
+//! cargo run -p larder-device --example log_writes -- marks LOG
 //! ```
 //!
 //! `points` prints numbers of entries, one a line, evenly spread among those behind which something was to be durable;
 //! the last is the end of the log. `replay` does to IMAGE what the entries from `--from` to before `--to` did to the
-//! device, and prints the marks among them, one a line. Writes that no flush has covered are in no entry before it: an
-//! image that was replayed up to a point is what a loss of power leaves at worst.
+//! device, and prints the marks among them, one a line. `marks` prints each mark behind the number to which it has to
+//! be replayed, `--to`: two logs with marks of the same moments can be replayed to the same one.
+//!
+//! Writes that no flush has covered are in no entry before it: an image that was replayed up to a point is what a loss
+//! of power leaves at worst.
 
 mod log;
 mod replay;
@@ -40,6 +44,11 @@ enum Command {
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u64).range(1..))]
         count: u64,
     },
+    /// Marks, each behind the number of the entry that follows it
+    Marks {
+        /// The device or file that has the log
+        log: PathBuf,
+    },
     /// Do to an image what entries did to the device
     Replay {
         /// The device or file that has the log
@@ -69,7 +78,9 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> Result<Vec<String>, String> {
-    let (Command::Points { log: path, .. } | Command::Replay { log: path, .. }) = &command;
+    let (Command::Points { log: path, .. }
+    | Command::Marks { log: path }
+    | Command::Replay { log: path, .. }) = &command;
     let file = OpenOptions::new().read(true).open(path);
     let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
     let told = |why: String| format!("{}: {why}", path.display());
@@ -79,6 +90,7 @@ fn run(command: Command) -> Result<Vec<String>, String> {
             let points = replay::points(&mut log, count).map_err(told)?;
             Ok(points.iter().map(u64::to_string).collect())
         }
+        Command::Marks { .. } => replay::marks(&mut log).map_err(told),
         Command::Replay { ref image, from, to, .. } => {
             let opened = OpenOptions::new().read(true).write(true).open(image);
             let mut opened = opened.map_err(|error| format!("{}: {error}", image.display()))?;

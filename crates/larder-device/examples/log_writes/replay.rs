@@ -25,6 +25,17 @@ pub(crate) fn points(log: &mut Log<impl Read + Seek>, count: u64) -> Result<Vec<
     Ok((1..=count).map(|n| all[last - (count - n) * all.len() / count]).collect())
 }
 
+/// Marks, each behind the number of the entry that follows it.
+pub(crate) fn marks(log: &mut Log<impl Read + Seek>) -> Result<Vec<String>, String> {
+    let (mut marks, mut data) = (Vec::new(), Vec::new());
+    while let Some(entry) = log.next(&mut data)? {
+        if entry.what == What::Marked {
+            marks.push(format!("{} {}", log.next_number(), entry.text));
+        }
+    }
+    Ok(marks)
+}
+
 /// Does to `image` what these entries did, and returns the marks among them.
 pub(crate) fn replay(
     log: &mut Log<impl Read + Seek>,
@@ -102,6 +113,13 @@ mod tests {
         assert_eq!(points(&mut opened(), 9), Ok(vec![3, 4, 7, 8]));
         assert_eq!(points(&mut opened(), 2), Ok(vec![4, 8]));
         assert_eq!(points(&mut opened(), 1), Ok(vec![8]));
+    }
+
+    #[test]
+    fn marks_are_behind_the_number_to_replay_to() {
+        assert_eq!(marks(&mut opened()), Ok(vec!["2 one".to_owned(), "6 two".to_owned()]));
+        let mut image = Cursor::new(vec![0; 4 * SECTOR]);
+        assert_eq!(replay(&mut opened(), &mut image, 2..6), Ok(vec!["two".to_owned()]));
     }
 
     #[test]

@@ -191,9 +191,18 @@ impl Control {
         self.send(operation::STOP_DEV, id, 0, Vec::new()).map(drop)
     }
 
-    /// Makes an end of a device. Waits until nobody has its character device open.
+    /// Makes an end of a device. Waits until nobody has its character device open, nor its disk.
     pub(super) fn delete(&mut self, id: u32) -> io::Result<()> {
         self.send(operation::DEL_DEV, id, 0, Vec::new()).map(drop)
+    }
+
+    /// The same without waiting, where the driver knows that: a disk may be mounted for as long as somebody likes. Its
+    /// number is free when nobody has it open.
+    pub(super) fn give_up(&mut self, id: u32) -> io::Result<()> {
+        match self.send(operation::DEL_DEV_ASYNC, id, 0, Vec::new()) {
+            Err(error) if is_unsupported(&error) => self.delete(id),
+            given_up => given_up.map(drop),
+        }
     }
 
     /// Begins to take over a device whose server is gone.
@@ -206,6 +215,13 @@ impl Control {
         let pid = std::process::id().into();
         self.send(operation::END_USER_RECOVERY, id, pid, Vec::new()).map(drop)
     }
+}
+
+/// The driver is older than what it was asked for.
+fn is_unsupported(error: &io::Error) -> bool {
+    [rustix::io::Errno::OPNOTSUPP, rustix::io::Errno::INVAL]
+        .iter()
+        .any(|it| error.raw_os_error() == Some(it.raw_os_error()))
 }
 
 /// There is no such device.

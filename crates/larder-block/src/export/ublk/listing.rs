@@ -60,7 +60,8 @@ pub fn devices() -> Result<Vec<UblkStatus>, Error> {
     Ok(known.iter().filter_map(UblkStatus::of).collect())
 }
 
-/// Deletes a device that nobody serves. What waits for it fails.
+/// Deletes a device that nobody serves. What waits for it fails. Where its disk is mounted, its number is free when it
+/// is unmounted.
 ///
 /// # Errors
 /// [`ErrorKind::Setup`] if there is none of this number, or it is not Larder's, or as [`devices`];
@@ -71,7 +72,7 @@ pub fn remove(id: u32) -> Result<UblkStatus, Error> {
     let status = removable(id, known.as_ref())?;
     let failed = |error| Error::from_os(format!("deleting ublk device {id}"), error);
     control.stop(id).map_err(failed)?;
-    control.delete(id).map_err(failed)?;
+    control.give_up(id).map_err(failed)?;
     Ok(status)
 }
 

@@ -246,7 +246,7 @@ impl UblkDevice {
         let stopped = self.control.stop(self.id);
         self.abandon();
         stopped.map_err(|error| self.failed("stopping it", error))?;
-        self.control.delete(self.id).map_err(|error| self.failed("deleting it", error))
+        self.control.give_up(self.id).map_err(|error| self.failed("deleting it", error))
     }
 
     /// Ends the threads, whatever the driver has.
@@ -323,8 +323,7 @@ fn place(
                 }
                 let depths = (config.queues, config.queue_depth);
                 let made = control.add(id, config.owner, depths, shape);
-                let failed = |error| Error::from_os("making a ublk device", error);
-                return made.map_err(failed).map(|made| (made, false));
+                return made.map_err(|error| not_made(id, error)).map(|made| (made, false));
             }
             Choice::TakeOver(known) => match control.begin_recovery(known.id) {
                 Ok(()) => return Ok((known, true)),
@@ -346,6 +345,19 @@ fn place(
             return Err(Error::new(ErrorKind::InUse, why));
         }
         std::thread::sleep(PAUSE);
+    }
+}
+
+fn not_made(id: Option<u32>, error: io::Error) -> Error {
+    match id {
+        Some(id) if is(&error, Errno::EXIST) => {
+            let why = format!(
+                "ublk device {id}: a disk of that number has ended and somebody has it open still: \
+                 unmount it, or give another number, or auto"
+            );
+            Error::new(ErrorKind::InUse, why)
+        }
+        _ => Error::from_os("making a ublk device", error),
     }
 }
 

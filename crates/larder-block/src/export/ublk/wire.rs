@@ -40,6 +40,8 @@ pub(super) mod operation {
     pub(in super::super) const START_USER_RECOVERY: u32 = encoded(READ_WRITE, 0x10, CONTROL_BYTES);
     pub(in super::super) const END_USER_RECOVERY: u32 = encoded(READ_WRITE, 0x11, CONTROL_BYTES);
     pub(in super::super) const GET_FEATURES: u32 = encoded(READ, 0x13, CONTROL_BYTES);
+    /// Since Linux 6.9.
+    pub(in super::super) const DEL_DEV_ASYNC: u32 = encoded(READ, 0x14, CONTROL_BYTES);
     pub(in super::super) const FETCH_REQ: u32 = encoded(READ_WRITE, 0x20, IO_BYTES);
     pub(in super::super) const COMMIT_AND_FETCH_REQ: u32 = encoded(READ_WRITE, 0x21, IO_BYTES);
 }
@@ -248,6 +250,7 @@ mod tests {
         // As `linux/ublk_cmd.h` makes them: _IOWR('u', 0x04, …), _IOR('u', 0x02, …), _IOWR('u', 0x20, …).
         assert_eq!(operation::ADD_DEV, 0xc020_7504);
         assert_eq!(operation::GET_DEV_INFO, 0x8020_7502);
+        assert_eq!(operation::DEL_DEV_ASYNC, 0x8020_7514);
         assert_eq!(operation::FETCH_REQ, 0xc010_7520);
         assert_eq!(bytes_of(0, 0), 0x8000_0000);
         assert_eq!(bytes_of(2, 3), 0x8000_0000 + (2 << 41) + (3 << 25));

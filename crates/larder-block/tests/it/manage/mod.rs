@@ -262,6 +262,31 @@ fn a_stop_does_not_make_believe_in_what_was_given_up() {
     assert!(read_from(&opened, 0, 0, 65536) == [9; 65536]);
 }
 
+/// The device refuses its label as well, and the process is killed a while after it is well again.
+#[test]
+fn a_label_that_was_refused_says_what_was_given_up_as_soon_as_it_can() {
+    let mut rig = Rig::new();
+    let failing = Arc::new(FaultDevice::new(memory(8 * MIB), &FaultPlan::new(1)));
+    rig.device = Arc::clone(&failing) as Shared;
+    rig.create(&log());
+    let mut opened = rig.open();
+    write_to(&opened, 0, 0, 1, 65536);
+    block_on(opened.cache.clean()).unwrap();
+    assert!(!opened.cache.with(|cache| cache.has_marked()));
+    failing.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error).on_writes()));
+    (0..16).for_each(|number| write_to(&opened, 0, number * 4096, 9, 4096));
+    assert!(opened.cache.with(|cache| cache.has_marked()));
+    for _ in 0..2 {
+        assert_eq!(block_on(opened.note_clean()).unwrap_err().kind(), ErrorKind::Device);
+    }
+    failing.set_plan(&FaultPlan::new(1));
+    block_on(opened.note_clean()).unwrap();
+    drop(opened);
+    let unsampled = OpenOptions { samples: 0, ..options() };
+    let opened = block_on(open(&rig.device, &rig.cores, &unsampled)).unwrap();
+    assert!(read_from(&opened, 0, 0, 65536) == [9; 65536]);
+}
+
 /// What the label calls clean is not dirtied where it lies: a crash would leave it clean, and the core without it.
 #[test]
 fn what_is_written_over_data_that_the_label_calls_clean_is_dirty_after_a_crash() {

@@ -1,0 +1,56 @@
+# The cache $cache before the core $core, as /dev/nbd0 by the kernel's own client and as a file system at /fs. A scenario reads it
+# with `. /served`.
+. /writers
+
+# started OPTION...: serves the core, and the kernel has it as a disk, over two connections.
+started() {
+    rm -f /tmp/s
+    larder block start $cache --unix /tmp/s --threads 2 "$@" >/tmp/started 2>&1 &
+    echo $! >/tmp/pid
+    await 30 grep -q ready /tmp/started && attached
+}
+
+attached() {
+    nbd-client -unix /tmp/s -N 0 -C 2 /dev/nbd0 && await 10 is_there
+}
+
+is_there() {
+    [ "$(blockdev --getsize64 /dev/nbd0)" = "$(blockdev --getsize64 $core)" ]
+}
+
+# json_of COMMAND: what the running cache answers.
+json_of() {
+    larder block $1 --unix /tmp/s --json /tmp/json >/dev/null && cat /tmp/json
+}
+
+# is_healthy true, or false: whether the cache device is written to.
+is_healthy() {
+    json_of status | grep -q "\"healthy\": $1"
+}
+
+# killed FILES: writers work until so many files more are synced; then the server is gone, and after it the disk.
+killed() {
+    local before=$(wc -l </tmp/files)
+    write_files k$before 1 5000 &
+    local files=$!
+    write_rows wal $(next_row) 100000 &
+    local rows=$!
+    await 120 more_files $((before + $1))
+    kill -9 $(cat /tmp/pid)
+    wait $(cat /tmp/pid)
+    wait $files
+    wait $rows
+    echo $(($(wc -l </tmp/files) - before))
+    umount /fs
+    nbd-client -d /dev/nbd0 >/dev/null
+}
+
+# The kernel replays the journal; then nothing is left to repair.
+replayed() {
+    mount -t ext4 /dev/nbd0 /fs && umount /fs && e2fsck -fn /dev/nbd0 && mount -t ext4 /dev/nbd0 /fs
+}
+
+# On its own, in order: off the disk, sound, on the disk again.
+checked() {
+    umount /fs && e2fsck -fn /dev/nbd0 && mount -t ext4 "$@" /dev/nbd0 /fs
+}
