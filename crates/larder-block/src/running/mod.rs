@@ -131,7 +131,8 @@ impl RunningCache {
     }
 
     /// A core behind the cache, as a device. `None` if there is none of this number. Its blocks are the longer ones of
-    /// the core's and of the first cache device's, also while that is detached: the next one may have such blocks again.
+    /// the core's and of the first cache device's, also while that is detached: the next one may have such blocks
+    /// again.
     pub fn core(&self, core: CoreId) -> Option<CachedCore> {
         let below = self.0.cores.get(&core)?;
         Some(CachedCore::new(self.clone(), core, Arc::clone(below), self.0.block_bytes))
