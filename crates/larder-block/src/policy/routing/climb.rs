@@ -162,8 +162,8 @@ impl Climb {
             return true;
         };
         let was_far = self.is_far();
-        // Where writes keep the core busy, windows differ by more than a step brings: a smaller share that loses nothing
-        // is the better one.
+        // Where writes keep the core busy, windows differ by more than a step brings: a smaller share that loses
+        // nothing is the better one.
         let is_as_good = self.is_down && is_overloaded && rate >= best / 20 * 19;
         let is_better = is_as_good || rate > best.saturating_add(best / 100);
         if self.is_down && !is_better && self.at >= SMALL {
