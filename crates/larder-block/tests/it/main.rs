@@ -15,6 +15,7 @@ mod full;
 mod held;
 mod loading;
 mod log_bytes;
+mod log_failed;
 mod log_refill;
 mod log_start;
 mod manage;

@@ -182,22 +182,24 @@ impl Appender {
         }
     }
 
-    /// The device write of a batch has ended.
-    pub(super) fn write_ended(&mut self, sequence: u64, is_well: bool) {
+    /// The device write of a batch has ended. If it has failed, its lane and segment: nothing may be written behind it
+    /// there any more.
+    pub(super) fn write_ended(&mut self, sequence: u64, is_well: bool) -> Option<(usize, u32)> {
         let found = self.in_flight.iter_mut().find(|batch| batch.sequence == sequence);
         let batch = found.expect("a batch under way");
         batch.ended = Some(is_well && !batch.is_behind_hole);
         if is_well {
-            return;
+            return None;
         }
         self.is_frozen = true;
-        let segment = batch.segment;
+        let (lane, segment) = (batch.lane, batch.segment);
         for later in &mut self.in_flight {
             if later.segment == segment && later.sequence > sequence {
                 later.is_behind_hole = true;
                 later.ended = later.ended.map(|_| false);
             }
         }
+        Some((lane, segment))
     }
 
     /// Takes out the first batch if it has ended, and counts it.

@@ -262,7 +262,14 @@ impl LogLayout {
 
     /// The device write of a batch has ended. Those that are complete now, in order, are acknowledged.
     pub(super) fn append_ended(&mut self, sequence: u64, is_well: bool) {
-        self.appender.write_ended(sequence, is_well);
+        if let Some((lane, segment)) = self.appender.write_ended(sequence, is_well)
+            && self.appender.lanes[lane].open == Some(segment)
+        {
+            // At once, though it is taken back in its turn: a batch that set out behind the hole would be acknowledged,
+            // and not be found again.
+            self.segments.seal(segment);
+            self.appender.lanes[lane].open = None;
+        }
         while let Some(batch) = self.appender.take_ended() {
             self.grace.end(batch.phase);
             self.segments.end_write(batch.segment);
@@ -329,7 +336,7 @@ impl LogLayout {
         }
     }
 
-    /// A batch has failed: what it displaced is in force again. Its segment takes no more.
+    /// A batch has failed: what it displaced is in force again.
     fn take_back(&mut self, batch: Batch) {
         // What waits for the note that a filling begins with fails with it: the next segment would begin with one too,
         // and a device that takes nothing would be asked for one after the other.
@@ -349,10 +356,6 @@ impl LogLayout {
             let extent = Extent { is_busy: false, is_overwritable: false, ..extent };
             self.index.replace(span, Some(extent), &mut Vec::new());
             self.cleaning_missed(span);
-        }
-        if self.appender.lanes[batch.lane].open == Some(batch.segment) {
-            self.segments.seal(batch.segment);
-            self.appender.lanes[batch.lane].open = None;
         }
     }
 
