@@ -100,6 +100,7 @@ impl Cache {
         (self.layout, self.shape, self.promotion, self.cleaning) =
             (layout, shape, promotion, cleaning);
         (self.router, self.saturated_sectors) = (Router::new(self.options.routing), 0);
+        self.writes_around = self.layout.writes_around();
         self.pressure = Pressure::new(self.options.bypass);
         (self.locks, self.cache_errors, self.retry_at) = (Locks::default(), 0, None);
         (self.mark, self.has_no_dirty) = (Mark::default(), false);

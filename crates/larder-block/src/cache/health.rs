@@ -122,6 +122,12 @@ impl Cache {
         let op = &self.ops[key];
         self.parts.bypassed((op.span().core, op.class));
     }
+
+    /// What the layout itself has taken around, which it may decide long after it was asked.
+    pub(super) fn count_writes_around(&mut self) {
+        let before = std::mem::replace(&mut self.writes_around, self.layout.writes_around());
+        (before..self.writes_around).for_each(|_| self.statistics.bypassed(BypassReason::NoRoom));
+    }
 }
 
 /// The runs of dirty sectors of a core, in their order.

@@ -79,6 +79,7 @@ impl Cache {
             router: Router::new(options.routing),
             pressure: Pressure::new(options.bypass),
             saturated_sectors: 0,
+            writes_around: 0,
             options,
             locks: Locks::default(),
             ops: Slab::new(),
@@ -174,6 +175,7 @@ impl Cache {
                 break;
             }
         }
+        self.count_writes_around();
         self.layout_ios = of_layout;
         ios.append(&mut self.issued);
     }

@@ -87,6 +87,8 @@ pub struct Cache {
     pub(super) pressure: Pressure,
     /// What was cached when the cache device was found saturated last.
     pub(super) saturated_sectors: u64,
+    /// Writes that the layout has taken around and that are counted.
+    pub(super) writes_around: u64,
     /// By what name each core is exported.
     pub(super) exports: BTreeMap<CoreId, String>,
     pub(super) locks: Locks,

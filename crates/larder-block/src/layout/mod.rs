@@ -403,6 +403,12 @@ pub trait Layout: Send + fmt::Debug {
         None
     }
 
+    /// Users' writes that it has taken around the cache by itself, because there was no line to be had. 0 of a layout
+    /// that makes room ahead.
+    fn writes_around(&self) -> u64 {
+        0
+    }
+
     /// Bytes of memory that grow with what is cached.
     fn memory_bytes(&self) -> usize;
 }
@@ -483,6 +489,10 @@ impl<L: Layout + ?Sized> Layout for Box<L> {
 
     fn room(&self) -> Option<Room> {
         (**self).room()
+    }
+
+    fn writes_around(&self) -> u64 {
+        (**self).writes_around()
     }
 
     fn memory_bytes(&self) -> usize {

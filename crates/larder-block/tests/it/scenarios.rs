@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 use larder_block::accounting::{Accounting, Image, stamps};
-use larder_block::cache::{Cache, CacheOptions, CacheShape, Mode, Request};
+use larder_block::cache::{BypassReason, Cache, CacheOptions, CacheShape, Mode, Request};
 use larder_block::layout::log::{Geometry, LogLayout, LogOptions};
 use larder_block::layout::ocf::{self, OcfLayout, OcfOptions, OcfVersion};
 use larder_block::layout::{DeviceIo, Ending, Layout, Span, Target};
@@ -122,6 +122,20 @@ fn a_write_larger_than_the_cache_ends_and_is_read() {
             assert_eq!(run.run(Request::Clean { core: core(0) }).0, Ending::Done);
         });
     }
+}
+
+#[test]
+fn what_finds_no_line_passes_by_and_is_counted() {
+    each(Mode::WriteBack, 4096, |name, run| {
+        let all = 4 * BYTES / 512;
+        let mut known = Known(vec![0; usize::try_from(all).unwrap()]);
+        // Most are dirty and stay so, for nothing is told to destage.
+        (0..all / 256).for_each(|n| known.write(run, span(n * 256, 256), n + 1));
+        let statistics = *run.layout().statistics();
+        let passed_by = statistics.bypasses(BypassReason::NoRoom);
+        assert_eq!(passed_by > 0, name != "log", "{name}: {passed_by}");
+        (0..all / 256).for_each(|n| known.check(run, span(n * 256, 256), name));
+    });
 }
 
 #[test]

@@ -106,11 +106,6 @@ impl OcfLayout {
         }
     }
 
-    /// Users' writes that found too few free and clean lines, and went to the core instead.
-    pub fn writes_around(&self) -> u64 {
-        self.writes_around
-    }
-
     /// What is in no list is free.
     fn fill_free_lists(&mut self) {
         for line in self.geometry.version.lines_in_order(self.geometry.lines) {
@@ -260,6 +255,10 @@ impl Layout for OcfLayout {
     }
 
     /// Lines count whole.
+    fn writes_around(&self) -> u64 {
+        self.writes_around
+    }
+
     fn occupied_sectors(&self, class: ClassId) -> u64 {
         self.class_lines[class.index()] * u64::from(self.geometry.line_sectors())
     }
