@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io;
 
 use larder_device::{Error, ErrorKind};
+use rustix::io::Errno;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::kernel::ControlRing;
@@ -219,16 +220,17 @@ impl Control {
 
 /// The driver is older than what it was asked for.
 fn is_unsupported(error: &io::Error) -> bool {
-    [rustix::io::Errno::OPNOTSUPP, rustix::io::Errno::INVAL]
-        .iter()
-        .any(|it| error.raw_os_error() == Some(it.raw_os_error()))
+    is(error, Errno::OPNOTSUPP) || is(error, Errno::INVAL)
 }
 
 /// There is no such device.
 fn is_unknown(error: &io::Error) -> bool {
-    [rustix::io::Errno::NODEV, rustix::io::Errno::NOENT]
-        .iter()
-        .any(|it| error.raw_os_error() == Some(it.raw_os_error()))
+    is(error, Errno::NODEV) || is(error, Errno::NOENT)
+}
+
+/// Whether the system has said just that.
+pub(super) fn is(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
 }
 
 /// Whether a process runs. One that has ended and that nobody has waited for does not.

@@ -13,7 +13,7 @@ use larder_device::{Error, ErrorKind};
 use rustix::io::Errno;
 
 use super::choice::{Choice, UblkId, choose, removal};
-use super::control::{Control, Known, is_running};
+use super::control::{Control, Known, is, is_running};
 use super::owner::Owner;
 use super::shape::Shape;
 use super::wire::{DEPTH_MAX, ID_MAX, QUEUES_MAX};
@@ -359,10 +359,6 @@ fn not_made(id: Option<u32>, error: io::Error) -> Error {
         }
         _ => Error::from_os("making a ublk device", error),
     }
-}
-
-fn is(error: &io::Error, errno: Errno) -> bool {
-    error.raw_os_error() == Some(errno.raw_os_error())
 }
 
 /// Opens the character device, which one process may have.

@@ -35,17 +35,10 @@ fn at_each_io(failing: &FaultDevice<Shared>, ask: impl Fn(), check: impl Fn(u64)
     }
 }
 
-/// Its cache device fails as it is told.
-fn failing_rig() -> (Rig, Arc<FaultDevice<Shared>>) {
-    let failing = Arc::new(FaultDevice::new(memory(8 * MIB), &FaultPlan::new(1)));
-    let device = Arc::clone(&failing) as Shared;
-    (Rig { device, ..Rig::new() }, failing)
-}
-
 #[test]
 fn starts_and_stops_that_an_error_cuts_leave_what_was() {
     for create_options in layouts() {
-        let (rig, failing) = failing_rig();
+        let (rig, failing) = Rig::failing();
         let uuid = rig.create(&create_options);
         let opened = rig.open();
         write_to(&opened, 0, 0, 1, 65536);
@@ -69,7 +62,7 @@ fn starts_and_stops_that_an_error_cuts_leave_what_was() {
 #[test]
 fn a_change_of_cores_that_an_error_cuts_was_made_or_not() {
     for create_options in layouts() {
-        let (rig, failing) = failing_rig();
+        let (rig, failing) = Rig::failing();
         rig.create(&create_options);
         let new = Core { id: core(6), name: String::new(), device: memory(MIB) };
         let all = [rig.cores.as_slice(), &[new]].concat();
@@ -147,7 +140,7 @@ fn devices_that_refuse_everything_are_not_asked_without_end() {
 #[test]
 fn a_format_that_an_error_cuts_leaves_nothing_or_a_cache() {
     for create_options in layouts() {
-        let (rig, failing) = failing_rig();
+        let (rig, failing) = Rig::failing();
         let over = CreateOptions { over: Over::Other, ..create_options.clone() };
         let format = || drop(block_on(create(&rig.device, &rig.cores, &over)));
         at_each_io(&failing, format, |number| {
@@ -164,7 +157,7 @@ fn a_format_that_an_error_cuts_leaves_nothing_or_a_cache() {
 #[test]
 fn what_waits_for_room_in_the_ring_is_refused_while_the_device_lets_none_be_made() {
     let wal = OcfOptions { version: OcfVersion::Wal, line_bytes: 4096 };
-    let (rig, failing) = failing_rig();
+    let (rig, failing) = Rig::failing();
     rig.create(&CreateOptions { layout: LayoutOptions::Ocf(wal), ..super::log() });
     let opened = rig.open();
     let cached = opened.cache.core(core(0)).unwrap();

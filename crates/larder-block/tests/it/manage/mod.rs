@@ -69,6 +69,13 @@ impl Rig {
         Self { device: memory(8 * MIB), cores: vec![of(0), of(5)] }
     }
 
+    /// Its cache device fails as it is told.
+    fn failing() -> (Self, Arc<FaultDevice<Shared>>) {
+        let failing = Arc::new(FaultDevice::new(memory(8 * MIB), &FaultPlan::new(1)));
+        let device = Arc::clone(&failing) as Shared;
+        (Self { device, ..Self::new() }, failing)
+    }
+
     fn create(&self, options: &CreateOptions) -> Uuid {
         block_on(create(&self.device, &self.cores, options)).unwrap()
     }
@@ -216,9 +223,7 @@ fn dirty_data_before_a_core_that_was_written_meanwhile_need_a_word() {
 /// The device fails but for its label, comes back, and its clean data are out of date.
 #[test]
 fn what_was_written_without_the_cache_device_does_not_come_back_old() {
-    let mut rig = Rig::new();
-    let failing = Arc::new(FaultDevice::new(memory(8 * MIB), &FaultPlan::new(1)));
-    rig.device = Arc::clone(&failing) as Shared;
+    let (rig, failing) = Rig::failing();
     rig.create(&log());
     let opened = rig.open();
     write_to(&opened, 0, 0, 1, 2 * MIB);
@@ -245,9 +250,7 @@ fn what_was_written_without_the_cache_device_does_not_come_back_old() {
 /// The same, and it is stopped in order before the device is well again.
 #[test]
 fn a_stop_does_not_make_believe_in_what_was_given_up() {
-    let mut rig = Rig::new();
-    let failing = Arc::new(FaultDevice::new(memory(8 * MIB), &FaultPlan::new(1)));
-    rig.device = Arc::clone(&failing) as Shared;
+    let (rig, failing) = Rig::failing();
     rig.create(&log());
     let opened = rig.open();
     write_to(&opened, 0, 0, 1, 65536);
@@ -265,9 +268,7 @@ fn a_stop_does_not_make_believe_in_what_was_given_up() {
 /// The device refuses its label as well, and the process is killed a while after it is well again.
 #[test]
 fn a_label_that_was_refused_says_what_was_given_up_as_soon_as_it_can() {
-    let mut rig = Rig::new();
-    let failing = Arc::new(FaultDevice::new(memory(8 * MIB), &FaultPlan::new(1)));
-    rig.device = Arc::clone(&failing) as Shared;
+    let (rig, failing) = Rig::failing();
     rig.create(&log());
     let mut opened = rig.open();
     write_to(&opened, 0, 0, 1, 65536);

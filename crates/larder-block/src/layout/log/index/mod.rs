@@ -269,13 +269,11 @@ impl Index {
         if base > low {
             return false;
         }
+        let mut number = leaf.position(low - base);
         // What begins in front of it in its line may reach into it.
-        for number in leaf.position(low - base)..leaf.len() {
+        while number < leaf.len() && base + u64::from(leaf.offset(number)) < span.end() {
             let first = base + u64::from(leaf.offset(number));
             let old = Extent::unpack(leaf.packed(number));
-            if first >= span.end() {
-                break;
-            }
             if first == span.first && old.sectors == span.sectors {
                 leaf.set(number, extent.pack());
                 displaced.push(Found { span, extent: old });
@@ -286,11 +284,12 @@ impl Index {
             if first + u64::from(old.sectors) > span.first {
                 return false;
             }
+            number += 1;
         }
         if leaf.is_full() {
             return false;
         }
-        leaf.insert(leaf.position(u64::from(offset)), offset, extent.pack());
+        leaf.insert(number, offset, extent.pack());
         self.count(extent);
         true
     }
