@@ -115,6 +115,15 @@ by() {
     return $right
 }
 
+# judged_at WHAT EVERY: what /tmp/cache and /tmp/core hold is right, by a start at each moment of so many, else by a recovery.
+judged_at() {
+    [ -e /tmp/core_alone ] || cp /tmp/core /tmp/core_alone
+    local how=recover
+    [ $(((judged + 1) % $2)) != 0 ] || how=start
+    by $how || { echo "$1, by $how: $(tail -n 3 /tmp/marks | tr '\n' ' ')"; return 1; }
+    echo "$1 is right, by $how, $(wc -l </tmp/required) files"
+}
+
 # The last point, with a file that is never written.
 too_early() {
     mount -t ext4 -o ro,noload -o loop /tmp/core /fs || return 2

@@ -14,6 +14,17 @@ attached() {
     nbd-client -unix /tmp/s -N 0 -C 2 /dev/nbd0 && await 10 is_there
 }
 
+# The file system, whatever has become of it, and the disk are gone; the server goes on.
+unmounted() {
+    umount /fs
+    nbd-client -d /dev/nbd0
+    await 10 no_disk
+}
+
+no_disk() {
+    [ "$(blockdev --getsize64 /dev/nbd0)" = 0 ]
+}
+
 is_there() {
     [ "$(blockdev --getsize64 /dev/nbd0)" = "$(blockdev --getsize64 $core)" ]
 }

@@ -74,17 +74,6 @@ failed_writes() {
     json_of stats | grep -q '"cache_writes": [1-9]'
 }
 
-# Whatever the file system has made of it.
-unmounted() {
-    umount /fs
-    nbd-client -d /dev/nbd0
-    await 10 no_disk
-}
-
-no_disk() {
-    [ "$(blockdev --getsize64 /dev/nbd0)" = 0 ]
-}
-
 killed_now() {
     kill -9 $(cat /tmp/pid)
     wait $(cat /tmp/pid)

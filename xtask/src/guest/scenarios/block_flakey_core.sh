@@ -57,11 +57,6 @@ both() {
     write_files $1 1 $2 && write_rows delete $(next_row) $(($(next_row) + $2))
 }
 
-unmounted() {
-    umount /fs
-    nbd-client -d /dev/nbd0
-}
-
 mkdir -p /fs
 step devices sick_devices
 step created larder block create $cache --core block:$core --mode wb
