@@ -39,6 +39,18 @@ is_healthy() {
     json_of status | grep -q "\"healthy\": $1"
 }
 
+# The server is gone, and after it the disk.
+killed_now() {
+    kill -9 $(cat /tmp/pid)
+    wait $(cat /tmp/pid)
+    unmounted
+}
+
+# What a device or a disk holds.
+sum_of() {
+    dd if=$1 bs=1M iflag=direct 2>/dev/null | sha256sum
+}
+
 # killed FILES: writers work until so many files more are synced; then the server is gone, and after it the disk.
 killed() {
     local before=$(wc -l </tmp/files)

@@ -74,12 +74,6 @@ failed_writes() {
     json_of stats | grep -q '"cache_writes": [1-9]'
 }
 
-killed_now() {
-    kill -9 $(cat /tmp/pid)
-    wait $(cat /tmp/pid)
-    unmounted
-}
-
 # Bytes of the ranges that are named; the list has no more.
 dirty_bytes() {
     larder block dirty --unix /tmp/s --json /tmp/json >/dev/null && grep -q '"has_more": false' /tmp/json || return 1

@@ -42,17 +42,6 @@ is_clean() {
     json_of stats >/dev/null && grep -q '"dirty_bytes": 0' /tmp/json
 }
 
-sum_of() {
-    dd if=$1 bs=1M iflag=direct 2>/dev/null | sha256sum
-}
-
-killed_now() {
-    kill -9 $(cat /tmp/pid)
-    wait $(cat /tmp/pid)
-    umount /fs
-    nbd-client -d /dev/nbd0
-}
-
 both() {
     write_files $1 1 $2 && write_rows delete $(next_row) $(($(next_row) + $2))
 }

@@ -41,10 +41,6 @@ cache=nvme:/dev/ng0n1
 core=/dev/nvme0n2
 . /served
 
-sum_of() {
-    dd if=$1 bs=1M iflag=direct 2>/dev/null | sha256sum
-}
-
 # The data of the cache device without what lies beside them.
 copied() {
     dd if=/dev/nvme0n1 of=/dev/nvme0n3 bs=1M iflag=direct oflag=direct
