@@ -218,6 +218,7 @@ impl World {
         }
         let of = |(_, one)| if let UnderWay::Known(known) = one { Some(known) } else { None };
         let lost: Vec<Known> = self.under_way.drain(..).filter_map(of).collect();
+        self.power.forget_the_unheard();
         self.shadow.lost_power(&lost);
         self.passes_by = false;
     }

@@ -1,10 +1,11 @@
 //! Devices that lose power together, at a change that was chosen before.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use larder_device::{
-    CheckedIo, Device, DeviceInfo, DeviceStats, FaultDevice, FaultPlan, Io, IoFuture, MemoryDevice,
+    CheckedIo, Completer, Device, DeviceInfo, DeviceStats, FaultDevice, FaultPlan, Io, IoFuture,
+    MemoryDevice,
 };
 
 type Failing = FaultDevice<MemoryDevice>;
@@ -21,6 +22,8 @@ pub(super) struct Power {
     /// Changes since something was let go on: a cache comes to rest after each step.
     restless: AtomicU64,
     devices: OnceLock<Vec<Arc<Failing>>>,
+    /// Of requests that nobody hears of any more: they keep whoever waits for them.
+    unheard: Mutex<Vec<Completer>>,
 }
 
 /// One of them.
@@ -63,6 +66,18 @@ impl Power {
         }
         self.lose_after(u64::MAX);
         self.is_lost.store(false, Ordering::SeqCst);
+    }
+
+    /// Whoever waited when power went, gone with it, is freed. What it asks for on its way is unheard as well.
+    pub(super) fn forget_the_unheard(&self) {
+        assert!(self.is_lost(), "who is told goes on");
+        loop {
+            let unheard = std::mem::take(&mut *self.unheard.lock().unwrap());
+            if unheard.is_empty() {
+                return;
+            }
+            drop(unheard);
+        }
     }
 
     /// It goes with the change that comes after so many.
@@ -119,7 +134,7 @@ impl Device for Powered {
         }
         // Nobody hears of anything any more.
         let (future, completer) = IoFuture::pending();
-        std::mem::forget(completer);
+        self.power.unheard.lock().unwrap().push(completer);
         future
     }
 
