@@ -85,6 +85,8 @@ impl SocketRing {
         let mut sockets = self.0.borrow_mut();
         let at_most = sockets.see_off(at_most)?;
         sockets.feed_the_starved()?;
+        // A send that is done at once ends this sleep, and the next turn begins it anew. That second look is worth its
+        // call: whoever sends one request at a time has often sent the next by then, and falling asleep costs more.
         sockets.kernel.enter(at_most)?;
         while let Some(completion) = sockets.kernel.next() {
             sockets.happened(completion)?;
