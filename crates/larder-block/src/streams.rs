@@ -17,10 +17,20 @@ pub enum Direction {
 /// and one insertion a request.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    /// Bytes so far, and when it was last continued.
-    runs: FxHashMap<(CoreId, Direction, u64), (u64, u64)>,
+    runs: FxHashMap<(CoreId, Direction, u64), Run>,
     /// Runs that are remembered whatever comes.
     runs_min: usize,
+    turn: u64,
+}
+
+/// What is known of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Run {
+    /// Bytes so far.
+    pub(crate) bytes: u64,
+    /// The sector up to which it was read ahead, if it was; 0 if not.
+    pub(crate) ahead: u64,
+    /// When it was last continued.
     turn: u64,
 }
 
@@ -35,22 +45,27 @@ impl Streams {
     /// Bytes of the run that a request goes on with: 0 where nothing ended that is remembered.
     pub(crate) fn saw(&mut self, span: Span, direction: Direction) -> u64 {
         self.turn += 1;
-        let before =
-            self.runs.remove(&(span.core, direction, span.first)).map_or(0, |(bytes, _)| bytes);
+        let before = self.runs.remove(&(span.core, direction, span.first)).unwrap_or_default();
         if self.runs.len() >= 2 * self.runs_min {
             self.forget_older_half();
         }
-        let bytes = before.saturating_add(span.bytes() as u64);
-        self.runs.insert((span.core, direction, span.end()), (bytes, self.turn));
-        before
+        let bytes = before.bytes.saturating_add(span.bytes() as u64);
+        let run = Run { bytes, turn: self.turn, ..before };
+        self.runs.insert((span.core, direction, span.end()), run);
+        before.bytes
+    }
+
+    /// The run of a request that was seen and that none has gone on with.
+    pub(crate) fn run_mut(&mut self, span: Span, direction: Direction) -> Option<&mut Run> {
+        self.runs.get_mut(&(span.core, direction, span.end()))
     }
 
     /// In halves, so that a request need not look for the oldest.
     fn forget_older_half(&mut self) {
-        let mut turns: Vec<u64> = self.runs.values().map(|(_, turn)| *turn).collect();
+        let mut turns: Vec<u64> = self.runs.values().map(|run| run.turn).collect();
         let middle = turns.len() / 2;
         let (_, &mut median, _) = turns.select_nth_unstable(middle);
-        self.runs.retain(|_, (_, turn)| *turn >= median);
+        self.runs.retain(|_, run| run.turn >= median);
         debug_assert!(self.runs.len() >= self.runs_min);
     }
 }
@@ -82,6 +97,19 @@ mod tests {
         assert_eq!(saw(&mut streams, Direction::Read, 8), 0);
         assert_eq!(saw(&mut streams, Direction::Write, 8), 4096);
         assert_eq!(saw(&mut streams, Direction::Read, 16), 4096);
+    }
+
+    #[test]
+    fn a_run_keeps_how_far_it_was_read_ahead() {
+        let mut streams = Streams::remembering(4);
+        let span = |first| Span { core: CoreId::new(0).unwrap(), first, sectors: 8 };
+        saw(&mut streams, Direction::Read, 0);
+        streams.run_mut(span(0), Direction::Read).unwrap().ahead = 64;
+        assert!(streams.run_mut(span(0), Direction::Write).is_none());
+        saw(&mut streams, Direction::Read, 8);
+        assert!(streams.run_mut(span(0), Direction::Read).is_none(), "another has gone on with it");
+        let run = *streams.run_mut(span(8), Direction::Read).unwrap();
+        assert_eq!((run.bytes, run.ahead), (8192, 64));
     }
 
     #[test]

@@ -32,7 +32,8 @@ pub(crate) use block::{
     AskArgs, AttachArgs, BlockCommand, CacheCreateArgs, CacheStatsArgs, CacheStatusArgs,
     CalibrateArgs, ChangedCoreArg, CleaningArg, CoreArg, CoreOfArgs, CoresArgs, CutOffArg,
     DeviceFormatArgs, ExportArgs, IoClassArgs, LayoutArg, ModeArgs, PolicyArgs, PromotionArg,
-    RecoverArgs, RoutingArg, StartArgs, StopArgs, StoppedArgs, TargetArg, UblkArg, UblkListArgs,
+    ReadAheadArg, RecoverArgs, RoutingArg, StartArgs, StopArgs, StoppedArgs, TargetArg, UblkArg,
+    UblkListArgs,
 };
 #[cfg(target_os = "linux")]
 pub(crate) use device::{

@@ -69,10 +69,8 @@ impl Cache {
 
     /// An I/O has failed.
     pub(super) fn io_failed(&mut self, io: &IoUnderWay) {
-        let (target, reads) = match *io {
-            IoUnderWay::Layout { target, reads, .. } => (target, reads),
-            IoUnderWay::Own { target, .. } => (target, false),
-        };
+        let (IoUnderWay::Layout { target, reads, .. } | IoUnderWay::Own { target, reads, .. }) =
+            *io;
         self.statistics.errors.count(target, reads);
         if self.retry_at.is_none() {
             self.retry_at = Some(self.now + RETRY);

@@ -38,6 +38,11 @@ impl Locks {
         is_held
     }
 
+    /// Whether nobody has or wants a lock of any of it.
+    pub(super) fn is_free(&self, span: Span) -> bool {
+        !self.entries.iter().any(|one| one.span.overlaps(span))
+    }
+
     /// Makes of a read's lock an exclusive one of `span`, a part of it. Whether it is held at once. Appends whoever may
     /// go on for what it lets go of.
     pub(super) fn keep(&mut self, holder: Holder, span: Span, freed: &mut Vec<Holder>) -> bool {
@@ -117,6 +122,15 @@ mod tests {
         assert_eq!(freed(&mut locks, 2), [3]);
         assert_eq!((freed(&mut locks, 3), freed(&mut locks, 4)), (vec![], vec![]));
         assert_eq!(locks.len(), 0);
+    }
+
+    #[test]
+    fn what_somebody_has_or_wants_is_not_free() {
+        let mut locks = Locks::default();
+        locks.acquire(0, span(0, 8), false);
+        locks.acquire(1, span(4, 8), true);
+        assert!(!locks.is_free(span(7, 1)) && !locks.is_free(span(11, 4)), "the last waits");
+        assert!(locks.is_free(span(12, 4)));
     }
 
     #[test]

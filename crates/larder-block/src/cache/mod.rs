@@ -14,6 +14,7 @@
 //! *Always:* nothing that overlaps a write is under way beside it; what is kept is what the core has; what passes the
 //! cache by makes void what was cached of it, before it is acknowledged.
 
+mod ahead;
 mod cleaning;
 mod coverage;
 mod exchanging;
@@ -43,7 +44,7 @@ use crate::policy::classes::IoClasses;
 use crate::policy::cleaning::{Cleaning, CleaningOptions};
 use crate::policy::pressure::{BypassPolicy, Pressure, PressureState};
 use crate::policy::routing::{Router, RoutingPolicy, RoutingState};
-use crate::policy::{CutOffPolicy, Promotion, PromotionPolicy, SequentialCutOff};
+use crate::policy::{CutOffPolicy, Promotion, PromotionPolicy, ReadAheadPolicy, SequentialCutOff};
 use crate::{Error, ErrorKind};
 use loading::Loading;
 use locks::Locks;
@@ -54,7 +55,7 @@ use parts::Parts;
 pub use request::{Ended, Keep, Request};
 use state::Mark;
 pub use state::{Cache, CacheOptions, CacheShape, Health};
-pub use statistics::{BypassReason, Errors, RequestCounts, Statistics};
+pub use statistics::{BypassReason, Errors, ReadAheadCounts, RequestCounts, Statistics};
 
 impl Cache {
     /// A cache on `layout`.
@@ -76,6 +77,8 @@ impl Cache {
             promotion: Promotion::new(options.promotion, lines, shape.line_bytes)?,
             cleaning: Cleaning::new(options.cleaning, shape.line_bytes)?,
             exports: BTreeMap::new(),
+            core_sectors: BTreeMap::new(),
+            ahead_bytes: 0,
             router: Router::new(options.routing),
             pressure: Pressure::new(options.bypass),
             saturated_sectors: 0,
@@ -139,7 +142,11 @@ impl Cache {
                 self.layout.completed(io, outcome);
             }
             IoUnderWay::Own { key, .. } => {
-                self.step_ended(key, !matches!(outcome, Outcome::Failed));
+                let is_well = !matches!(outcome, Outcome::Failed);
+                if let Outcome::Read(data) = outcome {
+                    self.ops[key].data = Some(data);
+                }
+                self.step_ended(key, is_well);
             }
         }
     }
@@ -281,6 +288,16 @@ impl Cache {
         self.cut_off.set(policy, threshold_bytes);
     }
 
+    /// Changes which streams of reads are read ahead, from the next read on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if that cannot be.
+    pub fn set_read_ahead(&mut self, policy: ReadAheadPolicy) -> Result<(), Error> {
+        policy.check()?;
+        self.options.read_ahead = policy;
+        Ok(())
+    }
+
     /// Changes what is kept of what was missed.
     ///
     /// # Errors
@@ -373,8 +390,17 @@ impl Cache {
 
     /// Part of the capacity that is taken, in percent.
     fn occupancy_percent(&self) -> u8 {
-        let valid = self.layout.usage().valid_sectors * crate::layout::SECTOR_BYTES as u64;
-        u8::try_from((valid * 100 / self.shape.capacity_bytes.max(1)).min(100))
+        self.percent_of(self.layout.usage().valid_sectors)
+    }
+
+    /// Part of it that only the cache device has.
+    fn dirty_percent(&self) -> u8 {
+        self.percent_of(self.layout.usage().dirty_sectors)
+    }
+
+    fn percent_of(&self, sectors: u64) -> u8 {
+        let bytes = sectors * crate::layout::SECTOR_BYTES as u64;
+        u8::try_from((bytes * 100 / self.shape.capacity_bytes.max(1)).min(100))
             .expect("100 at most")
     }
 }
@@ -391,6 +417,7 @@ impl CacheOptions {
         }
         self.cleaning.check()?;
         self.routing.check()?;
+        self.read_ahead.check()?;
         Promotion::new(self.promotion, 1, 4096).map(drop)
     }
 }

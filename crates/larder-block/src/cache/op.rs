@@ -35,6 +35,8 @@ pub(super) enum What {
     Trim(Span),
     Flush,
     Clean(Clean),
+    /// What is read ahead of a stream.
+    Ahead(Span),
     /// For one that cleans a whole core, or for the cleaning policy.
     Destage {
         span: Span,
@@ -69,6 +71,8 @@ pub(super) enum Step {
     PassThroughRead,
     /// The layout's read of the core, of what is cached and clean.
     CoreHit,
+    /// The core's data that are read ahead.
+    Ahead,
     /// The data of what shall be kept, or its lock.
     Given(Span),
     /// The layout, that it is kept.
@@ -102,7 +106,7 @@ pub(super) enum IoUnderWay {
         of_core: Option<CoreIo>,
     },
     /// Of a request, without the layout.
-    Own { key: usize, target: Target },
+    Own { key: usize, target: Target, reads: bool },
 }
 
 impl Op {
@@ -135,7 +139,7 @@ impl Op {
     pub(super) fn lock(&self) -> Option<(Span, bool)> {
         match &self.what {
             What::Read(span) => Some((*span, false)),
-            What::Write { span, .. } | What::Trim(span) => Some((*span, true)),
+            What::Write { span, .. } | What::Trim(span) | What::Ahead(span) => Some((*span, true)),
             What::Flush | What::Clean(_) | What::Destage { .. } => None,
         }
     }

@@ -49,6 +49,7 @@ impl Cache {
                 });
                 self.step(key, Step::Read { keep });
                 self.ask_layout(key, Request::Read { span });
+                self.read_ahead(key, span);
             }
             Err(reason) => {
                 self.passes(key, reason);
@@ -143,13 +144,17 @@ impl Cache {
     }
 
     pub(super) fn cuts_off(&mut self, span: Span, direction: Direction) -> bool {
-        // Full: no room for this request beside what is there.
+        let is_full = self.is_full_for(span);
+        self.cut_off.cuts_off(span, direction, is_full)
+    }
+
+    /// Whether there is no room for a request beside what is there.
+    pub(super) fn is_full_for(&self, span: Span) -> bool {
         let room = self
             .shape
             .capacity_bytes
             .saturating_sub(self.layout.usage().valid_sectors * SECTOR_BYTES as u64);
-        let is_full = room <= span.bytes() as u64 + self.shape.capacity_bytes / FULL_PART;
-        self.cut_off.cuts_off(span, direction, is_full)
+        room <= span.bytes() as u64 + self.shape.capacity_bytes / FULL_PART
     }
 
     pub(super) fn read_ended(&mut self, key: usize, keep: Option<Span>, is_well: bool) {
@@ -219,6 +224,9 @@ impl Cache {
     /// Lets go of the lock. The user knows already.
     pub(super) fn forget(&mut self, key: usize) {
         let op = self.ops.remove(key);
+        if let What::Ahead(span) = op.what {
+            self.ahead_bytes -= span.bytes() as u64;
+        }
         if op.lock().is_some() {
             let mut freed = Vec::new();
             self.locks.release(key, &mut freed);

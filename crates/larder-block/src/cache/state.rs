@@ -17,7 +17,7 @@ use crate::policy::classes::IoClasses;
 use crate::policy::cleaning::{Cleaning, CleaningOptions};
 use crate::policy::pressure::{BypassPolicy, Pressure};
 use crate::policy::routing::{Router, RoutingPolicy};
-use crate::policy::{CutOffPolicy, Promotion, PromotionPolicy, SequentialCutOff};
+use crate::policy::{CutOffPolicy, Promotion, PromotionPolicy, ReadAheadPolicy, SequentialCutOff};
 
 /// How long after a device has refused something it is asked once more.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
@@ -31,6 +31,8 @@ pub struct CacheOptions {
     pub cut_off: CutOffPolicy,
     /// Bytes of a run of requests from which on they are sequential. Default 1 MiB.
     pub cut_off_bytes: u64,
+    /// Which streams of reads are read ahead. Default none.
+    pub read_ahead: ReadAheadPolicy,
     /// What is kept of what was missed. Default always.
     pub promotion: PromotionPolicy,
     /// When dirty data go to the core without being asked. Default ALRU.
@@ -54,6 +56,7 @@ impl Default for CacheOptions {
             mode: Mode::default(),
             cut_off: CutOffPolicy::Full,
             cut_off_bytes: 1 << 20,
+            read_ahead: ReadAheadPolicy::default(),
             promotion: PromotionPolicy::Always,
             cleaning: CleaningOptions::default(),
             classes: IoClasses::default(),
@@ -91,6 +94,10 @@ pub struct Cache {
     pub(super) writes_around: u64,
     /// By what name each core is exported.
     pub(super) exports: BTreeMap<CoreId, String>,
+    /// How long each core is, where that was said.
+    pub(super) core_sectors: BTreeMap<CoreId, u64>,
+    /// What is being read ahead.
+    pub(super) ahead_bytes: u64,
     pub(super) locks: Locks,
     pub(super) ops: Slab<Op>,
     pub(super) ios: Slab<IoUnderWay>,

@@ -140,6 +140,17 @@ impl Errors {
     }
 }
 
+/// What was read ahead of streams of reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadAheadCounts {
+    /// Reads of cores.
+    pub requests: u64,
+    /// Bytes of all of them.
+    pub bytes: u64,
+    /// Those that a core has refused. No user has heard of it.
+    pub failed: u64,
+}
+
 /// What a cache has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -149,6 +160,8 @@ pub struct Statistics {
     pub writes: RequestCounts,
     /// Hits that the core has served, for the cache device had enough to do; they are among the hits.
     pub core_hits: u64,
+    /// What was read ahead; it is among what was read from cores.
+    pub read_ahead: ReadAheadCounts,
     /// How often routing has found the cache device saturated.
     pub saturations: u64,
     /// Read from cores, in bytes.

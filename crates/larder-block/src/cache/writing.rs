@@ -5,9 +5,7 @@ use super::mode::Mode;
 use super::op::{IoUnderWay, Op, Step, What};
 use super::state::{Cache, Health, Mark};
 use super::statistics::BypassReason;
-use crate::layout::{
-    Class, ClassId, Data, DeviceIo, Ending, IoId, Request, SECTOR_BYTES, Span, Target,
-};
+use crate::layout::{Class, ClassId, Data, DeviceIo, Ending, IoId, Request, Span, Target};
 use crate::policy::Direction;
 use crate::policy::pressure::{BypassPolicy, PressureState, WriteFacts};
 
@@ -35,6 +33,7 @@ impl Cache {
             }
             What::Clean(_) => self.begin_cleaning(key),
             What::Destage { .. } => unreachable!("it needs no lock"),
+            What::Ahead(_) => unreachable!("it has its lock from the start"),
         }
     }
 
@@ -115,15 +114,13 @@ impl Cache {
         if self.options.bypass == BypassPolicy::Never || coverage.is_full() {
             return None;
         }
-        let dirty_bytes = self.layout.usage().dirty_sectors * SECTOR_BYTES as u64;
-        let dirty_percent = (dirty_bytes * 100 / self.shape.capacity_bytes.max(1)).min(100);
         let facts = WriteFacts {
             core: span.core,
             bytes: span.bytes() as u64,
             is_stream: self.cut_off.goes_on(),
             has_cached: coverage.has_cached,
             room: self.layout.room()?,
-            dirty_percent: u8::try_from(dirty_percent).expect("100 at most"),
+            dirty_percent: self.dirty_percent(),
         };
         let passes = self.pressure.passes(&facts);
         let is_full = self.pressure.state() == PressureState::Saturated;
@@ -157,10 +154,10 @@ impl Cache {
         );
     }
 
-    fn own_io(&mut self, key: usize, step: Step, io: DeviceIo) {
+    pub(super) fn own_io(&mut self, key: usize, step: Step, io: DeviceIo) {
         self.step(key, step);
         self.statistics.io(&io);
-        let under_way = IoUnderWay::Own { key, target: io.target() };
+        let under_way = IoUnderWay::Own { key, target: io.target(), reads: io.reads() };
         let id = IoId(self.ios.insert(under_way));
         self.issued.push((id, io));
     }
@@ -216,6 +213,7 @@ impl Cache {
             // That it is not kept is the cache's matter.
             Step::Insert => self.forget(key),
             Step::Destage => self.destage_ended(key, is_well),
+            Step::Ahead => self.ahead_was_read(key, is_well),
             Step::CoreHit if !is_well => self.core_hit_failed(key),
             Step::PassThroughRead
             | Step::CoreHit

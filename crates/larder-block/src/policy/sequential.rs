@@ -3,7 +3,7 @@
 
 use super::Direction;
 use crate::layout::Span;
-use crate::streams::Streams;
+use crate::streams::{Run, Streams};
 
 /// Streams of a cache that are remembered whatever comes, as of a queue of Open CAS.
 const STREAMS: usize = 64;
@@ -60,6 +60,22 @@ impl SequentialCutOff {
             CutOffPolicy::Full => is_long && is_full,
             CutOffPolicy::Never => false,
         }
+    }
+
+    /// The run of a request that was asked of, unless another has gone on with it. Its bytes are those of the request
+    /// too.
+    pub(crate) fn run_mut(&mut self, span: Span, direction: Direction) -> Option<&mut Run> {
+        self.streams.run_mut(span, direction)
+    }
+
+    /// How many more bytes a run that has `bytes` may become long before it passes by, if the cache stays as full.
+    pub(crate) fn bytes_left(&self, bytes: u64, is_full: bool) -> u64 {
+        let is_cut_off = match self.policy {
+            CutOffPolicy::Always => true,
+            CutOffPolicy::Full => is_full,
+            CutOffPolicy::Never => false,
+        };
+        if is_cut_off { self.threshold_bytes.saturating_sub(bytes) } else { u64::MAX }
     }
 
     /// Whether the request that was asked of last goes on where another one ended.

@@ -39,9 +39,7 @@ impl CachedCore {
     ) -> Self {
         let (about, cached) = (below.info(), cache.device());
         let cached = cached.as_ref().map(|device| device.info());
-        // Of memory a block is less than what a cache knows of.
-        let block_bytes = about.block_bytes.max(blocks_of_cache).max(512);
-        let whole = u64::from(block_bytes);
+        let block_bytes = block_bytes(about, blocks_of_cache);
         let info = DeviceInfo {
             volatile_cache: VolatileCache::Yes,
             ..DeviceInfo::new(
@@ -49,7 +47,7 @@ impl CachedCore {
                     Some(cached) => format!("{} cached on {}", about.name, cached.name),
                     None => format!("{} without a cache device", about.name),
                 },
-                about.capacity_bytes - about.capacity_bytes % whole,
+                whole_bytes(about, blocks_of_cache),
                 block_bytes,
                 about.max_transfer_bytes,
             )
@@ -143,6 +141,17 @@ impl Device for CachedCore {
     fn boot(&self) -> Option<u64> {
         self.below.boot()
     }
+}
+
+/// Blocks in which a core is known. Of memory a block is less than what a cache knows of.
+fn block_bytes(core: &DeviceInfo, blocks_of_cache: u32) -> u32 {
+    core.block_bytes.max(blocks_of_cache).max(512)
+}
+
+/// How long a core is in such blocks.
+pub(super) fn whole_bytes(core: &DeviceInfo, blocks_of_cache: u32) -> u64 {
+    let whole = u64::from(block_bytes(core, blocks_of_cache));
+    core.capacity_bytes - core.capacity_bytes % whole
 }
 
 /// A list of buffers as one.

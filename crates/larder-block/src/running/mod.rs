@@ -100,11 +100,15 @@ struct User {
 impl RunningCache {
     /// A cache on `device` before `cores`.
     pub fn new(
-        cache: Cache,
+        mut cache: Cache,
         device: Arc<dyn Device>,
         cores: BTreeMap<CoreId, Arc<dyn Device>>,
         handles: Handles,
     ) -> Self {
+        let block_bytes = device.info().block_bytes;
+        for (id, core) in &cores {
+            cache.set_core_bytes(*id, core::whole_bytes(core.info(), block_bytes));
+        }
         let state = State {
             cache,
             users: Slab::new(),
@@ -114,7 +118,6 @@ impl RunningCache {
             clock: None,
         };
         let (state, pool) = (Mutex::new(state), BufferPool::new());
-        let block_bytes = device.info().block_bytes;
         let front = RwLock::new(Some(Front { device, handles }));
         let mark = Mutex::new(None);
         Self(Arc::new(Shared { state, front, block_bytes, cores, pool, mark }))

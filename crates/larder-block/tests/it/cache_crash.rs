@@ -12,7 +12,9 @@ use larder_block::layout::{CoreId, Ending, RequestId, Span};
 use larder_block::policy::classes::IoClasses;
 use larder_block::policy::pressure::BypassPolicy;
 use larder_block::policy::routing::RoutingPolicy;
-use larder_block::policy::{CutOffPolicy, NHit, PromotionPolicy};
+use larder_block::policy::{
+    CutOffPolicy, NHit, PromotionPolicy, ReadAheadOptions, ReadAheadPolicy,
+};
 
 use super::classes;
 use super::rig::{CORE_SECTORS, CORES, LONGEST_SECTORS, core, span_by_chance};
@@ -37,6 +39,12 @@ struct World<S> {
 fn by_chance(rng: &mut Rng) -> RoutingPolicy {
     let core_permille = rng.choice([300, 1000]).unwrap();
     rng.choice([RoutingPolicy::Off, RoutingPolicy::Fixed { core_permille }]).unwrap()
+}
+
+fn ahead_by_chance(rng: &mut Rng) -> ReadAheadPolicy {
+    let window_bytes = rng.choice([4096, 64 << 10, 1 << 20]).unwrap();
+    let on = ReadAheadPolicy::On(ReadAheadOptions { threshold_bytes: 4096, window_bytes });
+    rng.choice([ReadAheadPolicy::Off, on]).unwrap()
 }
 
 /// A request under way, and what a flush covers.
@@ -70,6 +78,7 @@ where
                 PromotionPolicy::Always
             },
             routing: by_chance(&mut self.rng),
+            read_ahead: ahead_by_chance(&mut self.rng),
             bypass: self.bypass(),
             classes: self.classes(),
             // What it does when its device is given up is another matter.
@@ -77,7 +86,9 @@ where
             ..CacheOptions::default()
         };
         let options = if self.is_pressed { self.pressed() } else { options };
-        Cache::new(Box::new(layout), shape, options).unwrap()
+        let mut cache = Cache::new(Box::new(layout), shape, options).unwrap();
+        (0..CORES).for_each(|number| cache.set_core_bytes(core(number), CORE_SECTORS * 512));
+        cache
     }
 
     fn pressed(&mut self) -> CacheOptions {

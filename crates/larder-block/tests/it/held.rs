@@ -16,6 +16,7 @@ pub(crate) struct HeldDevice {
 
 #[derive(Default)]
 struct Held {
+    reads: bool,
     writes: bool,
     flushes: bool,
     waiting: VecDeque<(CheckedIo, Completer)>,
@@ -31,6 +32,11 @@ impl HeldDevice {
     pub(crate) fn hold(&self, writes: bool, flushes: bool) {
         let mut held = self.held.lock().unwrap();
         (held.writes, held.flushes) = (writes, flushes);
+    }
+
+    /// Whether reads wait from now on.
+    pub(crate) fn hold_reads(&self, reads: bool) {
+        self.held.lock().unwrap().reads = reads;
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -63,7 +69,7 @@ impl Device for HeldDevice {
     fn start(&self, io: CheckedIo) -> IoFuture {
         let mut held = self.held.lock().unwrap();
         let waits = match io.get() {
-            Io::Read { .. } => false,
+            Io::Read { .. } => held.reads,
             Io::Flush => held.flushes,
             _ => held.writes,
         };

@@ -23,6 +23,7 @@ mod memory;
 mod nbd;
 mod ocf_bytes;
 mod ocf_doubt;
+mod read_ahead;
 mod rig;
 mod routed;
 mod running;

@@ -13,7 +13,7 @@ use super::rig::{IDENTITY, core, device};
 const BYTES: u64 = 6 << 20;
 
 /// A small cache on each layout, in this mode.
-fn each(mode: Mode, line_bytes: u32, test: impl Fn(&str, &mut Accounting<Cache>)) {
+pub(crate) fn each(mode: Mode, line_bytes: u32, test: impl Fn(&str, &mut Accounting<Cache>)) {
     let info = device(BYTES, 512);
     let log = LogOptions {
         segment_bytes: 256 << 10,
@@ -39,15 +39,15 @@ fn each(mode: Mode, line_bytes: u32, test: impl Fn(&str, &mut Accounting<Cache>)
     }
 }
 
-fn span(first: u64, sectors: u32) -> Span {
+pub(crate) fn span(first: u64, sectors: u32) -> Span {
     Span { core: core(0), first, sectors }
 }
 
 /// Versions of the sectors of a core; 0 was never written.
-struct Known(Vec<u64>);
+pub(crate) struct Known(pub(crate) Vec<u64>);
 
 impl Known {
-    fn write(&mut self, run: &mut Accounting<Cache>, span: Span, version: u64) {
+    pub(crate) fn write(&mut self, run: &mut Accounting<Cache>, span: Span, version: u64) {
         let from = usize::try_from(span.first).unwrap();
         self.0[from..][..span.sectors as usize].fill(version);
         let data = stamps(span, version);
@@ -55,7 +55,7 @@ impl Known {
         assert_eq!(run.run(Request::Write { span, data, durable }).0, Ending::Done);
     }
 
-    fn check(&self, run: &mut Accounting<Cache>, span: Span, context: &str) {
+    pub(crate) fn check(&self, run: &mut Accounting<Cache>, span: Span, context: &str) {
         let (ending, read) = run.run(Request::Read { span });
         assert_eq!(ending, Ending::Done, "{context}");
         for (sector, bytes) in (span.first..span.end()).zip(read.chunks(512)) {

@@ -6,6 +6,7 @@ use larder_block::accounting::timed::{Bare, IoCost, ProcessorCost, Timed};
 use larder_block::cache::{self, Cache, CacheOptions, CacheShape, Mode};
 use larder_block::layout::log::{Geometry, LogLayout, LogOptions};
 use larder_block::layout::{Data, Request, Span};
+use larder_block::policy::{CutOffPolicy, ReadAheadOptions, ReadAheadPolicy};
 use larder_device::model::virtual_time::{Shape, ShapedStorage, shapes};
 
 use super::rig::{IDENTITY, core, device};
@@ -57,6 +58,53 @@ fn one_at_a_time_takes_what_its_parts_take() {
     }
 }
 
+/// A log on an NVMe drive before a core of this shape.
+fn cached(core_shape: Shape, options: CacheOptions) -> Timed<Cache> {
+    let info = device(CACHE_BYTES, 512);
+    let log = LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() };
+    let layout = LogLayout::new(Geometry::new(&info, 0, &log).unwrap(), IDENTITY, &info, &log);
+    let shape = CacheShape { capacity_bytes: CACHE_BYTES, line_bytes: 4096 };
+    let mut cache = Cache::new(Box::new(layout), shape, options).unwrap();
+    cache.set_core_bytes(core(0), CORE_BYTES);
+    let cache_device = storage(shapes::NVME_TLC, CACHE_BYTES);
+    Timed::new(cache, cache_device, storage(core_shape, CORE_BYTES), ProcessorCost::default())
+}
+
+/// What streams of reads of 16 KiB, each with one under way, gain by being read ahead: MB/s without and with.
+#[test]
+fn streams_are_faster_when_they_are_read_ahead() {
+    let per_second = |core_shape: Shape, streams: u64, read_ahead| {
+        let options =
+            CacheOptions { read_ahead, cut_off: CutOffPolicy::Never, ..CacheOptions::default() };
+        let mut timed = cached(core_shape, options);
+        // 8 MiB in all; streams are 64 MiB from each other.
+        let reads = (0..512).map(|number| {
+            let first = number % streams * (64 << 11) + number / streams * 32;
+            cache::Request::Read { span: Span { core: core(0), first, sectors: 32 } }
+        });
+        timed.run(1, reads).bytes_per_second() / 1e6
+    };
+    println!(
+        "{:28}{:>10}{:>12}{:>12}{:>8}{:>16}",
+        "core", "streams", "off", "on", "gain", "window=1M"
+    );
+    for (core_shape, streams, at_least) in [
+        (shapes::HDD, 1, 1.2),
+        (shapes::HDD, 4, 4.0),
+        (shapes::SATA_SSD, 1, 1.1),
+        (shapes::SATA_SSD, 4, 1.1),
+    ] {
+        let usual = ReadAheadOptions::default();
+        let wide = ReadAheadOptions { window_bytes: 1 << 20, ..usual };
+        let [off, on, wide] =
+            [ReadAheadPolicy::Off, ReadAheadPolicy::On(usual), ReadAheadPolicy::On(wide)]
+                .map(|it| per_second(core_shape, streams, it));
+        let name = core_shape.name;
+        println!("{name:28}{streams:>10}{off:>12.1}{on:>12.1}{:>8.2}{wide:>16.1}", on / off);
+        assert!(on / off >= at_least, "{name}, {streams} streams: {off} and {on} MB/s");
+    }
+}
+
 #[test]
 fn a_processor_that_moves_bytes_does_nothing_else_meanwhile() {
     let time = |is_held, depth| {
@@ -71,16 +119,8 @@ fn a_processor_that_moves_bytes_does_nothing_else_meanwhile() {
 
 #[test]
 fn a_cache_is_as_fast_as_the_device_that_it_needs() {
-    let info = device(CACHE_BYTES, 512);
-    let options = LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() };
-    let layout =
-        LogLayout::new(Geometry::new(&info, 0, &options).unwrap(), IDENTITY, &info, &options);
-    let shape = CacheShape { capacity_bytes: CACHE_BYTES, line_bytes: 4096 };
     let options = CacheOptions { mode: Mode::WriteBack, ..CacheOptions::default() };
-    let cache = Cache::new(Box::new(layout), shape, options).unwrap();
-    let cache_device = storage(shapes::NVME_TLC, CACHE_BYTES);
-    let mut timed =
-        Timed::new(cache, cache_device, storage(shapes::HDD, CORE_BYTES), ProcessorCost::default());
+    let mut timed = cached(shapes::HDD, options);
     let reads = |numbers| lines(numbers).map(|span| cache::Request::Read { span });
     let missed = timed.run(1, reads(0..100).step_by(2));
     assert!(missed.latency(50.0) >= Duration::from_nanos(shapes::HDD.read.latency_ns.value));

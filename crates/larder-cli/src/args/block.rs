@@ -23,7 +23,7 @@ pub(crate) use control::{
     PolicyArgs, StopArgs,
 };
 pub(crate) use cores::CoresArgs;
-pub(crate) use policies::{CleaningArg, CutOffArg, PromotionArg, RoutingArg};
+pub(crate) use policies::{CleaningArg, CutOffArg, PromotionArg, ReadAheadArg, RoutingArg};
 pub(crate) use target::TargetArg;
 pub(crate) use ublk::{UblkArg, UblkArgs, UblkListArgs};
 
@@ -71,6 +71,18 @@ pub(crate) enum BlockCommand {
     #[command(after_help = "EXAMPLE:
   larder block cut-off always threshold=4M --unix /run/larder.sock")]
     CutOff(PolicyArgs),
+    /// Change which streams of reads are read ahead
+    ///
+    /// off: none. on: who has read threshold bytes in order has what comes next fetched into the cache, as much as it
+    /// has read so far, up to a window. Nothing is fetched for modes that do not keep reads, for streams that pass by
+    /// (cut-off), past a class's share, or while writes need the room. `stats` says how much was.
+    ///
+    /// Keys of on: threshold (4K to 1G, default 64K), window (4K to 16M, default 256K).
+    #[command(after_help = "EXAMPLES:
+  larder block read-ahead on --unix /run/larder.sock
+  larder block read-ahead on threshold=128K window=1M --unix /run/larder.sock
+  larder block read-ahead off --unix /run/larder.sock")]
+    ReadAhead(PolicyArgs),
     /// Change what is kept of what was missed
     ///
     /// always, or nhit: what is asked for again and again. Keys of nhit: threshold (with which access, 2 to 1000),

@@ -12,8 +12,8 @@ use larder_server::SocketBackend;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
 use crate::args::{
-    ChangedCoreArg, CleaningArg, CoreArg, CutOffArg, PromotionArg, RoutingArg, TargetArg, UblkArg,
-    sockets,
+    ChangedCoreArg, CleaningArg, CoreArg, CutOffArg, PromotionArg, ReadAheadArg, RoutingArg,
+    TargetArg, UblkArg, sockets,
 };
 
 /// What the file says of a cache. What it leaves out is as without a file.
@@ -31,6 +31,7 @@ pub(crate) struct BlockEntry {
     pub(super) metrics: Option<SocketAddr>,
     pub(super) mode: Option<Text<Mode>>,
     pub(super) cut_off: Option<Text<CutOffArg>>,
+    pub(super) read_ahead: Option<Text<ReadAheadArg>>,
     pub(super) promotion: Option<Text<PromotionArg>>,
     pub(super) cleaning: Option<Text<CleaningArg>>,
     pub(super) routing: Option<Text<RoutingArg>>,

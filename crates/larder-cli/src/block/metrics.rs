@@ -87,6 +87,12 @@ fn write_requests(page: &mut MetricsText, stats: &Stats) {
         page.sample("core_bypasses_total", &[("core", &*number)], core.bypasses);
     }
     counter(page, "core_hits", "Hits that the core has served.", stats.core_hits);
+    let ahead = &stats.read_ahead;
+    let help = "Reads of cores ahead of streams of reads.";
+    counter(page, "read_ahead_requests", help, ahead.requests);
+    counter(page, "read_ahead_bytes", "Bytes of these, among those read from cores.", ahead.bytes);
+    let help = "Of these reads, those that a core has refused; no user has heard of it.";
+    counter(page, "read_ahead_failures", help, ahead.failed);
     let help = "How often the cache device was found saturated.";
     counter(page, "saturations", help, stats.saturations);
 }

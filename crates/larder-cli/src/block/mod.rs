@@ -43,6 +43,9 @@ pub(crate) fn run(command: &BlockCommand) -> Result<Ending, Error> {
         BlockCommand::CutOff(arguments) => {
             commands::policy("cut-off", arguments, |policy| Question::CutOff { policy })
         }
+        BlockCommand::ReadAhead(arguments) => {
+            commands::policy("read-ahead", arguments, |policy| Question::ReadAhead { policy })
+        }
         BlockCommand::Promotion(arguments) => {
             commands::policy("promotion", arguments, |policy| Question::Promotion { policy })
         }

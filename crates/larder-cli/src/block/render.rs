@@ -52,7 +52,8 @@ fn running(it: &Running) -> String {
         parts => format!("; at most: {parts} parts of what was found are being loaded"),
     };
     text += &format!("usage      {}{loading}\n", usage(&it.usage));
-    text += &format!("cut-off    {}\npromotion  {}\n", it.cut_off, it.promotion);
+    text += &format!("cut-off    {}\nread-ahead {}\n", it.cut_off, it.read_ahead);
+    text += &format!("promotion  {}\n", it.promotion);
     text += &format!("cleaning   {}\nclasses    {}\n", it.cleaning, it.io_classes);
     text += &format!("routing    {}", it.routing);
     if let Some(Routed { state, core_permille }) = &it.routed {
@@ -115,6 +116,10 @@ pub(super) fn stats(stats: &Stats) -> String {
     }
     text += &format!("{:22}{:>16}\n", "hits of the core", count(stats.core_hits));
     text += &format!("{:22}{:>16}\n", "times saturated", count(stats.saturations));
+    let ahead = &stats.read_ahead;
+    text += &format!("\n{:22}{:>16}{:>16}{:>16}\n", "READ AHEAD", "REQUESTS", "BYTES", "FAILED");
+    let (bytes, failed) = (BinaryBytes(ahead.bytes).to_string(), count(ahead.failed));
+    text += &format!("{:22}{:>16}{bytes:>16}{failed:>16}\n", "cores", count(ahead.requests));
     text += &format!("\n{:22}{:>16}{:>16}{:>16}\n", "DEVICES", "READ", "WRITTEN", "FLUSHES");
     let devices = [
         ("cores", stats.core_read_bytes, stats.core_written_bytes, stats.core_flushes),

@@ -1,6 +1,8 @@
 //! What is told of a cache: as JSON, over the control socket, and the ground of what people read.
 
-use larder_block::cache::{BypassReason, Cache, Health, PartCounts, RequestCounts, Statistics};
+use larder_block::cache::{
+    BypassReason, Cache, Health, PartCounts, ReadAheadCounts, RequestCounts, Statistics,
+};
 use larder_block::layout::ocf::OcfVersion;
 use larder_block::layout::{ClassId, CoreId, SECTOR_BYTES};
 use larder_block::manage::{Opened, Seen, Started, StoredCache, StoredLayout};
@@ -9,7 +11,7 @@ use larder_device::label::Uuid;
 use serde::{Deserialize, Serialize};
 
 use super::ublk::{self, Disk};
-use crate::args::{CleaningArg, CutOffArg, PromotionArg, RoutingArg};
+use crate::args::{CleaningArg, CutOffArg, PromotionArg, ReadAheadArg, RoutingArg};
 
 /// A cache: which, how it is set, what it has.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -57,6 +59,7 @@ pub(super) struct Running {
     #[serde(default)]
     pub(super) unloaded_parts: usize,
     pub(super) cut_off: String,
+    pub(super) read_ahead: String,
     pub(super) promotion: String,
     pub(super) cleaning: String,
     pub(super) routing: String,
@@ -216,6 +219,7 @@ impl Running {
                 usage,
                 unloaded_parts: cache.unloaded_parts(),
                 cut_off: cut_off.to_string(),
+                read_ahead: ReadAheadArg(options.read_ahead).to_string(),
                 promotion: PromotionArg(options.promotion).to_string(),
                 cleaning: CleaningArg(options.cleaning).to_string(),
                 routing: RoutingArg::from(options.routing).to_string(),
@@ -252,6 +256,7 @@ pub(super) struct Stats {
     pub(super) cache_flushes: u64,
     /// Hits that the core has served, for the cache device had enough to do.
     pub(super) core_hits: u64,
+    pub(super) read_ahead: ReadAhead,
     /// How often the cache device was found saturated.
     pub(super) saturations: u64,
     pub(super) bypasses: Vec<Bypass>,
@@ -259,6 +264,22 @@ pub(super) struct Stats {
     pub(super) cores: Vec<CoreStats>,
     /// Those that there are, and those that have something still.
     pub(super) classes: Vec<ClassStats>,
+}
+
+/// What was read ahead of streams of reads; it is among what was read from cores.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct ReadAhead {
+    pub(super) requests: u64,
+    pub(super) bytes: u64,
+    /// Those that a core has refused, of which no user has heard.
+    pub(super) failed: u64,
+}
+
+impl ReadAhead {
+    fn of(counts: ReadAheadCounts) -> Self {
+        let ReadAheadCounts { requests, bytes, failed } = counts;
+        Self { requests, bytes, failed }
+    }
 }
 
 /// What has become of the requests of a core.
@@ -384,6 +405,7 @@ impl Stats {
             core_flushes: done.core_flushes,
             cache_flushes: done.cache_flushes,
             core_hits: done.core_hits,
+            read_ahead: ReadAhead::of(done.read_ahead),
             saturations: done.saturations,
             bypasses: bypasses.collect(),
             errors: Errors {

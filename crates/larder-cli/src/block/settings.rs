@@ -152,6 +152,9 @@ fn open(arguments: &StartArgs, file: Option<&BlockEntry>) -> Result<OpenOptions,
     if let Some(cut_off) = arguments.cut_off.or_else(|| Some(file?.cut_off?.0)) {
         (cache.cut_off, cache.cut_off_bytes) = (cut_off.policy, cut_off.threshold_bytes);
     }
+    if let Some(read_ahead) = arguments.read_ahead.or_else(|| Some(file?.read_ahead?.0)) {
+        cache.read_ahead = read_ahead.0;
+    }
     if let Some(promotion) = arguments.promotion.or_else(|| Some(file?.promotion?.0)) {
         cache.promotion = promotion.0;
     }

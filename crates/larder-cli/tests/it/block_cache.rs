@@ -157,6 +157,7 @@ fn a_running_cache_is_set_by_its_control_socket_and_detached() {
     let cleaning = "acp,wake-up=10ms,buffers=128,limit=52428800,high=80,low=75";
     assert_eq!(set("cleaning acp limit=50M"), cleaning);
     assert_eq!(set("cut-off never"), "never,threshold=1048576");
+    assert_eq!(set("read-ahead on window=1M"), "on,threshold=65536,window=1048576");
     assert_eq!(set("promotion nhit threshold=2"), "nhit,threshold=2,trigger=80");
     assert_eq!(set("cleaning nop"), "nop,limit=0,high=80,low=75");
     let header = "IO class id,IO class name,Eviction priority,Allocation";
@@ -165,11 +166,13 @@ fn a_running_cache_is_set_by_its_control_socket_and_detached() {
     assert!(loaded.stdout.contains("1,request_size:ge:65536,,0.00"), "{loaded:?}");
     let status = place.json("block status --control s.control");
     assert_eq!(status["running"]["promotion"], "nhit,threshold=2,trigger=80");
+    assert_eq!(status["running"]["read_ahead"], "on,threshold=65536,window=1048576");
     assert_eq!(status["running"]["io_classes"], 2);
     for (command, part) in [
         ("cleaning acp staleness=5", "staleness: unknown; acp has"),
         ("flush 7", "core 7: there is none; there are 0"),
         ("promotion nhit threshold=1", "give 2 to 1000"),
+        ("read-ahead on window=17M", "window of 17825792 bytes: give 4 KiB to 16 MiB"),
     ] {
         place.run(&format!("block {command} --unix s")).check_error(1, &[part]);
     }
@@ -206,6 +209,9 @@ fn a_running_cache_is_set_by_its_control_socket_and_detached() {
         "larder_block_attached 1\n",
         "larder_block_requests_total{core=\"0\",direction=\"write\",result=\"pass_through\"} ",
         "larder_block_bypasses_total{reason=\"detached\"} ",
+        "larder_block_read_ahead_requests_total ",
+        "larder_block_read_ahead_bytes_total ",
+        "larder_block_read_ahead_failures_total ",
         "larder_block_class_occupied_bytes{class=\"0\",name=\"unclassified\"} ",
     ] {
         assert!(metrics.contains(sample), "{sample}: {metrics}");
@@ -326,15 +332,20 @@ fn recover_gives_the_cores_what_only_the_cache_has() {
 fn a_file_says_how_a_cache_runs() {
     let place = made("");
     let entry = "[[block]]\ncache = \"fast.img\"\nunix = \"s\"\n";
-    place.write("larder.toml", format!("{entry}cleaning = \"nop,high=90\"\nmode = \"wa\"\n"));
+    place.write(
+        "larder.toml",
+        format!("{entry}cleaning = \"nop,high=90\"\nread_ahead = \"on\"\nmode = \"wa\"\n"),
+    );
     let serving = Serving::start(&place, "start --config larder.toml --promotion nhit");
     let status = place.json("block status --unix s");
     assert_eq!(status["mode"], "write-around");
     assert_eq!(status["running"]["cleaning"], "nop,limit=0,high=90,low=75");
+    assert_eq!(status["running"]["read_ahead"], "on,threshold=65536,window=262144");
     assert_eq!(status["running"]["promotion"], "nhit,threshold=3,trigger=80");
     assert_eq!(serving.end("TERM").0, Some(0));
     for (more, parts) in [
         ("flush_on_stp = true", ["larder.toml:4:1: unknown key \"flush_on_stp\"", "flush_on_stop"]),
+        ("read_ahead = \"always\"", ["larder.toml:4:14: read-ahead \"always\"", "give off or on"]),
         ("cleaning = \"lru\"", ["larder.toml:4:12: cleaning \"lru\"", "nop, alru or acp"]),
         ("ublk = \"x\"", ["larder.toml:4:8: \"x\"", "give auto"]),
         ("ublk = 1048576", ["larder.toml:4:8: \"1048576\"", "0 to 1048575"]),

@@ -22,6 +22,8 @@ const CLEANING: [&[&str]; 4] = [
     &["alru", "wake-up=1", "staleness=1", "activity=0"],
 ];
 const CUT_OFF: [&[&str]; 3] = [&["never"], &["always", "threshold=64K"], &["full", "threshold=1M"]];
+const READ_AHEAD: [&[&str]; 3] =
+    [&["off"], &["on", "threshold=4K", "window=64K"], &["on", "window=1M"]];
 const PROMOTION: [&[&str]; 2] = [&["always"], &["nhit", "threshold=2", "trigger=50"]];
 const ROUTING: [&[&str]; 2] = [&["off"], &["split", "core=40"]];
 const BYPASS: [&str; 3] = ["never", "cost", "full"];
@@ -62,7 +64,7 @@ fn drawn(rng: &mut Rng, cores: u64) -> Vec<String> {
     let of = |name: &str, words: &[&str]| {
         std::iter::once(name).chain(words.iter().copied()).map(str::to_owned).collect()
     };
-    match rng.u32(0..13) {
+    match rng.u32(0..14) {
         0..5 => {
             let no_flush: &[&str] = if rng.u32(0..3) == 0 { &["--no-flush"] } else { &[] };
             let mode = MODES[rng.usize(0..MODES.len())];
@@ -74,7 +76,8 @@ fn drawn(rng: &mut Rng, cores: u64) -> Vec<String> {
         8 => of("cut-off", CUT_OFF[rng.usize(0..CUT_OFF.len())]),
         9 => of("promotion", PROMOTION[rng.usize(0..PROMOTION.len())]),
         10 => of("routing", ROUTING[rng.usize(0..ROUTING.len())]),
-        11 => of("bypass", &[BYPASS[rng.usize(0..BYPASS.len())]]),
+        11 => of("read-ahead", READ_AHEAD[rng.usize(0..READ_AHEAD.len())]),
+        12 => of("bypass", &[BYPASS[rng.usize(0..BYPASS.len())]]),
         _ => of(["dirty", "stats", "status"][rng.usize(0..3)], &[]),
     }
 }
@@ -87,5 +90,7 @@ pub(super) fn start_words(rng: &mut Rng) -> Vec<String> {
     words.extend(["--cleaning".to_owned(), joined(CLEANING[rng.usize(0..CLEANING.len())])]);
     words.extend(["--bypass".to_owned(), BYPASS[rng.usize(0..BYPASS.len())].to_owned()]);
     words.extend(["--cut-off".to_owned(), joined(CUT_OFF[rng.usize(0..CUT_OFF.len())])]);
+    let ahead = joined(READ_AHEAD[rng.usize(0..READ_AHEAD.len())]);
+    words.extend(["--read-ahead".to_owned(), ahead]);
     words
 }

@@ -11,7 +11,7 @@ use larder_block::layout::CoreId;
 use larder_block::policy::pressure::BypassPolicy;
 use larder_device::label::Uuid;
 
-use super::policies::{CleaningArg, CutOffArg, PromotionArg, RoutingArg, time};
+use super::policies::{CleaningArg, CutOffArg, PromotionArg, ReadAheadArg, RoutingArg, time};
 use super::target::TargetArg;
 use super::ublk::UblkArgs;
 use crate::args::numbers::size;
@@ -83,6 +83,7 @@ pub(crate) struct DeviceFormatArgs {
 ///
 /// A policy is POLICY[,KEY=VALUE…]:
 ///   --cut-off always|full|never: threshold
+///   --read-ahead off|on: threshold, window
 ///   --promotion always|nhit: threshold, trigger (percent)
 ///   --cleaning nop|alru|acp: limit (bytes a second), high, low (percent that is dirty),
 ///     of alru wake-up, staleness, buffers, activity, of acp wake-up, buffers (times: 20, 20s or 10ms)
@@ -136,6 +137,10 @@ pub(crate) struct StartArgs {
     /// Which sequential requests pass the cache by [default: full,threshold=1M]
     #[arg(long, value_name = "POLICY")]
     pub(crate) cut_off: Option<CutOffArg>,
+
+    /// Which streams of reads are read ahead: off, or on,threshold=64K,window=256K [default: off]
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) read_ahead: Option<ReadAheadArg>,
 
     /// What is kept of what was missed [default: always]
     #[arg(long, value_name = "POLICY")]

@@ -8,7 +8,10 @@ use std::time::Duration;
 use larder_block::calibration::Profile;
 use larder_block::policy::cleaning::{AcpOptions, AlruOptions, CleaningOptions, CleaningPolicy};
 use larder_block::policy::routing::RoutingPolicy;
-use larder_block::policy::{CutOffPolicy, NHit, Promotion, PromotionPolicy, SequentialCutOff};
+use larder_block::policy::{
+    CutOffPolicy, NHit, Promotion, PromotionPolicy, ReadAheadOptions, ReadAheadPolicy,
+    SequentialCutOff,
+};
 
 use crate::args::numbers::size;
 
@@ -22,6 +25,10 @@ pub(crate) struct CutOffArg {
     pub(crate) policy: CutOffPolicy,
     pub(crate) threshold_bytes: u64,
 }
+
+/// Which streams of reads are read ahead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReadAheadArg(pub(crate) ReadAheadPolicy);
 
 /// What is kept of what was missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -195,6 +202,41 @@ impl fmt::Display for CutOffArg {
     }
 }
 
+impl FromStr for ReadAheadArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut words = Words::of(text)?;
+        let (policy, keys) = match words.policy {
+            "off" => (ReadAheadPolicy::Off, ""),
+            "on" => {
+                let it = ReadAheadOptions::default();
+                let it = ReadAheadOptions {
+                    threshold_bytes: words.take("threshold", size, it.threshold_bytes)?,
+                    window_bytes: words.take("window", size, it.window_bytes)?,
+                };
+                (ReadAheadPolicy::On(it), "threshold, window")
+            }
+            other => return Err(format!("read-ahead {other:?}: give off or on")),
+        };
+        words.end(keys)?;
+        policy.check().map_err(|error| error.to_string())?;
+        Ok(Self(policy))
+    }
+}
+
+impl fmt::Display for ReadAheadArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            ReadAheadPolicy::Off => f.write_str("off"),
+            ReadAheadPolicy::On(it) => {
+                let ReadAheadOptions { threshold_bytes, window_bytes } = it;
+                write!(f, "on,threshold={threshold_bytes},window={window_bytes}")
+            }
+        }
+    }
+}
+
 impl FromStr for PromotionArg {
     type Err = String;
 
@@ -313,6 +355,9 @@ mod tests {
         again::<CleaningArg>("acp,buffers=9", "acp,wake-up=10ms,buffers=9,limit=0,high=80,low=75");
         again::<CutOffArg>("full,threshold=2M", "full,threshold=2097152");
         again::<CutOffArg>("never", "never,threshold=1048576");
+        again::<ReadAheadArg>("off", "off");
+        again::<ReadAheadArg>("on", "on,threshold=65536,window=262144");
+        again::<ReadAheadArg>("on,window=1M,threshold=128K", "on,threshold=131072,window=1048576");
         again::<PromotionArg>("n-hit,threshold=5", "nhit,threshold=5,trigger=80");
         again::<PromotionArg>("always", "always");
         again::<RoutingArg>("off", "off");
@@ -335,6 +380,14 @@ mod tests {
         refused::<CleaningArg>("acp,wake-up=x", "wake-up=x: give seconds");
         refused::<CleaningArg>("acp,low=90", "dirty_low_percent of 90");
         refused::<CutOffArg>("full,threshold=x", "threshold=x");
+        refused::<ReadAheadArg>("always", "give off or on");
+        refused::<ReadAheadArg>("off,window=1M", "off has nothing to be set");
+        refused::<ReadAheadArg>("on,depth=3", "depth: unknown; on has threshold, window");
+        refused::<ReadAheadArg>(
+            "on,threshold=4095",
+            "threshold of 4095 bytes: give 4 KiB to 1 GiB",
+        );
+        refused::<ReadAheadArg>("on,window=17M", "window of 17825792 bytes: give 4 KiB to 16 MiB");
         refused::<PromotionArg>("always,trigger=1", "always has nothing to be set");
         refused::<PromotionArg>("nhit,threshold=1", "insertion_threshold of 1: give 2 to 1000");
         refused::<PromotionArg>("nhit,trigger=300", "give a whole number");

@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 
 use super::{Answer, Progress, Question};
 use crate::args::{
-    CleaningArg, CutOffArg, DeviceFormatArgs, LayoutArg, PromotionArg, RoutingArg, TargetArg,
+    CleaningArg, CutOffArg, DeviceFormatArgs, LayoutArg, PromotionArg, ReadAheadArg, RoutingArg,
+    TargetArg,
 };
 use crate::block::report::{Destaged, DirtyCore, DirtyRange, Running, Stats, Status, Usage};
 use crate::block::{create, metrics, target};
@@ -92,6 +93,7 @@ impl Answers {
             Question::Mode { mode, flush } => self.set_mode(&mode, flush, tell),
             Question::Cleaning { policy } => self.set_cleaning(&policy),
             Question::CutOff { policy } => self.set_cut_off(&policy),
+            Question::ReadAhead { policy } => self.set_read_ahead(&policy),
             Question::Promotion { policy } => self.set_promotion(&policy),
             Question::Routing { policy } => self.set_routing(&policy),
             Question::Bypass { policy } => self.set_bypass(&policy),
@@ -173,6 +175,13 @@ impl Answers {
         let CutOffArg { policy, threshold_bytes } = cut_off;
         self.cache.with(|cache| cache.set_cut_off(policy, threshold_bytes));
         Ok(json!({ "policy": cut_off.to_string() }))
+    }
+
+    fn set_read_ahead(&self, policy: &str) -> Result<Value, String> {
+        let read_ahead: ReadAheadArg = policy.parse()?;
+        let set = self.cache.with(|cache| cache.set_read_ahead(read_ahead.0));
+        set.map_err(|error| error.to_string())?;
+        Ok(json!({ "policy": read_ahead.to_string() }))
     }
 
     fn set_promotion(&self, policy: &str) -> Result<Value, String> {

@@ -51,6 +51,9 @@ pub(super) enum Question {
     CutOff {
         policy: String,
     },
+    ReadAhead {
+        policy: String,
+    },
     Promotion {
         policy: String,
     },
