@@ -11,6 +11,7 @@ mod client;
 mod crash;
 mod crashed;
 mod destaging;
+mod evicted;
 mod full;
 mod held;
 mod loading;

@@ -1,0 +1,107 @@
+//! What a class of a log has given up in memory alone is on the device still: once it was written past, no crash brings
+//! it back.
+
+use fastrand::Rng;
+use larder_block::accounting::{Accounting, Image, stamps};
+use larder_block::cache::{Cache, CacheOptions, CacheShape, Mode, Request};
+use larder_block::layout::{Ending, Layout, PieceState, Span};
+use larder_block::policy::CutOffPolicy;
+
+use super::classes::{class, classes};
+use super::rig::core;
+use super::subject::{Log, Subject};
+
+const CAPACITY: u64 = 768 << 10;
+/// Of a class with a fifth of it.
+const SHARE_LINES: u64 = CAPACITY / 5 / 4096;
+
+fn cache(layout: impl Layout + 'static, mode: Mode) -> Cache {
+    let options = CacheOptions {
+        mode,
+        cut_off: CutOffPolicy::Never,
+        classes: classes("1,core_id:0,5,0.20"),
+        ..CacheOptions::default()
+    };
+    let shape = CacheShape { capacity_bytes: CAPACITY, line_bytes: 4096 };
+    Cache::new(Box::new(layout), shape, options).unwrap()
+}
+
+fn line(number: u64) -> Span {
+    Span { core: core(0), first: number * 8, sectors: 8 }
+}
+
+fn write(run: &mut Accounting<Cache>, number: u64, version: u64) {
+    let span = line(number);
+    let request = Request::Write { span, data: stamps(span, version), durable: false };
+    assert_eq!(run.run(request).0, Ending::Done);
+}
+
+fn is_cached(run: &mut Accounting<Cache>, number: u64) -> bool {
+    let mut pieces = Vec::new();
+    run.layout_mut().lookup(line(number), &mut pieces);
+    pieces.iter().any(|piece| piece.state != PieceState::Absent)
+}
+
+/// A log in which a class has given up the first of the lines that it wrote, and they lie on the device as before.
+fn given_up(subject: &Log, written_in: Mode) -> Accounting<Cache> {
+    let mut run = Accounting::new(cache(subject.create(), written_in), Image::default())
+        .tearing_between(subject.whole_bytes());
+    for number in 0..SHARE_LINES + 8 {
+        write(&mut run, number, 1);
+        if written_in == Mode::WriteBack {
+            // What is dirty stays.
+            run.run(Request::Clean { core: core(0) });
+        }
+    }
+    let has = run.layout().class_sectors(class(1));
+    assert!(has <= SHARE_LINES * 8 && !is_cached(&mut run, 0) && is_cached(&mut run, SHARE_LINES));
+    run
+}
+
+/// What is read of line 0 after a crash.
+fn after_a_crash(mut run: Accounting<Cache>, subject: &mut Log, rng: &mut Rng) -> Vec<u8> {
+    assert_eq!(run.run(Request::Flush).0, Ending::Done);
+    let (image, cores) = run.lose_power(|| true);
+    let found = subject.recover(rng, &image);
+    let mut run = Accounting::new(cache(found, Mode::WriteThrough), image).with_cores(cores);
+    run.run(Request::Read { span: line(0) }).1
+}
+
+#[test]
+fn what_is_written_past_it_is_what_a_crash_leaves() {
+    for seed in 0..12 {
+        for written_in in [Mode::WriteThrough, Mode::WriteBack] {
+            for past_in in [Mode::PassThrough, Mode::WriteAround, Mode::WriteThrough] {
+                let mut rng = Rng::with_seed(seed);
+                let mut subject = Log::draw(&mut rng);
+                let mut run = given_up(&subject, written_in);
+                run.layout_mut().set_mode(past_in);
+                write(&mut run, 0, 2);
+                let read = after_a_crash(run, &mut subject, &mut rng);
+                let is_new = read == stamps(line(0), 2).bytes();
+                assert!(is_new, "seed {seed}: {written_in}, then {past_in}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_discarded_is_gone_after_a_crash() {
+    for seed in 0..12 {
+        let mut rng = Rng::with_seed(seed);
+        let mut subject = Log::draw(&mut rng);
+        let mut run = given_up(&subject, Mode::WriteThrough);
+        run.run(Request::Trim { span: line(0) });
+        let read = after_a_crash(run, &mut subject, &mut rng);
+        assert!(read != stamps(line(0), 1).bytes(), "seed {seed}");
+    }
+}
+
+/// What nobody has written past may come back, for it is what the core has.
+#[test]
+fn what_is_left_alone_is_right_after_a_crash() {
+    let mut rng = Rng::with_seed(1);
+    let mut subject = Log::draw(&mut rng);
+    let run = given_up(&subject, Mode::WriteThrough);
+    assert_eq!(after_a_crash(run, &mut subject, &mut rng), stamps(line(0), 1).bytes());
+}
