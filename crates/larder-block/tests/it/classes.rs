@@ -171,6 +171,22 @@ fn a_class_alone_never_has_more_than_its_share_and_that_is_the_newest() {
 }
 
 #[test]
+fn what_is_dirty_is_given_up_when_it_is_clean() {
+    let share = LINES / 4;
+    each_layout(Mode::WriteBack, "1,core_id:0,5,0.25", |name, run| {
+        run.run_all(16, (0..share + 64).map(|number| write(0, number)));
+        let full = bypasses(run, BypassReason::ClassFull);
+        assert_eq!(full > 0, name == "log", "{name}: {full}");
+        run.run(Request::Clean { core: core(0) });
+        run.run_all(16, (share + 64..share + 128).map(|number| write(0, number)));
+        assert_eq!(bypasses(run, BypassReason::ClassFull), full, "{name}");
+        run.settle();
+        assert!(are_cached(run, share + 64..share + 128), "{name}");
+        assert!(run.layout().class_sectors(class(1)) <= share * 8, "{name}");
+    });
+}
+
+#[test]
 fn a_class_that_gives_up_its_own_writes_no_byte_more() {
     let written = |allocation| {
         let counts = Cell::new(0);

@@ -1,10 +1,14 @@
 //! What a class of a log has given up in memory alone is on the device still: once it was written past, no crash brings
 //! it back.
 
+use std::collections::HashMap;
+
 use fastrand::Rng;
 use larder_block::accounting::{Accounting, Image, stamps};
 use larder_block::cache::{Cache, CacheOptions, CacheShape, Mode, Request};
-use larder_block::layout::{Ending, Layout, PieceState, Span};
+use larder_block::layout::{
+    self, ClassId, Ending, Layout, PieceState, RequestId, Share, Shares, Span,
+};
 use larder_block::policy::CutOffPolicy;
 
 use super::classes::{class, classes};
@@ -90,7 +94,7 @@ fn what_is_discarded_is_gone_after_a_crash() {
     for seed in 0..12 {
         let mut rng = Rng::with_seed(seed);
         let mut subject = Log::draw(&mut rng);
-        let mut run = given_up(&subject, Mode::WriteThrough);
+        let mut run = given_up(&subject, Mode::WriteBack);
         run.run(Request::Trim { span: line(0) });
         let read = after_a_crash(run, &mut subject, &mut rng);
         assert!(read != stamps(line(0), 1).bytes(), "seed {seed}");
@@ -102,6 +106,59 @@ fn what_is_discarded_is_gone_after_a_crash() {
 fn what_is_left_alone_is_right_after_a_crash() {
     let mut rng = Rng::with_seed(1);
     let mut subject = Log::draw(&mut rng);
-    let run = given_up(&subject, Mode::WriteThrough);
+    let run = given_up(&subject, Mode::WriteBack);
     assert_eq!(after_a_crash(run, &mut subject, &mut rng), stamps(line(0), 1).bytes());
+}
+
+/// What a log has after lines were written and read until segments gave way, while its class gave up what it had at any
+/// moment. Nothing is under way.
+fn turned(subject: &Log, rng: &mut Rng) -> Accounting<layout::log::LogLayout> {
+    let mut log = subject.create();
+    log.set_shares(Shares::from_fn(|_| Share { percent: 30, ..Share::DEFAULT }));
+    let mut run = Accounting::new(log, Image::default()).tearing_between(subject.whole_bytes());
+    let mut under_way: HashMap<u64, RequestId> = HashMap::new();
+    for _ in 0..3000 {
+        let number = if rng.bool() { rng.u64(..LINES) } else { rng.u64(..LINES / 8) };
+        if let std::collections::hash_map::Entry::Vacant(free) = under_way.entry(number) {
+            let span = line(number);
+            free.insert(run.submit(match rng.u8(..8) {
+                0..4 => layout::Request::Read { span },
+                // What is kept of it is clean.
+                4..6 => layout::Request::Destage { span },
+                _ => layout::Request::Write { span, data: stamps(span, 1) },
+            }));
+        }
+        run.turn();
+        if rng.u8(..4) == 0 {
+            run.layout_mut().make_room(ClassId::UNCLASSIFIED, 64);
+        }
+        run.carry_out_all(|count| (0..count).filter(|_| rng.bool()).collect());
+        under_way.retain(|_, id| run.take_ended(*id).is_none());
+    }
+    run.settle();
+    run
+}
+
+/// Lines that are more than a log has.
+const LINES: u64 = CAPACITY / 4096 * 2;
+
+#[test]
+fn a_copy_of_it_that_was_on_its_way_does_not_come_back_either() {
+    for seed in 0..150 {
+        let mut rng = Rng::with_seed(seed);
+        let mut subject = Log::draw(&mut rng);
+        let mut run = turned(&subject, &mut rng);
+        for number in 0..LINES {
+            let (span, durable) = (line(number), true);
+            let request = layout::Request::Bypass { span, data: stamps(span, 2), durable };
+            assert_eq!(run.run(request).0, Ending::Done);
+        }
+        let (image, cores) = run.lose_power(|| true);
+        let found = subject.recover(&mut rng, &image);
+        let mut run = Accounting::new(found, image).with_cores(cores);
+        for number in 0..LINES {
+            let (_, read) = run.run(layout::Request::Read { span: line(number) });
+            assert!(read == stamps(line(number), 2).bytes(), "seed {seed}: line {number}");
+        }
+    }
 }
