@@ -34,3 +34,4 @@ mod states;
 mod subject;
 mod timed;
 mod volume;
+mod written;
