@@ -6,7 +6,7 @@ use super::op::{Step, What};
 use super::request::{Ended, Keep};
 use super::state::{Cache, Health};
 use super::statistics::BypassReason;
-use crate::layout::{ClassId, Ending, PieceState, Request, RequestId, SECTOR_BYTES, Span};
+use crate::layout::{ClassId, Ending, PieceState, Refusal, Request, RequestId, SECTOR_BYTES, Span};
 use crate::policy::Direction;
 use crate::policy::classes::RequestFacts;
 
@@ -188,7 +188,13 @@ impl Cache {
 
     /// Keeps it, if its class has room still: what was decided together may be too much together.
     pub(super) fn insert(&mut self, key: usize, span: Span, data: crate::layout::Data) {
-        if self.layout.refuses(self.ops[key].class, span.sectors).is_some() {
+        let class = self.ops[key].class;
+        let refusal = self
+            .layout
+            .refuses(class, span.sectors)
+            .or_else(|| (!self.layout.make_room(class, span.sectors)).then_some(Refusal::Full));
+        if let Some(refusal) = refusal {
+            self.passes(key, refusal.into());
             return self.forget(key);
         }
         self.step(key, Step::Insert);

@@ -2,7 +2,7 @@
 //! have passed it by, and what it has written that only says where data are.
 
 use super::coverage::Coverage;
-use crate::layout::{DeviceIo, Refusal, Span, Target};
+use crate::layout::{Class, DeviceIo, Refusal, Span, Target};
 
 /// Why a request has passed the cache by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -172,8 +172,14 @@ pub struct Statistics {
     pub cache_read_bytes: u64,
     /// Written to the cache device, in bytes.
     pub cache_written_bytes: u64,
-    /// Of these, those that only say where others are.
+    /// Of these, those that only say where others are: what is neither of the next two.
     pub metadata_bytes: u64,
+    /// Of these, data that the cores did not have.
+    pub dirty_bytes: u64,
+    /// Of these, data that a core had too: what was read, or written through.
+    pub clean_bytes: u64,
+    /// Sent beside the blocks that were written, in their metadata, and in none of the numbers above.
+    pub beside_bytes: u64,
     /// Flushes of cores.
     pub core_flushes: u64,
     /// Flushes of the cache device.
@@ -206,11 +212,18 @@ impl Statistics {
         match io {
             DeviceIo::Read { bytes, .. } if is_cache => self.cache_read_bytes += *bytes as u64,
             DeviceIo::Read { bytes, .. } => self.core_read_bytes += *bytes as u64,
-            DeviceIo::Write { parts, metadata_bytes, .. } => {
+            DeviceIo::Write { parts, metadata_bytes, class, beside, .. } => {
                 let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
                 if is_cache {
                     self.cache_written_bytes += bytes;
                     self.metadata_bytes += *metadata_bytes as u64;
+                    let data = match class {
+                        Class::Metadata => &mut self.metadata_bytes,
+                        Class::Dirty => &mut self.dirty_bytes,
+                        Class::Clean => &mut self.clean_bytes,
+                    };
+                    *data += bytes - *metadata_bytes as u64;
+                    self.beside_bytes += beside.as_ref().map_or(0, |beside| beside.len()) as u64;
                 } else {
                     self.core_written_bytes += bytes;
                 }

@@ -5,7 +5,7 @@ use super::mode::Mode;
 use super::op::{IoUnderWay, Op, Step, What};
 use super::state::{Cache, Health, Mark};
 use super::statistics::BypassReason;
-use crate::layout::{Class, ClassId, Data, DeviceIo, Ending, IoId, Request, Span, Target};
+use crate::layout::{Class, ClassId, Data, DeviceIo, Ending, IoId, Refusal, Request, Span, Target};
 use crate::policy::Direction;
 use crate::policy::pressure::{BypassPolicy, PressureState, WriteFacts};
 
@@ -103,9 +103,19 @@ impl Cache {
             Some(absent) if !self.admits(absent, coverage) => Way::Around(BypassReason::Promotion),
             _ if way == Way::Back => match self.why_no_room(span, coverage) {
                 Some(reason) => Way::Around(reason),
-                None => way,
+                None => self.back_if_there_is_room(class, coverage),
             },
             _ => way,
+        }
+    }
+
+    /// To the cache device, if its class makes room. What goes through asks when the core has it.
+    fn back_if_there_is_room(&mut self, class: ClassId, coverage: Coverage) -> Way {
+        match coverage.absent {
+            Some(absent) if !self.layout.make_room(class, absent.sectors) => {
+                Way::Around(Refusal::Full.into())
+            }
+            _ => Way::Back,
         }
     }
 

@@ -394,6 +394,12 @@ pub trait Layout: Send + fmt::Debug {
     /// turn out that there is no room all the same.
     fn refuses(&self, class: ClassId, sectors: u32) -> Option<Refusal>;
 
+    /// Makes room for so many more sectors of a class that are about to be written, where that is to be done before: a
+    /// class that has its share gives up what it cached first. `false`: there is none, and they must not be kept.
+    fn make_room(&mut self, _class: ClassId, _sectors: u32) -> bool {
+        true
+    }
+
     /// What a class has of the cache, in sectors.
     fn occupied_sectors(&self, class: ClassId) -> u64;
 
@@ -481,6 +487,10 @@ impl<L: Layout + ?Sized> Layout for Box<L> {
 
     fn refuses(&self, class: ClassId, sectors: u32) -> Option<Refusal> {
         (**self).refuses(class, sectors)
+    }
+
+    fn make_room(&mut self, class: ClassId, sectors: u32) -> bool {
+        (**self).make_room(class, sectors)
     }
 
     fn occupied_sectors(&self, class: ClassId) -> u64 {

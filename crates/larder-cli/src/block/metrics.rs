@@ -110,6 +110,20 @@ fn write_devices(page: &mut MetricsText, stats: &Stats) {
     }
     let help = "Bytes written to the cache device that only say where others are.";
     counter(page, "metadata_bytes", help, stats.metadata_bytes);
+    page.family(
+        "cache_written_bytes",
+        "counter",
+        "Bytes written to the cache device, by what they are.",
+    );
+    for (kind, bytes) in [
+        ("metadata", stats.metadata_bytes),
+        ("dirty", stats.dirty_bytes),
+        ("clean", stats.clean_bytes),
+    ] {
+        page.sample("cache_written_bytes_total", &[("kind", kind)], bytes);
+    }
+    let help = "Bytes sent in the metadata of the cache device's blocks, beside those written.";
+    counter(page, "beside_bytes", help, stats.beside_bytes);
     page.family("device_flushes", "counter", "Flushes of devices.");
     for (device, flushes) in [("cache", stats.cache_flushes), ("core", stats.core_flushes)] {
         page.sample("device_flushes_total", &[("device", device)], flushes);

@@ -129,8 +129,15 @@ pub(super) fn stats(stats: &Stats) -> String {
         let (read, written) = (BinaryBytes(read).to_string(), BinaryBytes(written).to_string());
         text += &format!("{name:22}{read:>16}{written:>16}{:>16}\n", count(flushes));
     }
-    let metadata = BinaryBytes(stats.metadata_bytes).to_string();
-    text += &format!("{:22}{:>16}{metadata:>16}\n", "  of it metadata", "");
+    let kinds = [
+        ("  of it metadata", stats.metadata_bytes),
+        ("  of it dirty data", stats.dirty_bytes),
+        ("  of it clean data", stats.clean_bytes),
+    ];
+    let beside = Some(("  beside its blocks", stats.beside_bytes)).filter(|(_, bytes)| *bytes > 0);
+    for (name, bytes) in kinds.into_iter().chain(beside) {
+        text += &format!("{name:22}{:>16}{:>16}\n", "", BinaryBytes(bytes).to_string());
+    }
     let factor = stats.write_amplification;
     let factor = factor.map_or_else(|| "-".to_owned(), |factor| format!("{factor:.3}"));
     text += &format!("{:38}{factor:>16}\n", "cache written for a byte of users");

@@ -250,6 +250,12 @@ pub(super) struct Stats {
     pub(super) cache_written_bytes: u64,
     /// Of these, those that only say where others are.
     pub(super) metadata_bytes: u64,
+    /// Of these, data that the cores did not have.
+    pub(super) dirty_bytes: u64,
+    /// Of these, data that a core had too.
+    pub(super) clean_bytes: u64,
+    /// Sent in the metadata of the blocks that were written; in none of the numbers above.
+    pub(super) beside_bytes: u64,
     /// Written to the cache device for each byte that users wrote; `None` if they wrote nothing.
     pub(super) write_amplification: Option<f64>,
     pub(super) core_flushes: u64,
@@ -401,6 +407,9 @@ impl Stats {
             cache_read_bytes: done.cache_read_bytes,
             cache_written_bytes: done.cache_written_bytes,
             metadata_bytes: done.metadata_bytes,
+            dirty_bytes: done.dirty_bytes,
+            clean_bytes: done.clean_bytes,
+            beside_bytes: done.beside_bytes,
             write_amplification: ratio(done.cache_written_bytes, done.writes.bytes),
             core_flushes: done.core_flushes,
             cache_flushes: done.cache_flushes,

@@ -37,6 +37,16 @@ pub(super) enum Source {
     Kept { location: u64, is_dirty: bool, attempt: u64 },
 }
 
+impl Pending {
+    /// Sectors that are cached when it is written, and were not before, or may not have been.
+    fn new_sectors(&self) -> u64 {
+        match self.source {
+            Source::Write { .. } | Source::Insert { .. } => u64::from(self.span.sectors),
+            Source::Void { .. } | Source::VoidBefore { .. } | Source::Kept { .. } => 0,
+        }
+    }
+}
+
 /// A record of a batch that is on its way.
 #[derive(Debug)]
 pub(super) struct Appended {
@@ -105,6 +115,8 @@ pub(super) struct Appender {
     unstated: VecDeque<(u64, u32, u64, u32)>,
     /// A batch has failed: how much of it lies on the device nobody knows, so no later horizon may cover it.
     is_frozen: bool,
+    /// Sectors of users' data that are pending, by IO class.
+    class_sectors: [u64; ClassId::COUNT],
 }
 
 impl Appender {
@@ -128,10 +140,17 @@ impl Appender {
             stated: last_sequence,
             unstated: VecDeque::new(),
             is_frozen: false,
+            class_sectors: [0; ClassId::COUNT],
         }
     }
 
+    /// Sectors of users' data of a class that are pending.
+    pub(super) fn class_sectors(&self, class: ClassId) -> u64 {
+        self.class_sectors[class.index()]
+    }
+
     pub(super) fn push(&mut self, lane: usize, pending: Pending) {
+        self.class_sectors[pending.class.index()] += pending.new_sectors();
         let lane = &mut self.lanes[lane];
         lane.pending_bytes += pending.data.as_ref().map_or(0, Data::len);
         lane.pending.push_back(pending);
@@ -148,6 +167,7 @@ impl Appender {
         let lane = &mut self.lanes[lane];
         let pending = lane.pending.pop_front()?;
         lane.pending_bytes -= pending.data.as_ref().map_or(0, Data::len);
+        self.class_sectors[pending.class.index()] -= pending.new_sectors();
         Some(pending)
     }
 

@@ -244,7 +244,7 @@ impl LogLayout {
     ) {
         if record.kind.has_data() {
             let line = pack_line(pending.span, self.geometry.line_sectors());
-            self.segments.add_line(segment, line);
+            self.segments.add_line(segment, line, pending.class);
         }
         if matches!(pending.source, Source::Kept { .. }) {
             return;
@@ -310,8 +310,9 @@ impl LogLayout {
             }
             Source::VoidBefore { request } => self.prepared(request, true, false),
             Source::Kept { location: from, is_dirty, attempt } => {
-                let found = self.find(span);
-                let (_, position) = self.geometry.place_of(location);
+                // What was evicted meanwhile is evicted where the copy is.
+                let found = self.find_recorded(span);
+                let (segment, position) = self.geometry.place_of(location);
                 let may_overwrite = self.policy.may_overwrite(&self.geometry, position);
                 // A part that was overwritten meanwhile has a younger record.
                 for one in found {
@@ -329,6 +330,7 @@ impl LogLayout {
                         ..one.extent
                     };
                     self.index.replace(one.span, Some(moved), &mut Vec::new());
+                    self.has_come_to(segment, moved.class);
                     self.cleaning_follows(Found { span: one.span, extent: moved });
                 }
                 self.kept_ended(attempt);
@@ -355,6 +357,8 @@ impl LogLayout {
             // It may be on its way to the core still: a write in place would then be taken for what arrives there.
             let extent = Extent { is_busy: false, is_overwritable: false, ..extent };
             self.index.replace(span, Some(extent), &mut Vec::new());
+            let (segment, _) = self.geometry.place_of(extent.location);
+            self.has_come_to(segment, extent.class);
             self.cleaning_missed(span);
         }
     }
@@ -372,22 +376,29 @@ impl LogLayout {
 
     /// A segment is filled anew: what of it is still known is evicted. It is clean, for the segment was drained.
     pub(super) fn forget_filling(&mut self, segment: u32, lines: &[u64]) {
-        for found in self.found_in(segment, lines) {
+        for found in self.recorded_in(segment, lines) {
             assert!(!found.extent.is_dirty, "a drained segment holds nothing dirty");
             self.buffer.forget(found.span, self.geometry.line_sectors());
             self.index.replace(found.span, None, &mut Vec::new());
         }
     }
 
-    /// What the index knows to be in a segment, of the lines that it lists.
+    /// What is cached in a segment, of the lines that it lists.
     pub(super) fn found_in(&self, segment: u32, lines: &[u64]) -> Vec<Found> {
+        let mut found = self.recorded_in(segment, lines);
+        found.retain(|one| !one.extent.is_evicted);
+        found
+    }
+
+    /// What the index knows to be in a segment, evicted or not.
+    fn recorded_in(&self, segment: u32, lines: &[u64]) -> Vec<Found> {
         let line_sectors = self.geometry.line_sectors();
         let mut lines = lines.to_vec();
         lines.sort_unstable();
         lines.dedup();
         let mut found = Vec::new();
         for line in lines {
-            self.index.find(unpack_line(line, line_sectors), &mut found);
+            self.index.find_recorded(unpack_line(line, line_sectors), &mut found);
         }
         found.retain(|one| self.geometry.place_of(one.extent.location).0 == segment);
         found
@@ -397,5 +408,6 @@ impl LogLayout {
 fn extent_at(location: u64, pending: &Pending, is_dirty: bool) -> Extent {
     let sectors = pending.span.sectors;
     let class = pending.class;
-    Extent { location, sectors, is_dirty, is_overwritable: false, is_busy: false, hits: 0, class }
+    let (is_overwritable, is_busy, is_evicted) = (false, false, false);
+    Extent { location, sectors, is_dirty, is_overwritable, is_busy, hits: 0, class, is_evicted }
 }

@@ -54,7 +54,7 @@ impl LogLayout {
             let known: Vec<Span> = if self.may_come_back() {
                 vec![span]
             } else {
-                self.find(span).iter().map(|found| found.span).collect()
+                self.find_recorded(span).iter().map(|found| found.span).collect()
             };
             for part in known {
                 self.void(part, Source::Void { request: one.id });
@@ -63,7 +63,8 @@ impl LogLayout {
         };
         // What was dirty may have gone to the core meanwhile, and be clean.
         let may_come_back = one.before.is_none() && self.may_come_back();
-        if may_come_back || self.find(span).iter().any(|found| !found.extent.is_dirty) {
+        // What a class has given up would come back too.
+        if may_come_back || self.find_recorded(span).iter().any(|found| !found.extent.is_dirty) {
             let count = self.prepare(one.id, span);
             one.before = Some(count);
             if count > 0 {

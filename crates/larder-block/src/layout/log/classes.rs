@@ -1,9 +1,9 @@
 //! IO classes in a log. Segments give way in the order in which they were opened, whatever classes are in them, so
 //! shares and priorities hold otherwise than where single lines give way:
 //!
-//! - A class that has its share gets no more until segments that hold some of it have been filled anew. To make room in
-//!   it by voiding its oldest data would not free a segment: the log would go on all the same, and take from others as
-//!   much as the class writes.
+//! - A class that has its share gives up what it cached first ([`evicting`](super::evicting)). That frees no segment:
+//!   the log goes on as it is written, and takes from others what the class writes. What is dirty cannot go: where
+//!   there is nothing else, the class gets no more.
 //! - What is of a higher priority than something else that is cached is kept where its segment gives way, hit or not,
 //!   in front of what had hits. On average that is no more than the budget for hits: what segments have not used of
 //!   theirs is saved, for what is of one class lies together.
@@ -46,6 +46,7 @@ impl LogLayout {
         if self.has_ranks {
             self.leave_clean_lane();
         }
+        self.evicting.shares_change(&self.shares, &shares);
         self.shares = shares;
     }
 
@@ -76,26 +77,49 @@ impl LogLayout {
         self.has_changed = true;
     }
 
-    /// Whether a class has more than it may have: what that is was changed.
-    fn has_too_much(&self, class: ClassId) -> bool {
-        self.index.class_sectors(class) > self.shares.get(class).of(self.capacity_sectors())
+    /// What a class would have more than it may have, in sectors, with so many more. What is pending counts.
+    pub(super) fn too_many_with(&self, class: ClassId, sectors: u32) -> u64 {
+        let share = self.shares.get(class);
+        if share.percent >= 100 {
+            return 0;
+        }
+        let has = self.index.class_sectors(class) + self.appender.class_sectors(class);
+        (has + u64::from(sectors)).saturating_sub(share.of(self.capacity_sectors()))
     }
 
-    /// Why so many more sectors of a class cannot be kept.
+    /// Why so many more sectors of a class cannot be kept, whatever it gives up.
     pub(super) fn refused(&self, class: ClassId, sectors: u32) -> Option<Refusal> {
-        let (share, more) = (self.shares.get(class), u64::from(sectors));
+        let more = u64::from(sectors);
         let capacity = self.capacity_sectors();
-        if share.percent < 100 && self.index.class_sectors(class) + more > share.of(capacity) {
+        if more > self.shares.get(class).of(capacity) {
             return Some(Refusal::Full);
         }
-        let is_too_much = || self.pinned_sectors() + more > capacity * PINNED_PERCENT_MAX / 100;
+        let own = self.too_many_with(class, sectors).min(more);
+        let is_too_much =
+            || self.pinned_sectors() + more - own > capacity * PINNED_PERCENT_MAX / 100;
         (self.is_pinned(class) && is_too_much()).then_some(Refusal::Pinned)
     }
 
+    /// Whether so many more sectors of a class find room without its giving up any.
+    fn has_room_for(&self, class: ClassId, sectors: u32) -> bool {
+        self.too_many_with(class, sectors) == 0 && self.refused(class, sectors).is_none()
+    }
+
     /// The class of what a write leaves of `span`, where this was found: its own, unless that has no room.
-    pub(super) fn class_of_write(&self, class: ClassId, span: Span, found: &[Found]) -> ClassId {
+    pub(super) fn class_of_write(
+        &mut self,
+        class: ClassId,
+        span: Span,
+        found: &[Found],
+    ) -> ClassId {
         match found.iter().find(|one| one.extent.class != class) {
-            Some(other) if self.refused(class, span.sectors).is_some() => other.extent.class,
+            Some(other) if !self.has_room_for(class, span.sectors) => {
+                let other = other.extent.class;
+                let cached: u32 = found.iter().map(|one| one.span.sectors).sum();
+                // It has no choice: what is too much then goes with what comes next.
+                self.make_room_in(other, span.sectors - cached);
+                other
+            }
             _ => class,
         }
     }
@@ -103,8 +127,9 @@ impl LogLayout {
     /// What was hit is of the class that has hit it from now on, as far as that has room.
     pub(super) fn take_over(&mut self, class: ClassId, found: &[Found]) {
         for one in found.iter().filter(|one| one.extent.class != class) {
-            if self.refused(class, one.extent.sectors).is_none() {
+            if self.has_room_for(class, one.extent.sectors) {
                 self.index.reclassify(one.span, class);
+                self.has_come_to(self.geometry.place_of(one.extent.location).0, class);
             }
         }
     }
@@ -125,9 +150,16 @@ impl LogLayout {
         self.credit_bytes = self.credit_bytes.saturating_add(budget as u64).min(most);
         let (lowest, shares) = (self.lowest_share(), self.shares);
         let share = |one: &Found| shares.get(one.extent.class);
-        let may_stay =
-            |one: &&Found| share(one).priority.is_none() || !self.has_too_much(one.extent.class);
-        let mut kept: Vec<Found> = found.iter().filter(may_stay).copied().collect();
+        // What is more than a share gives way, whatever it is.
+        let mut too_many: [u64; ClassId::COUNT] = [0; ClassId::COUNT];
+        ClassId::all().for_each(|class| too_many[class.index()] = self.too_many_with(class, 0));
+        let mut kept = found.to_vec();
+        kept.retain(|one| {
+            let too_many = &mut too_many[one.extent.class.index()];
+            let may_stay = *too_many == 0;
+            *too_many = too_many.saturating_sub(u64::from(one.span.sectors));
+            may_stay
+        });
         // `None`, which is pinned, comes first.
         kept.sort_by_key(|one| (share(one).priority, Reverse(one.extent.hits)));
         let (mut room, mut credit) = (budget, self.credit_bytes);

@@ -29,6 +29,7 @@ mod cleaning;
 mod destaging;
 mod drain;
 mod draining;
+mod evicting;
 mod filling;
 mod footer;
 #[doc(hidden)]
@@ -50,6 +51,7 @@ mod unloaded;
 mod waiting;
 mod write_buffer;
 mod writing;
+mod written;
 mod yielding;
 
 use larder_device::{BufferPool, DeviceInfo};
@@ -62,6 +64,7 @@ use super::{
 };
 use crate::streams::Streams;
 use appender::Appender;
+use evicting::Evicting;
 pub use geometry::{Geometry, LoadOptions, LogOptions, SEGMENTS_MIN};
 use grace::Grace;
 use index::Index;
@@ -100,6 +103,7 @@ impl LogLayout {
             epoch: identity.epoch,
             policy,
             shares: Shares::default(),
+            evicting: Evicting::default(),
             has_ranks: false,
             credit_bytes: u64::MAX,
             index: Index::new(geometry.line_sectors()),
@@ -161,6 +165,7 @@ impl Layout for LogLayout {
             Request::Bypass { .. } | Request::Discard { .. } => self.void_or_wait(id, request),
             Request::Flush => self.flush(id),
         }
+        self.shrink_lowered();
         self.requests.end_part(id, true);
     }
 
@@ -252,7 +257,9 @@ impl Layout for LogLayout {
     }
 
     fn clean_after(&self, core: CoreId, sector: u64) -> Option<(Span, u64)> {
-        let found = self.index.first_after(core, sector, |extent| !extent.is_dirty)?;
+        let found = self
+            .index
+            .first_after(core, sector, |extent| !extent.is_dirty && !extent.is_evicted)?;
         Some((found.span, found.extent.location))
     }
 
@@ -298,6 +305,10 @@ impl Layout for LogLayout {
 
     fn refuses(&self, class: ClassId, sectors: u32) -> Option<Refusal> {
         self.refused(class, sectors)
+    }
+
+    fn make_room(&mut self, class: ClassId, sectors: u32) -> bool {
+        self.make_room_in(class, sectors)
     }
 
     fn occupied_sectors(&self, class: ClassId) -> u64 {

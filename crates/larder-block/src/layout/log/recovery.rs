@@ -422,6 +422,7 @@ impl LogRecovery {
                 is_busy: false,
                 hits: 0,
                 class: ClassId::UNCLASSIFIED,
+                is_evicted: false,
             });
             unloaded.push(batch.sequence, *span, extent);
             position += if kind.has_data() { span.sectors * 512 } else { 0 };

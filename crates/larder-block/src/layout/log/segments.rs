@@ -18,7 +18,8 @@
 use std::collections::BTreeMap;
 
 use super::geometry::NotePlace;
-use crate::layout::Class;
+use super::written::Written;
+use crate::layout::{Class, ClassId};
 
 /// Segments that are not opened for users, so that what is kept of a draining one, dirty and clean, finds room.
 pub(super) const RESERVED_SEGMENTS: usize = 2;
@@ -57,8 +58,8 @@ pub(super) struct Segment {
     pins: u32,
     /// Where the last note is that has landed, on a device with two places for it.
     note_place: NotePlace,
-    /// Lines that were written here, packed, in order.
-    lines: Vec<u64>,
+    /// Lines that were written here.
+    written: Written,
 }
 
 #[derive(Debug)]
@@ -88,7 +89,7 @@ impl Segments {
             writes: 0,
             pins: 0,
             note_place: NotePlace::default(),
-            lines: Vec::new(),
+            written: Written::default(),
         };
         Self {
             all: (0..count).map(|_| blank()).collect(),
@@ -157,7 +158,7 @@ impl Segments {
             self.order.remove(&one.generation);
         }
         assert!(one.pins == 0 && one.writes == 0, "nobody uses what is filled anew");
-        let lines = std::mem::take(&mut one.lines);
+        let lines = std::mem::take(&mut one.written).into_lines();
         (one.state, one.class, one.generation) = (State::Open, class, generation);
         (one.barrier, one.used_bytes, one.covered_bytes) = (generation, 0, 0);
         (one.told_bytes, one.marks) = (0, 0);
@@ -173,11 +174,19 @@ impl Segments {
         one.used_bytes = end;
     }
 
-    pub(super) fn add_line(&mut self, segment: u32, line: u64) {
-        let lines = &mut self.at(segment).lines;
-        if lines.last() != Some(&line) {
-            lines.push(line);
-        }
+    /// Something of a line was written for a class.
+    pub(super) fn add_line(&mut self, segment: u32, line: u64, class: ClassId) {
+        self.at(segment).written.push(line, class);
+    }
+
+    /// Something that is in a segment is of another class than it was written for, or has come there later.
+    pub(super) fn has_changed_class(&mut self, segment: u32, class: ClassId) {
+        self.at(segment).written.has_changed_class(class);
+    }
+
+    /// The first filling of this generation or a later one, and its segment.
+    pub(super) fn filling_from(&self, generation: u64) -> Option<(u64, u32)> {
+        self.order.range(generation..).next().map(|(generation, segment)| (*generation, *segment))
     }
 
     pub(super) fn seal(&mut self, segment: u32) {
@@ -185,7 +194,7 @@ impl Segments {
         let one = self.at(segment);
         assert_eq!(one.state, State::Open, "only an open segment is sealed");
         (one.state, one.barrier) = (State::Sealed, youngest);
-        one.lines.shrink_to_fit();
+        one.written.shrink_to_fit();
     }
 
     pub(super) fn begin_draining(&mut self, segment: u32) {
@@ -270,8 +279,8 @@ impl Segments {
     pub(super) fn adopt(&mut self, segment: u32, found: Adopted) {
         let one = self.at(segment);
         (one.state, one.class, one.generation) = (State::Sealed, Class::Dirty, found.generation);
-        (one.barrier, one.covered_bytes, one.lines) =
-            (found.barrier, found.covered_bytes, found.lines);
+        (one.barrier, one.covered_bytes) = (found.barrier, found.covered_bytes);
+        one.written = Written::of_no_class(found.lines);
         one.marks = if found.is_listed { ADOPTED | LISTED } else { ADOPTED };
         self.order.insert(found.generation, segment);
         self.next_generation = self.next_generation.max(found.generation + 1);
@@ -296,7 +305,7 @@ impl Segments {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let lines: usize = self.all.iter().map(|one| one.lines.capacity() * size_of::<u64>()).sum();
+        let lines: usize = self.all.iter().map(|one| one.written.memory_bytes()).sum();
         lines + self.all.capacity() * size_of::<Segment>() + self.order.len() * 24
     }
 }
@@ -350,7 +359,15 @@ impl Segment {
     }
 
     pub(super) fn lines(&self) -> &[u64] {
-        &self.lines
+        self.written.lines()
+    }
+
+    pub(super) fn written(&self) -> &Written {
+        &self.written
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.state == State::Open
     }
 
     /// Whether no write is under way there.

@@ -7,6 +7,7 @@ use super::appender::Appender;
 use super::batch::CacheUuid;
 use super::cleaning::Cleaning;
 use super::drain::Drain;
+use super::evicting::Evicting;
 use super::geometry::Geometry;
 use super::grace::{Grace, Phase};
 use super::index::{Found, Index};
@@ -37,6 +38,8 @@ pub struct LogLayout {
     pub(super) epoch: u32,
     pub(super) policy: Policy,
     pub(super) shares: Shares,
+    /// How classes make room for themselves.
+    pub(super) evicting: Evicting,
     /// Whether classes have different priorities, or are pinned.
     pub(super) has_ranks: bool,
     /// What of higher priorities may be kept where segments give way: saved from those that kept less.
@@ -170,6 +173,13 @@ impl LogLayout {
     pub(super) fn find(&self, span: Span) -> Vec<Found> {
         let mut found = Vec::new();
         self.index.find(span, &mut found);
+        found
+    }
+
+    /// What is cached of `span`, and what is evicted and would be found by a start.
+    pub(super) fn find_recorded(&self, span: Span) -> Vec<Found> {
+        let mut found = Vec::new();
+        self.index.find_recorded(span, &mut found);
         found
     }
 

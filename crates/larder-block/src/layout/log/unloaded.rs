@@ -143,6 +143,7 @@ fn nothing_of(sectors: u32) -> Extent {
         is_busy: false,
         hits: 0,
         class: ClassId::UNCLASSIFIED,
+        is_evicted: false,
     }
 }
 
@@ -193,6 +194,7 @@ impl LogLayout {
         if unloaded.left() == 0 {
             self.unloaded = None;
         }
+        self.evicting.look_again(ClassId::UNCLASSIFIED, 0);
         for line in records.chunk_by(|a, b| a.line(line_shift) == b.line(line_shift)) {
             self.load_line(line);
         }

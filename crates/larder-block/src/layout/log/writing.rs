@@ -191,7 +191,11 @@ impl LogLayout {
             extent.is_dirty = true;
             extent.hits = (extent.hits + 1).min(HITS_MAX);
         });
-        self.index.reclassify(span, class);
+        if self.index.reclassify(span, class) {
+            for run in runs {
+                self.has_come_to(self.geometry.place_of(run.location).0, class);
+            }
+        }
     }
 
     pub(super) fn overwrite_ended(

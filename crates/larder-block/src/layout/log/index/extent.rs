@@ -18,6 +18,9 @@ pub(crate) struct Extent {
     pub(crate) hits: u8,
     /// For which it is cached. In memory alone: a start knows no classes.
     pub(crate) class: ClassId,
+    /// Its class has given it up. It is not read any more, and counts as absent, but its record is on the device as
+    /// long as its segment is not filled anew: before anything goes past it to the core, that has to be void.
+    pub(crate) is_evicted: bool,
 }
 
 /// Hits are counted this far.
@@ -33,7 +36,8 @@ const BUSY: u64 = 1 << 52;
 const HITS_SHIFT: u32 = 53;
 const CLASS_SHIFT: u32 = 56;
 const CLASS_BITS: u32 = 6;
-const _: () = assert!(ClassId::COUNT <= 1 << CLASS_BITS && CLASS_SHIFT + CLASS_BITS <= 64);
+const EVICTED: u64 = 1 << 62;
+const _: () = assert!(ClassId::COUNT <= 1 << CLASS_BITS && CLASS_SHIFT + CLASS_BITS <= 62);
 
 /// Most sectors of an extent.
 pub(crate) const EXTENT_SECTORS_MAX: u32 = 1 << SECTORS_BITS;
@@ -54,6 +58,7 @@ impl Extent {
             | flag(self.is_busy, BUSY)
             | u64::from(self.hits) << HITS_SHIFT
             | u64::from(self.class.get()) << CLASS_SHIFT
+            | flag(self.is_evicted, EVICTED)
     }
 
     pub(in crate::layout::log) fn unpack(packed: u64) -> Self {
@@ -69,6 +74,7 @@ impl Extent {
                 .ok()
                 .and_then(ClassId::new)
                 .expect("one that was packed"),
+            is_evicted: packed & EVICTED != 0,
         }
     }
 

@@ -4,6 +4,9 @@
 //! next, and full behind sequential ones; two that fit one become one. With what the map of leaves and the allocator
 //! take, an extent costs some 20 bytes.
 //!
+//! What a class has given up stays as an extent that is evicted, until its segment is filled anew: nobody reads it, but
+//! whoever writes past it has to know that a start would find it.
+//!
 //! *Always:* extents of a core do not overlap; none crosses a line; a leaf's base is no later than its first extent,
 //! and the base of the next is later than its last.
 
@@ -67,8 +70,17 @@ impl Index {
         self.class_sectors[class.index()]
     }
 
-    /// Appends what is known of `span`, in order; what is absent is left out.
+    /// Appends what is cached of `span`, in order; what is absent, or evicted, is left out.
     pub(crate) fn find(&self, span: Span, found: &mut Vec<Found>) {
+        self.find_those(span, |extent| !extent.is_evicted, found);
+    }
+
+    /// The same with what is evicted: all of which records on the device are known.
+    pub(crate) fn find_recorded(&self, span: Span, found: &mut Vec<Found>) {
+        self.find_those(span, |_| true, found);
+    }
+
+    fn find_those(&self, span: Span, wanted: impl Fn(&Extent) -> bool, found: &mut Vec<Found>) {
         let Some(leaves) = self.cores.get(span.core.index()) else { return };
         let low = self.line_start(span.first);
         let mut find = |base: u64, leaf: &Leaf| {
@@ -78,7 +90,7 @@ impl Index {
                     return;
                 }
                 let extent = Extent::unpack(leaf.packed(number));
-                found.extend(clip(span, first, extent));
+                found.extend(clip(span, first, extent).filter(|one| wanted(&one.extent)));
             }
         };
         match leaves.range(..span.end()).next_back() {
@@ -119,6 +131,9 @@ impl Index {
     pub(crate) fn touch(&mut self, span: Span, found: &mut Vec<Found>) {
         let before = found.len();
         let in_one_leaf = self.visit_leaf(span, |one, whole| {
+            if whole.is_evicted {
+                return None;
+            }
             found.push(one);
             Some(Extent { hits: (whole.hits + 1).min(HITS_MAX), ..whole })
         });
@@ -136,6 +151,9 @@ impl Index {
         let mut dirtied = 0;
         let mut parts: Vec<Found> = Vec::new();
         let in_one_leaf = self.visit_leaf(span, |one, whole| {
+            if whole.is_evicted {
+                return None;
+            }
             if one.extent != whole {
                 parts.push(one);
                 return None;
@@ -162,11 +180,22 @@ impl Index {
         }
     }
 
-    /// Makes the extents of `span`, as they are, of a class.
-    pub(crate) fn reclassify(&mut self, span: Span, class: ClassId) {
+    /// What was found of an extent as a whole is cached no more. It stays known that its record is on the device.
+    pub(crate) fn evict(&mut self, found: Found) {
+        debug_assert!(!found.extent.is_dirty && !found.extent.is_evicted);
+        self.uncount(found.extent);
+        self.change_whole(found.span, |extent| {
+            debug_assert_eq!(*extent, found.extent);
+            extent.is_evicted = true;
+        });
+    }
+
+    /// Makes the extents of `span`, as they are, of a class. Whether one was of another.
+    pub(crate) fn reclassify(&mut self, span: Span, class: ClassId) -> bool {
         let mut found = Vec::new();
         self.find(span, &mut found);
-        for one in found.into_iter().filter(|one| one.extent.class != class) {
+        found.retain(|one| one.extent.class != class);
+        for one in &found {
             let (base, number) = self.holder(span.core, one.span.first).expect("it was found");
             let leaf = self.cores[span.core.index()].get_mut(&base).expect("it was found");
             let extent = Extent { class, ..Extent::unpack(leaf.packed(number)) };
@@ -174,6 +203,7 @@ impl Index {
             self.class_sectors[one.extent.class.index()] -= u64::from(extent.sectors);
             self.class_sectors[class.index()] += u64::from(extent.sectors);
         }
+        !found.is_empty()
     }
 
     /// Shows all that is known of `span`, and the extents that it is of, if one leaf holds it, as it most often does.
@@ -217,7 +247,7 @@ impl Index {
             return;
         }
         let before = displaced.len();
-        self.find(span, displaced);
+        self.find_recorded(span, displaced);
         for one in &displaced[before..] {
             self.cut(*one);
         }
@@ -238,12 +268,18 @@ impl Index {
     }
 
     fn count(&mut self, extent: Extent) {
+        if extent.is_evicted {
+            return;
+        }
         self.valid_sectors += u64::from(extent.sectors);
         self.class_sectors[extent.class.index()] += u64::from(extent.sectors);
         self.dirty_sectors += if extent.is_dirty { u64::from(extent.sectors) } else { 0 };
     }
 
     fn uncount(&mut self, extent: Extent) {
+        if extent.is_evicted {
+            return;
+        }
         self.valid_sectors -= u64::from(extent.sectors);
         self.class_sectors[extent.class.index()] -= u64::from(extent.sectors);
         self.dirty_sectors -= if extent.is_dirty { u64::from(extent.sectors) } else { 0 };

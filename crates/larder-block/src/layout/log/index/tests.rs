@@ -21,6 +21,7 @@ fn extent(sector: u64, sectors: u32, is_dirty: bool) -> Extent {
         is_busy: false,
         hits: 0,
         class: ClassId::UNCLASSIFIED,
+        is_evicted: false,
     }
 }
 

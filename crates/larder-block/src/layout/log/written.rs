@@ -1,0 +1,124 @@
+//! Which lines were written to a segment, and for which IO classes.
+
+use crate::layout::ClassId;
+
+/// Lines in the order in which they were written. What was found by a start is of class 0.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    /// Packed.
+    lines: Vec<u64>,
+    /// Where lines of another class begin. Before the first of them all are of class 0.
+    runs: Vec<Run>,
+    /// Classes that lines were written for, by bit.
+    classes: u64,
+    /// Classes of which something is here that was written for another, or came here later: in any line.
+    changed: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// The number of a line.
+    from: u32,
+    class: ClassId,
+}
+
+impl Written {
+    pub(super) fn of_no_class(lines: Vec<u64>) -> Self {
+        Self { lines, classes: bit(ClassId::UNCLASSIFIED), ..Self::default() }
+    }
+
+    /// Something of a line was written for a class.
+    pub(super) fn push(&mut self, line: u64, class: ClassId) {
+        let last = self.runs.last().map_or(ClassId::UNCLASSIFIED, |run| run.class);
+        if self.lines.last() == Some(&line) {
+            if class != last {
+                self.has_changed_class(class);
+            }
+            return;
+        }
+        if class != last {
+            let from = u32::try_from(self.lines.len()).expect("lines of a segment");
+            self.runs.push(Run { from, class });
+        }
+        self.lines.push(line);
+        self.classes |= bit(class);
+    }
+
+    /// Something that is here is of this class, whatever it was written for.
+    pub(super) fn has_changed_class(&mut self, class: ClassId) {
+        self.changed |= bit(class);
+    }
+
+    /// The number of the next line in which something may be of a class, from number `from` on.
+    pub(super) fn next_of(&self, class: ClassId, from: usize) -> Option<usize> {
+        if from >= self.lines.len() || (self.classes | self.changed) & bit(class) == 0 {
+            return None;
+        }
+        if self.changed & bit(class) != 0 {
+            return Some(from);
+        }
+        let behind = self.runs.partition_point(|run| run.from as usize <= from);
+        let here = behind.checked_sub(1).map_or(ClassId::UNCLASSIFIED, |run| self.runs[run].class);
+        if here == class {
+            return Some(from);
+        }
+        self.runs[behind..].iter().find(|run| run.class == class).map(|run| run.from as usize)
+    }
+
+    pub(super) fn lines(&self) -> &[u64] {
+        &self.lines
+    }
+
+    pub(super) fn into_lines(self) -> Vec<u64> {
+        self.lines
+    }
+
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.lines.shrink_to_fit();
+        self.runs.shrink_to_fit();
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.lines.capacity() * size_of::<u64>() + self.runs.capacity() * size_of::<Run>()
+    }
+}
+
+fn bit(class: ClassId) -> u64 {
+    1 << class.get()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(number: u8) -> ClassId {
+        ClassId::new(number).unwrap()
+    }
+
+    fn lines_of(written: &Written, number: u8) -> Vec<u64> {
+        let (mut from, mut lines) = (0, Vec::new());
+        while let Some(next) = written.next_of(class(number), from) {
+            lines.push(written.lines()[next]);
+            from = next + 1;
+        }
+        lines
+    }
+
+    #[test]
+    fn a_class_is_led_to_its_own_lines() {
+        let mut written = Written::default();
+        for (line, of) in [(9, 0), (8, 0), (7, 33), (6, 2), (5, 2), (4, 33), (4, 33), (3, 0)] {
+            written.push(line, class(of));
+        }
+        assert_eq!(written.lines(), [9, 8, 7, 6, 5, 4, 3]);
+        assert_eq!(lines_of(&written, 0), [9, 8, 3]);
+        assert_eq!((lines_of(&written, 2), lines_of(&written, 33)), (vec![6, 5], vec![7, 4]));
+        assert_eq!(lines_of(&written, 1), []);
+        // Where something has changed, each line may be meant.
+        written.has_changed_class(class(1));
+        written.push(3, class(2));
+        assert_eq!((lines_of(&written, 1).len(), lines_of(&written, 2).len()), (7, 7));
+        let found = Written::of_no_class(vec![1, 2]);
+        assert_eq!((lines_of(&found, 0), lines_of(&found, 1)), (vec![1, 2], vec![]));
+    }
+}
