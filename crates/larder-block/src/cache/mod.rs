@@ -18,6 +18,7 @@ mod cleaning;
 mod coverage;
 mod exchanging;
 mod health;
+mod leaving;
 mod loading;
 mod locks;
 mod mode;
@@ -93,6 +94,7 @@ impl Cache {
             statistics: Statistics::default(),
             parts: Parts::default(),
             held: None,
+            leaving: None,
             has_no_dirty: false,
             now: Duration::ZERO,
             asked_at: Duration::ZERO,
@@ -364,7 +366,7 @@ impl Cache {
 
     /// How many requests have not ended.
     pub fn under_way(&self) -> usize {
-        self.ops.len() + self.held.as_ref().map_or(0, Vec::len)
+        self.ops.len() + self.held_count()
     }
 
     fn user_of(&self, RequestId(key): RequestId) -> RequestId {

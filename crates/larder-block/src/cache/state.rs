@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use slab::Slab;
 
+use super::leaving::Leaving;
 use super::loading::Loading;
 use super::locks::Locks;
 use super::mode::Mode;
@@ -108,6 +109,8 @@ pub struct Cache {
     pub(super) now: Duration,
     /// Requests that are held back, if they are.
     pub(super) held: Option<Vec<(RequestId, Request)>>,
+    /// The core that is to be taken away.
+    pub(super) leaving: Option<Leaving>,
     /// Writes that would be dirty go to the core too.
     pub(super) has_no_dirty: bool,
     /// When a user asked last.
