@@ -47,7 +47,7 @@ impl Cache {
 
     /// Keeps a request that is held back; `None` if it has been kept.
     pub(super) fn held_back(&mut self, id: RequestId, request: Request) -> Option<Request> {
-        match self.held_with(&request) {
+        match &mut self.held {
             Some(held) => {
                 held.push((id, request));
                 None

@@ -366,7 +366,7 @@ impl Cache {
 
     /// How many requests have not ended.
     pub fn under_way(&self) -> usize {
-        self.ops.len() + self.held_count()
+        self.ops.len() + self.held.as_ref().map_or(0, Vec::len)
     }
 
     fn user_of(&self, RequestId(key): RequestId) -> RequestId {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use slab::Slab;
 
-use super::leaving::Leaving;
 use super::loading::Loading;
 use super::locks::Locks;
 use super::mode::Mode;
@@ -110,7 +109,7 @@ pub struct Cache {
     /// Requests that are held back, if they are.
     pub(super) held: Option<Vec<(RequestId, Request)>>,
     /// The core that is to be taken away.
-    pub(super) leaving: Option<Leaving>,
+    pub(super) leaving: Option<CoreId>,
     /// Writes that would be dirty go to the core too.
     pub(super) has_no_dirty: bool,
     /// When a user asked last.

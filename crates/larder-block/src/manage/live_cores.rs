@@ -13,7 +13,6 @@ use super::cores::complaint;
 use super::create::{check_core_lines, claim};
 use super::open::Opened;
 use super::stored::{StoredCache, StoredCore};
-use crate::cache::Cache;
 use crate::layout::CoreId;
 use crate::{Error, ErrorKind};
 
@@ -65,8 +64,7 @@ impl Opened {
     }
 
     /// Has the cache be before that core no more. All that is dirty of it is destaged while its users and those of the
-    /// others go on; for the end its users wait, and in the last moment all do. Then its device is let go of, and what
-    /// is asked of it is refused. What is cached of the others stays. A calibration is forgotten, and routing by it
+    /// others go on; in the last moment all wait. Then its device is let go of, and what is asked of it is refused. What is cached of the others stays. A calibration is forgotten, and routing by it
     /// ends.
     ///
     /// # Errors
@@ -75,7 +73,7 @@ impl Opened {
     /// read all, or if the label was not written. That core is served on then.
     pub async fn remove_core(&mut self, id: CoreId) -> Result<(), Error> {
         let next = self.without(id)?;
-        self.cache.with(|cache| cache.leaves(id));
+        self.cache.with(|cache| cache.leaves(Some(id)));
         let left = self.leave_core(id, next).await;
         if left.is_ok() {
             self.cache.remove_core(id);
@@ -85,7 +83,7 @@ impl Opened {
                 drop(self.claims.remove(at + 1));
             }
         } else {
-            self.cache.with(Cache::stays);
+            self.cache.with(|cache| cache.leaves(None));
         }
         self.cache.go_on();
         left?;
@@ -131,13 +129,11 @@ impl Opened {
         let failed = |error: &larder_device::Error| {
             Error::of_device(&format!("taking core {number} away"), error)
         };
-        // The most of it, while everybody is served.
-        self.cache.clean_core(id).await.map_err(|failure| failed(&failure.error))?;
-        self.cache.with(Cache::hold_leaving);
         for _ in 0..ATTEMPTS {
+            // While everybody is served.
             self.cache.clean_core(id).await.map_err(|failure| failed(&failure.error))?;
             self.cache.quiet().await.map_err(|failure| failed(&failure.error))?;
-            // What had begun before its users were to wait may have ended since.
+            // What had begun before nothing of it was to become dirty may have ended since.
             if self.cache.with(|cache| cache.has_settled(id)) {
                 return self.label_without(id, next).await;
             }

@@ -232,6 +232,13 @@ fn at_each_io(create: &CreateOptions, removes: bool, of_core: bool) {
         let is_there = opened.cache.core(core(number_of)).is_some();
         assert_eq!(is_there, changed.is_ok() != removes, "{at}");
         assert!(was_hit || changed.is_ok(), "{at}");
+        if changed.is_err() {
+            assert_eq!(
+                listed(&rig.device, &[rig.cores.as_slice(), &[new.clone()]].concat()).len(),
+                2,
+                "{at}"
+            );
+        }
         // Whatever came of it, those that there are are served, and once more is well.
         write_to(&opened, 0, 4096, 3, 4096);
         if changed.is_err() {
@@ -301,6 +308,53 @@ fn a_core_that_cannot_be_destaged_is_served_on() {
         let cleaned = block_on(opened.cache.clean_core(core(5))).unwrap_err();
         assert_eq!(cleaned.error.kind(), DeviceErrorKind::Gone);
         block_on(opened.stop(true)).unwrap();
+    }
+}
+
+/// What is written while a core is destaged is not left for the end.
+#[test]
+fn what_is_written_to_a_core_that_leaves_goes_there_too() {
+    let mut rig = Rig::new();
+    let held = super::super::held::HeldDevice::new(MIB);
+    rig.cores[1].device = Arc::clone(&held) as _;
+    rig.create(&log());
+    let mut opened = rig.open();
+    let cached = opened.cache.core(core(5)).unwrap();
+    write(&cached, 0, 1, 4096);
+    held.hold(true, false);
+    std::thread::scope(|scope| {
+        let removing = scope.spawn(|| block_on(opened.remove_core(core(5))));
+        held.wait_for(1);
+        let mut buffer = IoBuffer::zeroed(4096);
+        buffer.as_mut_slice().fill(2);
+        let written = cached.submit(Io::write(65536, buffer, PlacementHandle::DEFAULT));
+        held.wait_for(2);
+        held.hold(false, false);
+        (0..2).for_each(|_| held.let_go());
+        written.wait().unwrap();
+        removing.join().unwrap().unwrap();
+    });
+    assert_eq!((held.bytes()[0], held.bytes()[65536], is_gone(&cached)), (1, 2, true));
+}
+
+/// What went around the cache is durable on a core that is let go of, and nobody asks that core for it afterwards.
+#[test]
+fn a_core_that_goes_is_flushed_and_the_others_are_flushed_without_it() {
+    for create in layouts() {
+        let volatile = FaultPlan::new(1).volatile_cache(true).volatile_writes(100_000);
+        let five = Arc::new(FaultDevice::new(memory(MIB), &volatile));
+        let mut rig = Rig::new();
+        rig.cores[1].device = Arc::clone(&five) as _;
+        rig.create(&create);
+        let mut opened = rig.open();
+        block_on(opened.set_mode(Mode::WriteAround, false)).unwrap();
+        write_to(&opened, 5, 0, 1, 65536);
+        write_to(&opened, 0, 0, 1, 65536);
+        block_on(opened.remove_core(core(5))).unwrap();
+        opened.cache.core(core(0)).unwrap().submit(Io::Flush).wait().unwrap();
+        five.crash().unwrap();
+        five.restart().unwrap();
+        assert!(read(&*five, 0, 65536) == [1; 65536], "{create:?}");
     }
 }
 
