@@ -8,7 +8,7 @@
 use super::op::{Op, Step, What};
 use super::state::{Cache, Health};
 use crate::layout::{CoreId, DeviceIo, Piece, PieceState, RequestId, SECTOR_BYTES, Span, Target};
-use crate::policy::{Direction, StreamFacts, is_short_of_room};
+use crate::policy::{Direction, ReadAheadPolicy, StreamFacts, is_short_of_room};
 
 /// Sectors that are read in one piece: 128 KiB. A read of some of them waits for all, so that is not much.
 const PIECE_SECTORS: u64 = (128 << 10) / SECTOR_BYTES as u64;
@@ -24,6 +24,9 @@ impl Cache {
 
     /// Begins what is to be read ahead behind a read that is served by the cache: for the class of that read.
     pub(super) fn read_ahead(&mut self, key: usize, span: Span) {
+        if self.options.read_ahead == ReadAheadPolicy::Off {
+            return;
+        }
         let Some(part) = self.next_part(span) else { return };
         if !self.may_read_ahead(key) {
             return;

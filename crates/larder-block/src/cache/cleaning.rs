@@ -23,11 +23,12 @@ impl Cache {
         self.go_on_cleaning(key);
     }
 
-    /// Begins the next chunks, or ends.
-    fn go_on_cleaning(&mut self, key: usize) {
+    /// Begins the next chunks, or ends. While requests are held back it pauses: others wait for its I/Os to end.
+    pub(super) fn go_on_cleaning(&mut self, key: usize) {
+        let pauses = self.held.is_some();
         loop {
             let What::Clean(clean) = &mut self.ops[key].what else { unreachable!("it cleans") };
-            let dirty = clean.next.filter(|_| clean.outstanding < CHUNKS_MAX);
+            let dirty = clean.next.filter(|_| clean.outstanding < CHUNKS_MAX && !pauses);
             let dirty = dirty.map(|from| self.layout.dirty_after(clean.core, from));
             match dirty {
                 None => break,
@@ -40,7 +41,7 @@ impl Cache {
             }
         }
         let What::Clean(clean) = &self.ops[key].what else { unreachable!("it cleans") };
-        if clean.outstanding == 0 {
+        if clean.outstanding == 0 && !(pauses && clean.next.is_some()) {
             let is_well = !clean.has_failed;
             self.end(key, is_well);
         }

@@ -6,6 +6,7 @@
 
 use super::Cache;
 use super::locks::Locks;
+use super::op::{Op, What};
 use super::request::Request;
 use super::state::{CacheShape, Health, Mark};
 use crate::layout::{CoreId, Layout, RequestId, Uncached};
@@ -26,9 +27,14 @@ impl Cache {
         self.held.get_or_insert_default();
     }
 
-    /// Whether requests are held back and none is under way, nor any I/O.
+    /// Whether requests are held back and none is under way, nor any I/O. The cleaning of a whole core may take as long
+    /// as it likes: it pauses.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.held.is_some() && self.ops.is_empty() && self.ios.is_empty() && self.ended.is_empty()
+        let has_paused = |op: &Op| matches!(&op.what, What::Clean(clean) if clean.outstanding == 0);
+        self.held.is_some()
+            && self.ops.iter().all(|(_, op)| has_paused(op))
+            && self.ios.is_empty()
+            && self.ended.is_empty()
     }
 
     /// Has what was held back begin.
@@ -36,6 +42,7 @@ impl Cache {
         for (id, request) in self.held.take().unwrap_or_default() {
             self.submit(id, request);
         }
+        self.resume_cleaning();
     }
 
     /// Keeps a request that is held back; `None` if it has been kept.

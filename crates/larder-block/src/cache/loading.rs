@@ -66,7 +66,7 @@ impl Cache {
     /// Goes on with those that wait, if all is loaded. Where nobody tells the time it is now or never: as long as
     /// nothing is under way with whose end the next turn would come, all is loaded here.
     pub(super) fn begin_loaded(&mut self) {
-        if self.loading.waiting.is_empty() {
+        if self.loading.waiting.is_empty() || self.held.is_some() {
             return;
         }
         let is_told_the_time = self.loading.began.is_some();

@@ -19,6 +19,7 @@ mod cleaning;
 mod coverage;
 mod exchanging;
 mod health;
+mod leaving;
 mod loading;
 mod locks;
 mod mode;
@@ -96,6 +97,7 @@ impl Cache {
             statistics: Statistics::default(),
             parts: Parts::default(),
             held: None,
+            leaving: None,
             has_no_dirty: false,
             now: Duration::ZERO,
             asked_at: Duration::ZERO,

@@ -32,6 +32,11 @@ impl Parts {
         self.cores.get(&core).copied().unwrap_or_default()
     }
 
+    /// A core is gone: another of its number begins with nothing.
+    pub(super) fn forget(&mut self, core: CoreId) {
+        self.cores.remove(&core);
+    }
+
     pub(super) fn class(&self, class: ClassId) -> PartCounts {
         self.classes.get(&class).copied().unwrap_or_default()
     }

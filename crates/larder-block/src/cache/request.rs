@@ -34,6 +34,16 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// Whose data it is about; `None` of what is no read and no change of some.
+    pub(super) fn core(&self) -> Option<CoreId> {
+        match self {
+            Self::Read { span } | Self::Write { span, .. } | Self::Trim { span } => Some(span.core),
+            Self::Flush | Self::Clean { .. } => None,
+        }
+    }
+}
+
 /// A request that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {

@@ -115,6 +115,8 @@ pub struct Cache {
     pub(super) now: Duration,
     /// Requests that are held back, if they are.
     pub(super) held: Option<Vec<(RequestId, Request)>>,
+    /// The core that is to be taken away.
+    pub(super) leaving: Option<CoreId>,
     /// Writes that would be dirty go to the core too.
     pub(super) has_no_dirty: bool,
     /// When a user asked last.

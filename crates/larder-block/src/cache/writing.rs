@@ -86,7 +86,7 @@ impl Cache {
             Mode::PassThrough | Mode::WriteInvalidate => return Way::Around(BypassReason::Mode),
             Mode::WriteAround if !coverage.is_full() => return Way::Around(BypassReason::Mode),
             Mode::WriteAround | Mode::WriteThrough => Way::Through,
-            Mode::WriteBack | Mode::WriteOnly if self.has_no_dirty => Way::Through,
+            Mode::WriteBack | Mode::WriteOnly if self.may_not_dirty(span.core) => Way::Through,
             Mode::WriteBack | Mode::WriteOnly => Way::Back,
         };
         if is_sequential {

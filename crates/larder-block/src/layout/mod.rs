@@ -17,6 +17,7 @@
 //! matter. A request begins and ends with a block of the cache device. A write that has ended well is durable with
 //! its mapping: what a crash leaves is found again.
 
+mod boxed;
 mod data;
 mod io_class;
 mod line;
@@ -335,6 +336,10 @@ pub trait Layout: Send + fmt::Debug {
     /// write around.
     fn core_was_written(&mut self, core: CoreId);
 
+    /// A core is there no more, and has durably all that was written to it: no I/O goes there from now on. What is
+    /// cached of it stays until it gives way, for nobody asks for it. Nothing is under way, and nothing of it dirty.
+    fn core_is_gone(&mut self, core: CoreId);
+
     /// Whether the cores have durably all that is cached.
     fn is_on_cores(&self) -> bool {
         self.usage().dirty_sectors == 0
@@ -417,95 +422,4 @@ pub trait Layout: Send + fmt::Debug {
 
     /// Bytes of memory that grow with what is cached.
     fn memory_bytes(&self) -> usize;
-}
-
-/// What is behind a box decides just as well.
-impl<L: Layout + ?Sized> Layout for Box<L> {
-    fn submit_of(&mut self, class: ClassId, id: RequestId, request: Request) {
-        (**self).submit_of(class, id, request);
-    }
-
-    fn completed(&mut self, io: IoId, outcome: Outcome) {
-        (**self).completed(io, outcome);
-    }
-
-    fn ended(&mut self, ended: &mut Vec<(RequestId, Ending)>) {
-        (**self).ended(ended);
-    }
-
-    fn turn(&mut self, ios: &mut Vec<(IoId, DeviceIo)>) {
-        (**self).turn(ios);
-    }
-
-    fn core_was_written(&mut self, core: CoreId) {
-        (**self).core_was_written(core);
-    }
-
-    fn is_on_cores(&self) -> bool {
-        (**self).is_on_cores()
-    }
-
-    fn tell_clean(&mut self) -> Option<u64> {
-        (**self).tell_clean()
-    }
-
-    fn retry(&mut self) {
-        (**self).retry();
-    }
-
-    fn lookup(&mut self, span: Span, pieces: &mut Vec<Piece>) {
-        (**self).lookup(span, pieces);
-    }
-
-    fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span> {
-        (**self).dirty_after(core, sector)
-    }
-
-    fn clean_after(&self, core: CoreId, sector: u64) -> Option<(Span, u64)> {
-        (**self).clean_after(core, sector)
-    }
-
-    fn usage(&self) -> Usage {
-        (**self).usage()
-    }
-
-    fn unloaded_parts(&self) -> usize {
-        (**self).unloaded_parts()
-    }
-
-    fn load_part(&mut self) {
-        (**self).load_part();
-    }
-
-    fn take_loaded_dirty(&mut self) -> Vec<Span> {
-        (**self).take_loaded_dirty()
-    }
-
-    fn set_shares(&mut self, shares: Shares) {
-        (**self).set_shares(shares);
-    }
-
-    fn refuses(&self, class: ClassId, sectors: u32) -> Option<Refusal> {
-        (**self).refuses(class, sectors)
-    }
-
-    fn make_room(&mut self, class: ClassId, sectors: u32) -> bool {
-        (**self).make_room(class, sectors)
-    }
-
-    fn occupied_sectors(&self, class: ClassId) -> u64 {
-        (**self).occupied_sectors(class)
-    }
-
-    fn room(&self) -> Option<Room> {
-        (**self).room()
-    }
-
-    fn writes_around(&self) -> u64 {
-        (**self).writes_around()
-    }
-
-    fn memory_bytes(&self) -> usize {
-        (**self).memory_bytes()
-    }
 }

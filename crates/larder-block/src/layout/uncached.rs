@@ -113,6 +113,10 @@ impl Layout for Uncached {
         self.of(core).1 += 1;
     }
 
+    fn core_is_gone(&mut self, core: CoreId) {
+        self.cores.retain(|(known, ..)| *known != core);
+    }
+
     fn retry(&mut self) {}
 
     fn lookup(&mut self, span: Span, pieces: &mut Vec<Piece>) {

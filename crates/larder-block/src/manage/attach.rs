@@ -5,17 +5,18 @@
 
 use std::sync::Arc;
 
+use larder_device::Device;
 use larder_device::label::Uuid;
-use larder_device::{Claim, Device};
 
-use super::create::{CreateOptions, LayoutOptions, Over, may_be_written_over, plan};
+use super::create::{CreateOptions, LayoutOptions, Over, claim, may_be_written_over, plan};
 use super::open::{Opened, blank};
+use super::stored::StoredCache;
 use crate::layout::log::LogOptions;
 use crate::running::{Front, Handles};
 use crate::{Error, ErrorKind};
 
 /// Times that a cache is found with something dirty though nothing may become so, before that is an error.
-const ATTEMPTS: u32 = 4;
+pub(super) const ATTEMPTS: u32 = 4;
 
 /// How a cache device is to be that is attached.
 #[derive(Clone, Debug, Default)]
@@ -78,24 +79,12 @@ impl Opened {
         Err(Error::new(ErrorKind::Device, "detaching: something is dirty again and again"))
     }
 
-    /// A label that was not written may be there all the same, and must not stay: with dirty data it would lose them.
     async fn distrust(&mut self) -> Result<(), Error> {
-        let before = self.keeper.stored.clone();
-        (self.keeper.stored.is_distrusted, self.keeper.stored.was_stopped) = (true, true);
-        self.keeper.stored.mode = self.cache.with(|cache| cache.options().mode);
-        let Err(error) = self.keeper.write().await else { return Ok(()) };
-        self.keeper.stored = before;
-        match self.keeper.write().await {
-            Ok(()) => Err(error),
-            Err(second) => {
-                self.keeper.is_doubtful = true;
-                let message = format!(
-                    "{error}; and what it said before could not be written again ({second}): it may say that nothing \
-                     on the device must be believed; nothing becomes dirty any more"
-                );
-                Err(Error::new(ErrorKind::Device, message))
-            }
-        }
+        let mode = self.cache.with(|cache| cache.options().mode);
+        let stored = self.keeper.stored.clone();
+        let next = StoredCache { is_distrusted: true, was_stopped: true, mode, ..stored };
+        let Err(unwritten) = self.relabel(next).await else { return Ok(()) };
+        Err(self.doubt(unwritten, "nothing on the device must be believed"))
     }
 
     /// Formats `device`, and has the cache go on with it in the mode that it is in. What was on the device is lost.
@@ -121,10 +110,7 @@ impl Opened {
             );
             return Err(Error::new(ErrorKind::Setup, message));
         }
-        let claim = Claim::take(device).map_err(|error| {
-            let message = format!("{error}: a device is the cache or one core, once");
-            Error::new(ErrorKind::Setup, message)
-        })?;
+        let claim = claim(device)?;
         let mode = self.cache.with(|cache| cache.options().mode);
         let layout = options.layout.clone();
         let create = CreateOptions { layout, mode, over: options.over };

@@ -1,8 +1,4 @@
-//! Cores that come and go, while nobody is served.
-//!
-//! *Always:* the label lists a core, and the cache has what was cached of it; or it does not, and the core has all.
-//! What of a core that was taken away still lies on the cache device, clean, is nobody's: its number is not given
-//! again, and it gives way like all that nobody asks for.
+//! Cores that come while nobody is served, and which numbers they may have.
 
 use std::sync::Arc;
 
@@ -12,7 +8,7 @@ use larder_device::label::{Kind, Labeller};
 use super::Core;
 use super::create::{check_core_lines, claim_all};
 use super::front::{Seen, look};
-use super::open::{Opened, check_cores};
+use super::open::check_cores;
 use super::stored::{StoredCache, StoredCore};
 use crate::layout::CoreId;
 use crate::{Error, ErrorKind};
@@ -42,7 +38,7 @@ pub async fn add_core(device: &Arc<dyn Device>, known: &[Core], core: &Core) -> 
 }
 
 /// Why no new core may have this number.
-fn complaint(stored: &StoredCache, id: CoreId) -> Option<String> {
+pub(super) fn complaint(stored: &StoredCache, id: CoreId) -> Option<String> {
     let number = id.get();
     if stored.cores.iter().any(|known| known.id == id) {
         return Some(format!("core {number}: the cache has one of that number; give another"));
@@ -61,46 +57,5 @@ impl StoredCache {
     pub fn free_cores(&self) -> impl Iterator<Item = CoreId> + '_ {
         let is_free = |id: &CoreId| self.cores.iter().all(|known| known.id != *id);
         (self.next_core..).map_while(CoreId::new).filter(is_free)
-    }
-}
-
-impl Opened {
-    /// Destages all that is dirty and stops the cache, which has that core no more. What is cached of the others
-    /// stays. Nobody may write any more. A calibration is forgotten.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Setup`] if the cache has no such core or no other; [`ErrorKind::Device`] if something is dirty
-    /// still or may be, for the start could not read all, or if the label was not written. The cache has that core
-    /// then.
-    pub async fn remove_core(mut self, id: CoreId) -> Result<(), Error> {
-        let stored = &self.keeper.stored;
-        let numbers: Vec<String> =
-            stored.cores.iter().map(|core| core.id.get().to_string()).collect();
-        let (number, numbers) = (id.get(), numbers.join(", "));
-        if stored.cores.iter().all(|core| core.id != id) {
-            let message = format!("core {number}: the cache has {numbers}; name one of these");
-            return Err(Error::new(ErrorKind::Setup, message));
-        }
-        if stored.cores.len() == 1 {
-            let message = format!(
-                "core {number} is the only one, and a cache has at least one: add another first, or have everything \
-                 destaged and leave the cache"
-            );
-            return Err(Error::new(ErrorKind::Setup, message));
-        }
-        if self.started.failed_reads > 0 {
-            let message = format!(
-                "core {number}: {} reads of the cache device failed when it was started, so what only it has of that \
-                 core may be more than what is known; nothing was changed",
-                self.started.failed_reads
-            );
-            return Err(Error::new(ErrorKind::Device, message));
-        }
-        let stored = &mut self.keeper.stored;
-        stored.cores.retain(|core| core.id != id);
-        stored.next_core = stored.next_core.max(number + 1);
-        stored.profile = None;
-        // It writes the label when all is durably clean.
-        self.stop(true).await
     }
 }

@@ -89,13 +89,14 @@ pub async fn create(
 /// One device must not be both, and no two caches may have it.
 pub(super) fn claim_all(device: &Arc<dyn Device>, cores: &[Core]) -> Result<Vec<Claim>, Error> {
     let all = std::iter::once(device).chain(cores.iter().map(|core| &core.device));
-    all.map(|device| {
-        Claim::take(device).map_err(|error| {
-            let message = format!("{error}: a device is the cache or one core, once");
-            Error::new(ErrorKind::Setup, message)
-        })
+    all.map(claim).collect()
+}
+
+pub(super) fn claim(device: &Arc<dyn Device>) -> Result<Claim, Error> {
+    Claim::take(device).map_err(|error| {
+        let message = format!("{error}: a device is the cache or one core, once");
+        Error::new(ErrorKind::Setup, message)
     })
-    .collect()
 }
 
 pub(super) fn plan(

@@ -12,6 +12,7 @@ mod calibrate;
 mod cores;
 mod create;
 mod front;
+mod live_cores;
 mod open;
 mod recover;
 mod sample;

@@ -77,6 +77,12 @@ pub struct Opened {
     pub(super) block_bytes: u32,
 }
 
+/// A label was not written, and why. What it said before is there again, or that was refused too.
+pub(super) struct Unwritten {
+    pub(super) error: Error,
+    pub(super) again: Option<Error>,
+}
+
 /// Writes the label.
 pub(super) struct Keeper {
     /// None if the device with the label was detached.
@@ -142,7 +148,7 @@ async fn find(
     keeper: &mut Keeper,
 ) -> Result<Recovered, Error> {
     let identity = identity(keeper.uuid, &keeper.stored.layout);
-    let mut found = recover(device, &keeper.stored.layout, identity, &options.log).await?;
+    let mut found = recover(device, &keeper.stored, identity, &options.log).await?;
     let samples = (options.samples, options.seed);
     sample::sample(&mut *found.layout, device, cores, samples, &mut found.started).await?;
     let has_changed = found.started.changed > 0;
@@ -204,11 +210,12 @@ pub(super) async fn blank(
     // Nothing of a core that was taken away is left.
     stored.next_core = 0;
     next_epoch(&mut stored.layout)?;
-    let (uuid, layout) = (Uuid::draw(), stored.layout);
+    let uuid = Uuid::draw();
     let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, generation);
     let keeper = Keeper { labeller: Some(labeller), uuid, stored, is_doubtful: false };
     keeper.write().await?;
-    let found = recover(device, &layout, identity(uuid, &layout), options).await?;
+    let identity = identity(uuid, &keeper.stored.layout);
+    let found = recover(device, &keeper.stored, identity, options).await?;
     Ok((keeper, found))
 }
 
@@ -341,6 +348,34 @@ impl Opened {
         if let (Some(last), StoredLayout::Log(log)) = (told, &mut stored.layout) {
             log.clean_up_to = last;
         }
+    }
+
+    /// Has the label say `next`, or what it said before: one that was not written may be there all the same.
+    pub(super) async fn relabel(&mut self, next: StoredCache) -> Result<(), Unwritten> {
+        let before = std::mem::replace(&mut self.keeper.stored, next);
+        let Err(error) = self.keeper.write().await else {
+            if std::mem::take(&mut self.keeper.is_doubtful) {
+                self.cache.with(|cache| cache.set_no_dirty(false));
+            }
+            return Ok(());
+        };
+        self.keeper.stored = before;
+        let again = self.keeper.write().await.err();
+        Err(Unwritten { error, again })
+    }
+
+    /// Sees to it that nothing is lost if a label that was not written is there all the same, and what it said before
+    /// is not. With dirty data they would be.
+    pub(super) fn doubt(&mut self, unwritten: Unwritten, says: &str) -> Error {
+        let Unwritten { error, again } = unwritten;
+        let Some(again) = again else { return error };
+        self.keeper.is_doubtful = true;
+        self.cache.with(|cache| cache.set_no_dirty(true));
+        let message = format!(
+            "{error}; and what it said before could not be written again ({again}): it may say that {says}; nothing \
+             becomes dirty any more"
+        );
+        Error::new(ErrorKind::Device, message)
     }
 
     pub(super) fn prepare_mark(&self) -> Result<(), Error> {

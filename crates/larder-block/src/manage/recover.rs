@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use larder_device::{BufferPool, Device, Io, IoBuffer, IoFuture};
 
-use super::stored::StoredLayout;
+use super::stored::{StoredCache, StoredLayout};
 use crate::cache::CacheShape;
 use crate::layout::log::{self, LogOptions, LogRecovery};
 use crate::layout::ocf::{self, OcfRecovery};
@@ -42,21 +42,27 @@ pub(super) struct Recovered {
     pub(super) started: Started,
 }
 
-/// `epoch`: of this start, for a log.
+/// `epoch`: of this start, for a log. What is found is of the cores that there are.
 ///
 /// # Errors
 /// [`ErrorKind::Format`] if what lies there is of a later start than the label.
 pub(super) async fn recover(
     device: &Arc<dyn Device>,
-    stored: &StoredLayout,
+    stored: &StoredCache,
     (uuid, epoch): ([u8; 16], u32),
     options: &LogOptions,
 ) -> Result<Recovered, Error> {
     let mut started = Started::default();
-    let (layout, shape): (Box<dyn Layout>, CacheShape) = match stored {
+    // As long as none was taken away there is nothing of others.
+    let cores = || stored.cores.iter().map(|core| core.id);
+    let has_gone = stored.next_core > 0;
+    let (layout, shape): (Box<dyn Layout>, CacheShape) = match &stored.layout {
         StoredLayout::Log(superblock) => {
             let geometry = superblock.geometry;
             let mut recovery = LogRecovery::new(geometry, uuid).clean_up_to(superblock.clean_up_to);
+            if has_gone {
+                recovery = recovery.of_cores(cores());
+            }
             let (next, completed) = (LogRecovery::next_read, LogRecovery::completed_with);
             let place = |read: &log::RecoveryRead| (read.offset, read.bytes, read.metadata_bytes);
             started.read_bytes = read_all(device, &mut recovery, next, place, completed).await;
@@ -78,6 +84,9 @@ pub(super) async fn recover(
         StoredLayout::Ocf(superblock) => {
             let geometry = superblock.geometry;
             let mut recovery = OcfRecovery::new(geometry, uuid);
+            if has_gone {
+                recovery = recovery.of_cores(cores());
+            }
             let next = OcfRecovery::next_read;
             let completed = |recovery: &mut OcfRecovery, read, found: Option<(&[u8], &[u8])>| {
                 recovery.completed(read, found.map(|(bytes, _)| bytes));

@@ -40,7 +40,7 @@ impl Shared {
         match target {
             Target::Cache => self.front(),
             Target::Core(core) => {
-                let device = Arc::clone(self.cores.get(&core)?);
+                let device = self.cores.get(core)?.device;
                 Some(Front { device, handles: Handles::default() })
             }
         }

@@ -76,10 +76,14 @@ impl CachedCore {
         Span { core: self.core, first: offset / SECTOR_BYTES as u64, sectors }
     }
 
+    fn ask(&self, request: Request, waits: Waits) -> IoFuture {
+        self.cache.ask((self.core, &self.below), request, waits)
+    }
+
     fn write(&self, offset: u64, data: Data, durable: bool) -> IoFuture {
         let span = self.span(offset, data.len() as u64);
         let waits = Waits { data: Some(data.clone()), ..User::of("write", Some(self.core)) };
-        self.cache.ask(Request::Write { span, data, durable }, waits)
+        self.ask(Request::Write { span, data, durable }, waits)
     }
 
     /// In pieces, one after the other: they are as long as the device.
@@ -99,7 +103,7 @@ impl CachedCore {
         while offset < end {
             let bytes = TRIM_BYTES.min(end - offset);
             let span = self.span(offset, bytes);
-            self.cache.ask(Request::Trim { span }, User::of("trim", Some(self.core))).await?;
+            self.ask(Request::Trim { span }, User::of("trim", Some(self.core))).await?;
             offset += bytes;
         }
         Ok(IoBuffer::empty())
@@ -117,7 +121,7 @@ impl Device for CachedCore {
             Io::Read { offset, buffer } => {
                 let span = self.span(offset, buffer.len() as u64);
                 let waits = Waits { buffer: Some(buffer), ..User::of("read", Some(self.core)) };
-                self.cache.ask(Request::Read { span }, waits)
+                self.ask(Request::Read { span }, waits)
             }
             Io::Write { buffer, .. } if buffer.is_empty() => IoFuture::ready(Ok(buffer)),
             Io::Write { offset, buffer, durability, .. } => {
@@ -130,7 +134,7 @@ impl Device for CachedCore {
             Io::WriteZeroes { offset, bytes } => {
                 steps::request(self.clone().write_zeroes(offset, offset + bytes))
             }
-            Io::Flush => self.cache.ask(Request::Flush, User::of("flush", None)),
+            Io::Flush => self.ask(Request::Flush, User::of("flush", None)),
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod carrying;
 mod core;
+mod cores;
 mod placement;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ use crate::layout::{
 };
 use crate::{Error, ErrorKind};
 pub use core::CachedCore;
+use cores::{Behind, Cores};
 
 /// Times that dirty data are looked for before some are said to be left.
 const PASSES: u32 = 8;
@@ -61,7 +63,7 @@ struct Shared {
     front: RwLock<Option<Front>>,
     /// Blocks of the first cache device: cores are known in blocks no shorter, whichever device there is, or none.
     block_bytes: u32,
-    cores: BTreeMap<CoreId, Arc<dyn Device>>,
+    cores: Cores,
     pool: BufferPool,
     /// What the label says if the cache device is given up, and who writes it.
     mark: Mutex<Option<(Labeller, Vec<u8>)>>,
@@ -119,7 +121,7 @@ impl RunningCache {
         };
         let (state, pool) = (Mutex::new(state), BufferPool::new());
         let front = RwLock::new(Some(Front { device, handles }));
-        let mark = Mutex::new(None);
+        let (mark, cores) = (Mutex::new(None), Cores::new(cores, block_bytes));
         Self(Arc::new(Shared { state, front, block_bytes, cores, pool, mark }))
     }
 
@@ -134,16 +136,36 @@ impl RunningCache {
     }
 
     /// A core behind the cache, as a device. `None` if there is none of this number. Its blocks are the longer ones of
-    /// the core's and of the first cache device's, also while that is detached: the next one may have such blocks
-    /// again.
+    /// the core's and of the cache device's that there was first, or when the core came, also while there is none: the
+    /// next one may have such blocks again. Once the core is taken away, all that is asked of it is refused
+    /// ([`DeviceErrorKind::Gone`]).
     pub fn core(&self, core: CoreId) -> Option<CachedCore> {
-        let below = self.0.cores.get(&core)?;
-        Some(CachedCore::new(self.clone(), core, Arc::clone(below), self.0.block_bytes))
+        let Behind { device, block_bytes } = self.0.cores.get(core)?;
+        Some(CachedCore::new(self.clone(), core, device, block_bytes))
     }
 
-    /// The numbers of its cores.
-    pub fn cores(&self) -> impl Iterator<Item = CoreId> + '_ {
-        self.0.cores.keys().copied()
+    /// The numbers of its cores, ascending.
+    pub fn cores(&self) -> impl Iterator<Item = CoreId> + use<> {
+        self.0.cores.numbers().into_iter()
+    }
+
+    /// Serves one more core. Its label lists it durably.
+    pub(crate) fn add_core(&self, core: CoreId, device: Arc<dyn Device>) {
+        let of_cache = self.device().map_or(0, |device| device.info().block_bytes);
+        let block_bytes = self.0.block_bytes.max(of_cache);
+        self.with(|cache| {
+            cache.forget_measured();
+            cache.set_core_bytes(core, core::whole_bytes(device.info(), block_bytes));
+            self.0.cores.insert(core, Behind { device, block_bytes });
+        });
+    }
+
+    /// Serves a core no more, which has all. Its label lists it no more, durably, and nothing is under way.
+    pub(crate) fn remove_core(&self, core: CoreId) {
+        self.with(|cache| {
+            cache.core_is_gone(core);
+            self.0.cores.remove(core);
+        });
     }
 
     /// The cache device; `None` if it was detached.
@@ -187,8 +209,12 @@ impl RunningCache {
     pub fn clean(&self) -> impl Future<Output = Result<(), DeviceError>> + Send + use<> {
         let cache = self.clone();
         async move {
-            for core in cache.cores().collect::<Vec<_>>() {
-                cache.clean_core(core).await.map_err(|failure| failure.error)?;
+            for core in cache.cores() {
+                match cache.clean_core(core).await {
+                    // It was taken away meanwhile, and has all.
+                    Err(failure) if failure.error.kind() == DeviceErrorKind::Gone => {}
+                    cleaned => drop(cleaned.map_err(|failure| failure.error)?),
+                }
             }
             Ok(())
         }
@@ -210,9 +236,13 @@ impl RunningCache {
         Err(Error::new(ErrorKind::Device, format!("destaging: {left} bytes are dirty still")))
     }
 
-    /// The same of one core, in one pass.
+    /// The same of one core, in one pass. Fails with [`DeviceErrorKind::Gone`] if there is none of this number.
     pub fn clean_core(&self, core: CoreId) -> IoFuture {
-        self.ask(Request::Clean { core }, User::of("destaging", Some(core)))
+        let waits = User::of("destaging", Some(core));
+        match self.0.cores.get(core) {
+            Some(behind) => self.ask((core, &behind.device), Request::Clean { core }, waits),
+            None => IoFuture::ready(Err(waits.refused(core))),
+        }
     }
 
     /// Does what is due at `now`, and says when something is due next, if anything is. To be called again then, or some
@@ -223,12 +253,21 @@ impl RunningCache {
         next
     }
 
-    /// Submits a request of a user.
-    fn ask(&self, request: Request, waits: Waits) -> IoFuture {
+    /// Submits a request of a user of a core, which is this device.
+    fn ask(
+        &self,
+        (of, device): (CoreId, &Arc<dyn Device>),
+        request: Request,
+        waits: Waits,
+    ) -> IoFuture {
         let (future, completer) = IoFuture::pending();
-        let Waits { buffer, data, what, core } = waits;
         {
             let mut state = self.0.lock();
+            // Under the lock: whoever takes a core away finds all that was asked of it before.
+            if !self.0.cores.has(of, device) {
+                return IoFuture::ready(Err(waits.refused(of)));
+            }
+            let Waits { buffer, data, what, core } = waits;
             let id = state.users.insert(User { completer, buffer, data, what, core });
             state.cache.submit(RequestId(id as u64), request);
         }
@@ -245,20 +284,27 @@ struct Waits {
     core: Option<CoreId>,
 }
 
+impl Waits {
+    /// The core is none of the cache's any more.
+    fn refused(self, core: CoreId) -> IoFailure {
+        is_gone(core, self.what, given_back(self.buffer, self.data))
+    }
+}
+
 impl User {
     fn of(what: &'static str, core: Option<CoreId>) -> Waits {
         Waits { buffer: None, data: None, what, core }
     }
 
     /// Tells it.
-    fn hears(self, ending: Ending, front: impl FnOnce() -> Option<Front>) {
-        // The cache may hold on to what was written: the user gets a copy of it then.
-        let written = self.data.map(|data| data.into_buffer().unwrap_or_else(|data| data.copy()));
-        let buffer = self.buffer.or(written).unwrap_or_else(IoBuffer::empty);
-        let result = match ending {
-            Ending::Done => Ok(buffer),
-            Ending::Failed => {
-                let front = front();
+    fn hears(self, ending: Ending, shared: &Shared) {
+        let buffer = given_back(self.buffer, self.data);
+        let gone = self.core.filter(|core| shared.cores.get(*core).is_none());
+        let result = match (ending, gone) {
+            (Ending::Done, _) => Ok(buffer),
+            (Ending::Failed, Some(core)) => Err(is_gone(core, self.what, buffer)),
+            (Ending::Failed, None) => {
+                let front = shared.front();
                 let device = front.as_ref().map_or("no device", |front| &front.device.info().name);
                 let of = self.core.map_or(String::new(), |core| format!(" core {}", core.get()));
                 let context = format!(
@@ -270,6 +316,22 @@ impl User {
         };
         self.completer.complete(result);
     }
+}
+
+/// What a user gets back. The cache may hold on to what was written: then it is a copy.
+fn given_back(read: Option<IoBuffer>, written: Option<Data>) -> IoBuffer {
+    let written = written.map(|data| data.into_buffer().unwrap_or_else(|data| data.copy()));
+    read.or(written).unwrap_or_else(IoBuffer::empty)
+}
+
+/// What whoever asks hears of a core that was taken away.
+fn is_gone(core: CoreId, what: &str, buffer: IoBuffer) -> IoFailure {
+    let number = core.get();
+    let context = format!(
+        "block cache: core {number}: {what}: it was taken away from the cache and has all: use its device itself, or \
+         add it again"
+    );
+    IoFailure { error: DeviceError::new(DeviceErrorKind::Gone, context), buffer }
 }
 
 impl Shared {
@@ -332,7 +394,7 @@ impl Shared {
                 self.write_mark();
             }
             for (user, ending) in told.drain(..) {
-                user.hears(ending, || self.front());
+                user.hears(ending, self);
             }
             for (id, io) in ios.drain(..) {
                 self.carry_out(id, io);

@@ -50,9 +50,13 @@ fn remove_one(
     changed: ChangedCoreArg,
     id: CoreId,
 ) -> Result<(), Error> {
-    let opened = stopped::open(device, known, changed)?;
+    let mut opened = stopped::open(device, known, changed)?;
     let cache = opened.cache.clone();
-    let removed = stopped::destaging(&cache, || block_on(opened.remove_core(id)));
+    let removed = stopped::destaging(&cache, || {
+        block_on(opened.remove_core(id))?;
+        // With all of the others destaged too.
+        block_on(opened.stop(true))
+    });
     removed.map_err(|error| match (error.kind(), Usage::of(&cache).dirty_bytes) {
         (ErrorKind::Setup, _) | (_, 0) => failed(&error),
         _ => Error::run(format!("{error}; {}", still_dirty(&cache))),

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use event_listener::EventListener;
@@ -16,6 +17,7 @@ use larder_tls::TlsSocket;
 use super::encryption::encrypt;
 use super::negotiation::{Agreement, Encryption, Negotiation, OPTION_BYTES_MAX, Step};
 use super::transmission::Transmission;
+use super::withdrawal::Withdrawal;
 use super::worker::Worker;
 
 /// Who has not chosen an export by then has the connection closed.
@@ -87,28 +89,36 @@ async fn begin<S: Socket>(mut socket: S, worker: &Worker) -> io::Result<Option<B
 /// Answers requests until one side ends the connection.
 async fn answer<S: Socket>(opening: Opening<S>, look: OwnedFd, worker: Rc<Worker>) {
     let Opening { socket, agreement, input, output } = opening;
-    let entered = agreement.export.presences.enter(look);
+    let export = Arc::clone(&agreement.export);
+    let entered = export.presences.enter(look);
     let pool = worker.pool.clone();
     let mut transmission = Transmission::new(socket, agreement, entered, pool, (input, output));
-    until_it_ends(&mut transmission, &worker).await;
+    until_it_ends(&mut transmission, &worker, &export.withdrawal).await;
     let deadline = worker.clock.sleep_until(worker.clock.monotonic() + FAREWELL_TIME);
     transmission.leave();
     select(poll_fn(|cx| transmission.poll_farewell(cx)), deadline).await;
 }
 
-/// Serves requests until the client ends the connection, or the server.
-async fn until_it_ends<S: Socket>(transmission: &mut Transmission<S>, worker: &Worker) {
+/// Serves requests until the client ends the connection, or the server, or its export is taken away.
+async fn until_it_ends<S: Socket>(
+    transmission: &mut Transmission<S>,
+    worker: &Worker,
+    withdrawal: &Withdrawal,
+) {
     // Made before it is looked: what happens in between is heard.
-    let mut drained: EventListener = worker.drained.listen();
-    if worker.is_draining() {
+    let mut told: [EventListener; 2] = [worker.drained.listen(), withdrawal.listen()];
+    let is_to_end = || worker.is_draining() || withdrawal.is_withdrawn();
+    if is_to_end() {
         transmission.ends();
     }
     poll_fn(|cx| {
-        if !worker.is_draining() {
+        if !is_to_end() {
             // Once it is, nobody has to be told.
-            let _ = std::future::Future::poll(std::pin::Pin::new(&mut drained), cx);
+            for one in &mut told {
+                let _ = std::future::Future::poll(std::pin::Pin::new(one), cx);
+            }
         }
-        if worker.is_draining() {
+        if is_to_end() {
             transmission.ends();
         }
         transmission.poll(cx)

@@ -1,13 +1,14 @@
 //! What a server exports, by name.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use larder_device::{Error, ErrorKind};
 
 use super::presence::Presences;
 use super::request::Limits;
 use super::wire::{STRING_BYTES_MAX, transmission};
+use super::withdrawal::{Withdrawal, Withdrawn};
 use crate::volume::{Volume, VolumeInfo};
 
 /// Longest read or write that is taken, whatever a volume would take: what every client may assume, in bytes.
@@ -21,6 +22,8 @@ pub struct Export {
     is_read_only: bool,
     /// Who is connected to it.
     pub(super) presences: Presences,
+    /// Whether it was taken away.
+    pub(super) withdrawal: Withdrawal,
 }
 
 impl Export {
@@ -34,8 +37,8 @@ impl Export {
         check(volume.info()).map_err(|why| {
             Error::new(ErrorKind::Setup, format!("the volume of export {name:?}: {why}"))
         })?;
-        let (description, is_read_only, presences) = Default::default();
-        Ok(Self { name, description, volume, is_read_only, presences })
+        let (description, is_read_only, presences, withdrawal) = Default::default();
+        Ok(Self { name, description, volume, is_read_only, presences, withdrawal })
     }
 
     /// The same, with a text for people who list exports.
@@ -115,32 +118,54 @@ impl fmt::Debug for Export {
     }
 }
 
-/// All exports of a server. The first one is the default: who names none means it.
+/// All exports of a server, which come and go while it runs. The first one is the default: who names none means it.
+/// Clones are the same.
 #[derive(Debug, Clone)]
-pub(crate) struct Exports(Arc<[Arc<Export>]>);
+pub struct Exports(Arc<RwLock<Vec<Arc<Export>>>>);
 
 impl Exports {
     pub(crate) fn new(exports: Vec<Export>) -> Result<Self, Error> {
-        let refused = |why: String| Err(Error::new(ErrorKind::Setup, why));
         if exports.is_empty() {
-            return refused("exports: there is none; name at least one".to_owned());
+            let why = "exports: there is none; name at least one";
+            return Err(Error::new(ErrorKind::Setup, why));
         }
-        for (at, export) in exports.iter().enumerate() {
-            if exports[..at].iter().any(|other| other.name == export.name) {
-                let name = &export.name;
-                return refused(format!("exports: {name:?} is there twice; name it otherwise"));
-            }
-        }
-        Ok(Self(exports.into_iter().map(Arc::new).collect()))
+        let all = Self(Arc::default());
+        exports.into_iter().try_for_each(|export| all.add(export))?;
+        Ok(all)
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<&Arc<Export>> {
-        let named = self.0.iter().find(|export| export.name == name);
-        named.or_else(|| self.0.first().filter(|_| name.is_empty()))
+    /// Adds one behind the others: clients find it from now on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if there is one of its name.
+    pub fn add(&self, export: Export) -> Result<(), Error> {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if all.iter().any(|other| other.name == export.name) {
+            let name = &export.name;
+            let why = format!("exports: {name:?} is there twice; name it otherwise");
+            return Err(Error::new(ErrorKind::Setup, why));
+        }
+        all.push(Arc::new(export));
+        Ok(())
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Export>> {
-        self.0.iter()
+    /// Takes one away: no client finds it any more. Its connections begin nothing more, end what they have begun,
+    /// answer that, and close. If it was the first one, the next one is the default now. `None` if there is none of
+    /// this name.
+    pub fn remove(&self, name: &str) -> Option<Withdrawn> {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let at = all.iter().position(|export| export.name == name)?;
+        Some(all.remove(at).withdrawal.withdraw())
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<Arc<Export>> {
+        let all = self.all();
+        let named = all.iter().find(|export| export.name == name);
+        named.or_else(|| all.first().filter(|_| name.is_empty())).cloned()
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Export>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -184,6 +209,7 @@ mod tests {
     use super::*;
     use crate::volume::{BlockSizes, DeviceVolume};
     use larder_device::MemoryDevice;
+    use std::time::Duration;
 
     fn export(name: &str) -> Export {
         let device = MemoryDevice::holding(vec![0; 8192]);
@@ -197,6 +223,22 @@ mod tests {
         assert_eq!(found(""), Some("one".to_owned()));
         assert_eq!(found("two"), Some("two".to_owned()));
         assert_eq!(found("three"), None);
+    }
+
+    #[test]
+    fn exports_come_and_go_and_each_name_is_there_once() {
+        let exports = Exports::new(vec![export("one")]).unwrap();
+        assert!(exports.add(export("one")).unwrap_err().to_string().contains("twice"));
+        exports.add(export("two")).unwrap();
+        assert!(exports.remove("three").is_none());
+        let of_client = exports.find("one").unwrap();
+        let withdrawn = exports.remove("one").unwrap();
+        assert!(of_client.withdrawal.is_withdrawn() && exports.find("one").is_none());
+        assert_eq!(exports.find("").map(|export| export.name().to_owned()), Some("two".to_owned()));
+        assert!(!withdrawn.wait(Duration::ZERO), "a client has it");
+        drop(of_client);
+        assert!(withdrawn.wait(Duration::MAX));
+        exports.add(export("one")).unwrap();
     }
 
     #[test]

@@ -30,7 +30,9 @@ mod server;
 mod transmission;
 mod under_way;
 mod wire;
+mod withdrawal;
 mod worker;
 
-pub use exports::Export;
+pub use exports::{Export, Exports};
 pub use server::{NbdConfig, NbdServer};
+pub use withdrawal::Withdrawn;

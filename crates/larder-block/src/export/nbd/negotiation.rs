@@ -230,7 +230,7 @@ impl Negotiation {
     /// The oldest way to choose an export, which has no way to refuse.
     fn export_name(&mut self, content: &[u8], output: &mut Vec<u8>) -> Option<Agreement> {
         let name = text(content).ok()?;
-        let export = Arc::clone(self.exports.find(name)?);
+        let export = self.exports.find(name)?;
         let size = U64::new(export.volume().info().size_bytes);
         let flags = U16::new(export.flags(self.is_structured));
         output.extend_from_slice(ExportNameReply { size, flags }.as_bytes());
@@ -254,7 +254,7 @@ impl Negotiation {
             wants.push(fields.u16()?);
         }
         fields.end()?;
-        let export = Arc::clone(self.find(name)?);
+        let export = self.find(name)?;
         let about = export.volume().info();
         let size = U64::new(about.size_bytes);
         let flags = U16::new(export.flags(self.is_structured));
@@ -282,7 +282,7 @@ impl Negotiation {
 
     fn list(&self, content: &[u8], output: &mut Vec<u8>) -> Result<(), Refused> {
         Fields::of(content).end()?;
-        for export in self.exports.iter() {
+        for export in self.exports.all() {
             let name = export.name().as_bytes();
             let bytes = len32(name.len());
             let parts = [bytes.as_bytes(), name, export.description().as_bytes()];
@@ -318,10 +318,10 @@ impl Negotiation {
             reply(output, option, option_reply::META_CONTEXT, &parts);
         }
         acknowledge(output, option);
-        Ok(Chosen::of(export, found))
+        Ok(Chosen::of(&export, found))
     }
 
-    fn find(&self, name: &str) -> Result<&Arc<Export>, Refused> {
+    fn find(&self, name: &str) -> Result<Arc<Export>, Refused> {
         let found = self.exports.find(name);
         found.ok_or(Refused(option_reply::ERR_UNKNOWN, "no export has this name"))
     }

@@ -157,6 +157,11 @@ impl NbdServer {
         Ok(())
     }
 
+    /// What it exports: more may come, and some may go.
+    pub fn exports(&self) -> Exports {
+        self.exports.clone()
+    }
+
     /// The TCP addresses that it listens on, in the order of the configuration, with the ports that were free.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
@@ -179,7 +184,7 @@ impl NbdServer {
     /// [`ErrorKind::Io`] if a thread has failed; what a volume says of its flush.
     pub fn end(mut self) -> Result<(), Error> {
         self.halt()?;
-        for export in self.exports.iter().filter(|export| !export.is_read_only()) {
+        for export in self.exports.all().iter().filter(|export| !export.is_read_only()) {
             export.volume().flush().wait().map_err(|failure| failure.error)?;
         }
         Ok(())

@@ -233,6 +233,10 @@ impl Layout for LogLayout {
         self.core(core).bypasses += 1;
     }
 
+    fn core_is_gone(&mut self, core: CoreId) {
+        *self.core(core) = CoreState::default();
+    }
+
     /// What streams have written goes to the cores without a flush.
     fn is_on_cores(&self) -> bool {
         let is_durable = |core: &CoreState| core.destages == core.destages_flushed;

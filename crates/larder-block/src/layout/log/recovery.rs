@@ -10,7 +10,7 @@
 //! that was not is left out as a whole, now and in every later recovery: statements count within an epoch, and what
 //! was not stated in its own is checked each time. So it is not overwritten in place either.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use larder_device::DeviceInfo;
 
@@ -26,7 +26,7 @@ use super::segments::Adopted;
 use super::state::{LogIdentity, LogLayout};
 use super::unloaded::Unloaded;
 use crate::layout::line::pack_line;
-use crate::layout::{ClassId, Layout};
+use crate::layout::{ClassId, CoreId, Layout};
 
 /// Read at once where headers follow each other.
 const CHAIN_BYTES: usize = 128 << 10;
@@ -85,6 +85,8 @@ pub struct LogRecovery {
     has_checked: bool,
     found: Recovered,
     clean_up_to: u64,
+    /// Those that there are, if that is said.
+    cores: Option<BTreeSet<CoreId>>,
 }
 
 impl LogRecovery {
@@ -100,6 +102,7 @@ impl LogRecovery {
             has_checked: false,
             found: Recovered::default(),
             clean_up_to: 0,
+            cores: None,
         };
         for segment in 0..geometry.segments {
             recovery.want(Want::First { segment }, segment, 0, HEADER_BYTES_MAX);
@@ -111,6 +114,12 @@ impl LogRecovery {
     #[must_use]
     pub fn clean_up_to(self, sequence: u64) -> Self {
         Self { clean_up_to: sequence, ..self }
+    }
+
+    /// What is said of any but these is of cores that were taken away, which had all by then: nothing of it is found.
+    #[must_use]
+    pub fn of_cores(self, cores: impl IntoIterator<Item = CoreId>) -> Self {
+        Self { cores: Some(cores.into_iter().collect()), ..self }
     }
 
     /// What is to be read next. `None` while others are under way that say it, and when nothing is left.
@@ -424,7 +433,9 @@ impl LogRecovery {
                 class: ClassId::UNCLASSIFIED,
                 is_evicted: false,
             });
-            unloaded.push(batch.sequence, *span, extent);
+            if self.cores.as_ref().is_none_or(|cores| cores.contains(&span.core)) {
+                unloaded.push(batch.sequence, *span, extent);
+            }
             position += if kind.has_data() { span.sectors * 512 } else { 0 };
         }
     }

@@ -223,6 +223,10 @@ impl Layout for OcfLayout {
         self.cores.insert(core);
     }
 
+    fn core_is_gone(&mut self, core: CoreId) {
+        self.cores.remove(&core);
+    }
+
     /// Writes the pages of the table once more that could not be written. Cleaning is tried again by whoever needs
     /// room.
     fn retry(&mut self) {

@@ -4,14 +4,14 @@
 //!
 //! Like the layout this does no I/O: it says what is to be read. As many reads may go side by side.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::geometry::{Geometry, PAGE_BYTES, TABLE_SECTOR_BYTES};
 use super::journal::Journal;
 use super::lists::Kind;
 use super::state::OcfLayout;
 use super::table::{Adopted, CORE_LINE_BITS, Table};
-use crate::layout::{CORES_MAX, ClassId};
+use crate::layout::{ClassId, CoreId};
 
 /// Pages of a read.
 const READ_PAGES: u32 = 64;
@@ -60,6 +60,8 @@ pub struct OcfRecovery {
     entries: BTreeMap<u64, Block>,
     outstanding: usize,
     found: Recovered,
+    /// Those that there are, if that is said.
+    cores: Option<BTreeSet<CoreId>>,
 }
 
 #[derive(Debug)]
@@ -81,7 +83,14 @@ impl OcfRecovery {
             entries: BTreeMap::new(),
             outstanding: 0,
             found: Recovered::default(),
+            cores: None,
         }
+    }
+
+    /// What is said of any but these is of cores that were taken away, which had all by then: it is given up.
+    #[must_use]
+    pub fn of_cores(self, cores: impl IntoIterator<Item = CoreId>) -> Self {
+        Self { cores: Some(cores.into_iter().collect()), ..self }
     }
 
     /// What is to be read next; `None` when nothing is left.
@@ -164,6 +173,7 @@ impl OcfRecovery {
         let is_done = is_read && self.outstanding == 0;
         assert!(is_done, "a recovery is finished when all is read");
         self.tell_table();
+        let cores = self.cores;
         let dirty: Vec<u128> =
             (0..self.geometry.lines).map(|line| self.table.dirty(line)).collect();
         (0..self.geometry.lines).for_each(|line| self.table.set_maps(line, 0, 0));
@@ -174,7 +184,9 @@ impl OcfRecovery {
                 continue;
             }
             let of = layout.lines.table.core_line(line);
-            let is_known = of.core < CORES_MAX && of.number < 1 << CORE_LINE_BITS;
+            let is_there = |core: &CoreId| cores.as_ref().is_none_or(|all| all.contains(core));
+            let is_known = CoreId::new(of.core).as_ref().is_some_and(is_there)
+                && of.number < 1 << CORE_LINE_BITS;
             if !is_known || layout.lines.find(of).is_some() {
                 // Its page says that it is dirty: it has to say otherwise before the line is another's.
                 layout.pages.doubt(self.geometry.unit_of(line));

@@ -79,16 +79,17 @@ fn a_change_of_cores_that_an_error_cuts_was_made_or_not() {
         };
         let opened = rig.open();
         write_to(&opened, 0, 0, 1, 65536);
+        write_to(&opened, 5, 0, 2, 65536);
         block_on(opened.stop(false)).unwrap();
         let remove = || {
             let Some(cores) = known() else { return };
             let opened = block_on(open(&rig.device, &cores, &options()));
-            drop(opened.map(|opened| block_on(opened.remove_core(core(5)))));
+            drop(opened.map(|mut opened| block_on(opened.remove_core(core(5)))));
         };
         at_each_io(&failing, remove, |number| {
             is_sound(number);
             if known().unwrap().len() == 1 {
-                assert!(read(&*all[0].device, 0, 65536) == [1; 65536], "I/O {number}");
+                assert!(read(&*all[1].device, 0, 65536) == [2; 65536], "I/O {number}");
             }
         });
         let add = || {

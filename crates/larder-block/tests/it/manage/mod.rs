@@ -4,6 +4,7 @@ mod attach;
 mod cores;
 mod crash;
 mod errors;
+mod live_cores;
 mod metadata;
 mod overlapping;
 mod power;

@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use larder_block::manage::{AttachOptions, Over};
 use larder_block::volume::{CachedVolume, Volume};
-use larder_device::Durability;
+use larder_device::{Durability, Error};
 
 use super::*;
 
 const SECTOR: usize = 512;
 /// Everybody works on these.
-const SECTORS: usize = 24;
+pub(super) const SECTORS: usize = 24;
 
 /// A change of a sector, or a read of it: what it brought, when it was asked for, when it had ended.
 #[derive(Clone, Copy, Debug)]
-struct Event {
+pub(super) struct Event {
     sector: usize,
     version: u64,
     begin: u64,
@@ -25,10 +25,10 @@ struct Event {
 
 /// What all have done.
 #[derive(Default)]
-struct Past {
+pub(super) struct Past {
     clock: AtomicU64,
     changes: Mutex<Vec<Event>>,
-    reads: Mutex<Vec<Event>>,
+    pub(super) reads: Mutex<Vec<Event>>,
 }
 
 impl Past {
@@ -41,29 +41,38 @@ impl Past {
         events.lock().unwrap().extend(all);
     }
 
-    fn write(&self, volume: &CachedVolume, sectors: std::ops::Range<usize>) {
+    fn write(&self, volume: &dyn Volume, sectors: std::ops::Range<usize>) -> Result<(), Error> {
         let begin = self.now();
         let mut buffer = IoBuffer::zeroed(sectors.len() * SECTOR);
         for word in buffer.as_mut_slice().chunks_exact_mut(8) {
             word.copy_from_slice(&begin.to_le_bytes());
         }
-        volume.write((sectors.start * SECTOR) as u64, buffer, Durability::Device).wait().unwrap();
+        let ended = volume.write((sectors.start * SECTOR) as u64, buffer, Durability::Device);
+        ended.wait().map_err(|failure| failure.error)?;
         let of = Event { sector: 0, version: begin, begin, end: self.now() };
         Self::note(&self.changes, sectors, of);
+        Ok(())
     }
 
-    fn zero(&self, volume: &CachedVolume, sectors: std::ops::Range<usize>) {
+    fn zero(&self, volume: &dyn Volume, sectors: std::ops::Range<usize>) -> Result<(), Error> {
         let begin = self.now();
         let bytes = (sectors.start * SECTOR) as u64..(sectors.end * SECTOR) as u64;
-        volume.write_zeroes(bytes, false, Durability::Device).wait().unwrap();
+        let ended = volume.write_zeroes(bytes, false, Durability::Device).wait();
+        ended.map_err(|failure| failure.error)?;
         let of = Event { sector: 0, version: 0, begin, end: self.now() };
         Self::note(&self.changes, sectors, of);
+        Ok(())
     }
 
-    fn read(&self, volume: &CachedVolume, sectors: std::ops::Range<usize>) {
+    pub(super) fn read(
+        &self,
+        volume: &dyn Volume,
+        sectors: std::ops::Range<usize>,
+    ) -> Result<(), Error> {
         let begin = self.now();
         let buffer = IoBuffer::zeroed(sectors.len() * SECTOR);
-        let read = volume.read((sectors.start * SECTOR) as u64, buffer).wait().unwrap();
+        let read = volume.read((sectors.start * SECTOR) as u64, buffer).wait();
+        let read = read.map_err(|failure| failure.error)?;
         let end = self.now();
         for (sector, bytes) in sectors.zip(read.as_slice().chunks_exact(SECTOR)) {
             let mut words = bytes.chunks_exact(8).map(|word| word.try_into().unwrap());
@@ -71,10 +80,11 @@ impl Past {
             assert!(words.all(|word| u64::from_le_bytes(word) == version), "{sector} is torn");
             self.reads.lock().unwrap().push(Event { sector, version, begin, end });
         }
+        Ok(())
     }
 
     /// Every read brought what was written before it, or meanwhile, and was not written over before it.
-    fn check(&self) {
+    pub(super) fn check(&self) {
         let mut changes = self.changes.lock().unwrap().clone();
         let first = Event { sector: 0, version: 0, begin: 0, end: 0 };
         changes.extend((0..SECTORS).map(|sector| Event { sector, ..first }));
@@ -89,19 +99,26 @@ impl Past {
         }
     }
 
-    fn work(&self, volume: &CachedVolume, seed: u64, is_done: &AtomicBool) {
+    /// Asks for one thing after the other. Ends with the first refusal.
+    pub(super) fn work(
+        &self,
+        volume: &dyn Volume,
+        seed: u64,
+        is_done: &AtomicBool,
+    ) -> Result<(), Error> {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut asked = 0;
         while asked < 100 || (asked < 1000 && !is_done.load(Ordering::Relaxed)) {
             let start = rng.usize(..SECTORS);
             let sectors = start..(start + rng.usize(1..=12)).min(SECTORS);
             match rng.u8(..10) {
-                0..5 => self.read(volume, sectors),
-                5..9 => self.write(volume, sectors),
-                _ => self.zero(volume, sectors),
+                0..5 => self.read(volume, sectors)?,
+                5..9 => self.write(volume, sectors)?,
+                _ => self.zero(volume, sectors)?,
             }
             asked += 1;
         }
+        Ok(())
     }
 }
 
@@ -136,17 +153,17 @@ fn who_meets_others_while_modes_and_devices_change_reads_what_may_be_there() {
         std::thread::scope(|scope| {
             for seed in 0..4 {
                 let (past, volume, is_done) = (&past, &volume, &is_done);
-                scope.spawn(move || past.work(volume, seed, is_done));
+                scope.spawn(move || past.work(volume, seed, is_done).unwrap());
             }
             administer(&mut opened, &devices, &create);
             is_done.store(true, Ordering::Relaxed);
         });
-        past.read(&volume, 0..SECTORS);
+        past.read(&volume, 0..SECTORS).unwrap();
         drop((volume, opened));
         // As after a crash; an even number of devices has come.
         let opened = rig.open();
         let volume = CachedVolume::new(opened.cache.core(core(0)).unwrap());
-        past.read(&volume, 0..SECTORS);
+        past.read(&volume, 0..SECTORS).unwrap();
         past.check();
         block_on(opened.stop(true)).unwrap();
         assert!(past.reads.lock().unwrap().len() > 100);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{BACKENDS, Served};
+use super::{BACKENDS, Served, export};
 use crate::client::{Client, DISC, READ};
 use crate::held::{HeldDevice, until};
 
@@ -113,4 +113,43 @@ fn a_stalled_write_of_one_that_is_there_holds_up_no_other() {
     assert_eq!(other.reply(|_| 0).error, 0);
     device.let_go();
     assert_eq!(one.reply(|_| 0).error, 0);
+}
+
+/// An export that is taken away: what has begun ends and is answered, and nothing more is begun. Others are served on.
+#[test]
+fn who_has_an_export_that_is_taken_away_hears_of_what_it_has_begun_and_then_no_more() {
+    for backend in BACKENDS {
+        let (held, other) = (HeldDevice::new(BYTES), HeldDevice::new(BYTES));
+        let both = vec![export("pantry", Arc::clone(&held) as _), export("larder", other as _)];
+        let served = Served::start(both, backend);
+        let exports = served.server.as_ref().unwrap().exports();
+        let mut client = Client::open(&served.socket());
+        let mut idle = Client::open(&served.socket());
+        let mut of_other = Client::connect(&served.socket());
+        of_other.flags(3);
+        of_other.go("larder").unwrap();
+        held.hold(true, false);
+        let cookie = client.write(0, &[1; 4096]);
+        held.wait_for(1);
+
+        let withdrawn = exports.remove("pantry").unwrap();
+        idle.expect_end();
+        let mut late = Client::connect(&served.socket());
+        late.flags(3);
+        assert!(late.go("pantry").is_err(), "none has this name");
+        client.write(65536, &[2; 4096]);
+        assert!(!withdrawn.wait(std::time::Duration::from_millis(20)), "a write is under way");
+        held.let_go();
+        assert_eq!(client.reply(|_| 0).cookie, cookie);
+        client.expect_end();
+        assert!(withdrawn.wait(std::time::Duration::from_secs(10)));
+        assert_eq!(Arc::strong_count(&held), 1, "it was let go of");
+        assert_eq!((held.bytes()[0], held.bytes()[65536], held.waiting()), (1, 0, 0));
+        assert_eq!(of_other.call(READ, 0, 0, 4096).data, [0; 4096]);
+
+        exports.add(export("pantry", Arc::clone(&held) as _)).unwrap();
+        late.go("pantry").unwrap();
+        assert_eq!(late.call(READ, 0, 0, 4096).data, [1; 4096]);
+        served.end();
+    }
 }

@@ -1,0 +1,55 @@
+//! The cores behind a cache, which come and go while it runs.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use larder_device::Device;
+
+use crate::layout::CoreId;
+
+/// A core that the cache is before.
+#[derive(Clone)]
+pub(super) struct Behind {
+    pub(super) device: Arc<dyn Device>,
+    /// Blocks in which its users know it, unless its own are longer: no cache device may have longer ones.
+    pub(super) block_bytes: u32,
+}
+
+/// All of them, by number.
+pub(super) struct Cores(RwLock<BTreeMap<CoreId, Behind>>);
+
+impl Cores {
+    pub(super) fn new(cores: BTreeMap<CoreId, Arc<dyn Device>>, block_bytes: u32) -> Self {
+        let behind = |(core, device)| (core, Behind { device, block_bytes });
+        Self(RwLock::new(cores.into_iter().map(behind).collect()))
+    }
+
+    pub(super) fn numbers(&self) -> Vec<CoreId> {
+        self.read().keys().copied().collect()
+    }
+
+    pub(super) fn get(&self, core: CoreId) -> Option<Behind> {
+        self.read().get(&core).cloned()
+    }
+
+    /// Whether the core of this number is this device: it may have been taken away, and another one have come.
+    pub(super) fn has(&self, core: CoreId, device: &Arc<dyn Device>) -> bool {
+        self.read().get(&core).is_some_and(|behind| Arc::ptr_eq(&behind.device, device))
+    }
+
+    pub(super) fn insert(&self, core: CoreId, behind: Behind) {
+        self.write().insert(core, behind);
+    }
+
+    pub(super) fn remove(&self, core: CoreId) {
+        self.write().remove(&core);
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<CoreId, Behind>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<CoreId, Behind>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
