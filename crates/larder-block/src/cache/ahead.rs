@@ -62,7 +62,6 @@ impl Cache {
         let keeps = self.mode_of(self.ops[key].class).is_some_and(|mode| mode.keeps_reads());
         keeps
             && self.health == Health::Whole
-            && self.held.is_none()
             && self.takes_in()
             && !is_short_of_room(self.layout.room(), self.dirty_percent())
     }
