@@ -8,6 +8,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use larder_block::cache::{BypassReason, Mode};
 use larder_block::policy::routing::{RoutingCalibration, RoutingPolicy, RoutingState};
+use larder_block::policy::{ReadAheadOptions, ReadAheadPolicy};
 use larder_block::running::{CachedCore, RunningCache};
 use larder_device::model::virtual_time::shape::{Sourced, Transfer};
 use larder_device::model::virtual_time::{Shape, ShapedStorage, shapes};
@@ -185,6 +186,8 @@ fn a_saturated_cache_device_has_the_core_serve_hits_too_until_the_load_is_gone()
 
         // Nothing new is taken in.
         let valid = timed.cache.with(|cache| cache.usage().valid_sectors);
+        let set = |policy| timed.cache.with(|cache| cache.set_read_ahead(policy)).unwrap();
+        set(ReadAheadPolicy::On(ReadAheadOptions::default()));
         timed.reads.push(timed.read(WARM_BYTES, 65536));
         let handle = PlacementHandle::DEFAULT;
         let write = Io::write(WARM_BYTES + 65536, IoBuffer::zeroed(4096), handle);
@@ -192,6 +195,9 @@ fn a_saturated_cache_device_has_the_core_serve_hits_too_until_the_load_is_gone()
         timed.go(64, Duration::from_millis(1), WARM_BYTES);
         assert_eq!(timed.cache.with(|cache| cache.usage().valid_sectors), valid);
         assert_eq!(timed.bypassed(), 2);
+        let ahead = timed.cache.with(|cache| cache.statistics().read_ahead);
+        assert_eq!(ahead.requests, 0, "nor fetched");
+        timed.cache.with(|cache| cache.set_read_ahead(ReadAheadPolicy::Off)).unwrap();
         // But for what has made room.
         timed.reads.push(timed.cached.submit(Io::Deallocate { offset: 0, bytes: 32768 }));
         timed.go(64, Duration::from_millis(1), WARM_BYTES);
