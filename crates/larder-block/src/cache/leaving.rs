@@ -59,7 +59,10 @@ impl Cache {
 
     /// Goes on with the cleaning of cores where that has paused ([`Cache::is_quiet`]).
     pub(super) fn resume_cleaning(&mut self) {
-        let is_paused = |what: &What| matches!(what, What::Clean(clean) if clean.next.is_some() && clean.outstanding == 0);
+        let is_paused = |what: &What| match what {
+            What::Clean(clean) => clean.next.is_some() && clean.outstanding == 0,
+            _ => false,
+        };
         let paused = self.ops.iter().filter(|(_, op)| is_paused(&op.what));
         for key in paused.map(|(key, _)| key).collect::<Vec<_>>() {
             self.go_on_cleaning(key);

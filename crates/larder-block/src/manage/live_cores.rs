@@ -18,8 +18,8 @@ use crate::{Error, ErrorKind};
 
 impl Opened {
     /// Has the cache be before `core` as well: from now on [`RunningCache::core`](crate::running::RunningCache::core)
-    /// has it. It is left as it is, and nothing is cached of it yet. A calibration is forgotten, and routing by it ends:
-    /// it says nothing of the new core.
+    /// has it. It is left as it is, and nothing is cached of it yet. A calibration is forgotten, and routing by it
+    /// ends: it says nothing of the new core.
     ///
     /// # Errors
     /// [`ErrorKind::Setup`] if there cannot be such a core, or the cache device is detached; [`ErrorKind::Device`]. The
@@ -64,8 +64,8 @@ impl Opened {
     }
 
     /// Has the cache be before that core no more. All that is dirty of it is destaged while its users and those of the
-    /// others go on; in the last moment all wait. Then its device is let go of, and what is asked of it is refused. What is cached of the others stays. A calibration is forgotten, and routing by it
-    /// ends.
+    /// others go on; in the last moment all wait. Then its device is let go of, and what is asked of it is refused.
+    /// What is cached of the others stays. A calibration is forgotten, and routing by it ends.
     ///
     /// # Errors
     /// [`ErrorKind::Setup`] if the cache has no such core or no other, or its device is detached;

@@ -1,4 +1,4 @@
-//! `larder block cores`: cores come and go while the cache does not run.
+//! `larder block cores`: cores come and go, of a cache that runs and of one that does not.
 
 use std::sync::Arc;
 
@@ -8,22 +8,43 @@ use larder_block::manage::{self, Core};
 use larder_device::{Device, block_on};
 use larder_lab::Error;
 
-use super::control::still_dirty;
+use super::control::{self, Ask, still_dirty};
 use super::cores::{self, failed};
 use super::report::{Status, Usage};
 use super::{render, stopped, target};
-use crate::args::{ChangedCoreArg, CoresArgs, StoppedArgs};
+use crate::args::{ChangedCoreArg, CoresArgs, TargetArg};
 use crate::ending::Ending;
 use crate::json::JsonTarget;
 
 pub(super) fn run(arguments: &CoresArgs) -> Result<Ending, Error> {
-    let CoresArgs { add, remove, stopped, output } = arguments;
+    let CoresArgs { add, remove, cache, output, .. } = arguments;
     if add.is_empty() && remove.is_empty() {
         let message = "nothing to change: --add [N=]PATH adds a core, --remove N takes one away";
         return Err(Error::usage(message));
     }
     let json = JsonTarget::prepare(output.json.as_deref())?;
-    let StoppedArgs { cache, cores, changed_core } = stopped;
+    let status = match cache {
+        Some(cache) => of_stopped(cache, arguments)?,
+        None => of_running(arguments)?,
+    };
+    json.tell(&render::status(&status))?;
+    json.write(&status)?;
+    Ok(Ending::Complete)
+}
+
+/// Asks it for one after the other. What was done before one is refused stays done.
+fn of_running(arguments: &CoresArgs) -> Result<Status, Error> {
+    let CoresArgs { add, remove, unix, control, .. } = arguments;
+    let ask = Ask::at(unix.as_ref(), control.as_ref());
+    let mut status = None;
+    for question in control::questions(add, remove) {
+        status = Some(control::ask(&ask, &question)?);
+    }
+    status.ok_or_else(|| Error::usage("nothing to change"))
+}
+
+fn of_stopped(cache: &TargetArg, arguments: &CoresArgs) -> Result<Status, Error> {
+    let CoresArgs { add, remove, cores, changed_core, .. } = arguments;
     let device = target::open(cache)?;
     let mut seen = stopped::look(&device)?;
     let mut known = cores::of_known(cache, &seen.stored, cores)?;
@@ -38,10 +59,7 @@ pub(super) fn run(arguments: &CoresArgs) -> Result<Ending, Error> {
         block_on(manage::add_core(&device, &known, &core)).map_err(|error| failed(&error))?;
         known.push(core);
     }
-    let status = Status::of_label(&stopped::look(&device)?);
-    json.tell(&render::status(&status))?;
-    json.write(&status)?;
-    Ok(Ending::Complete)
+    Ok(Status::of_label(&stopped::look(&device)?))
 }
 
 fn remove_one(

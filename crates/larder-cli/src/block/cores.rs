@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use larder_block::export::nbd::Export;
 use larder_block::layout::CoreId;
-use larder_block::manage::{Core, StoredCache};
+use larder_block::manage::{Core, Opened, StoredCache};
+use larder_block::volume::CachedVolume;
 use larder_block::{Error as BlockError, ErrorKind};
 use larder_device::Device;
 use larder_lab::Error;
@@ -24,8 +26,19 @@ pub(super) fn failed(error: &BlockError) -> Error {
 pub(super) fn of_new(cache: &TargetArg, given: &[CoreArg]) -> Result<Vec<Core>, Error> {
     let named = numbered(given, (0..).filter_map(CoreId::new))?;
     that_stay(std::iter::once(cache).chain(named.iter().map(|(_, target)| target)))?;
-    each_once(cache, &named)?;
+    each_once(Some(cache), &named)?;
     open_new(&named)
+}
+
+/// A core that comes to those that a running cache has.
+pub(super) fn of_running(stored: &StoredCache, given: &CoreArg) -> Result<Core, Error> {
+    let given = std::slice::from_ref(given);
+    let named = numbered(given, stored.free_cores())?;
+    that_stay(named.iter().map(|(_, target)| target))?;
+    let known = stored.cores.iter().filter_map(|core| Some((core.id, core.name.parse().ok()?)));
+    let all: Vec<(CoreId, TargetArg)> = known.chain(named.iter().cloned()).collect();
+    each_once(None, &all)?;
+    Ok(open_new(&named)?.remove(0))
 }
 
 /// Cores that come to those that a cache has.
@@ -40,7 +53,7 @@ pub(super) fn of_added(
     // A name that is no target can be no device that was given.
     let targets = known.iter().filter_map(|core| Some((core.id, core.name.parse().ok()?)));
     let all: Vec<(CoreId, TargetArg)> = targets.chain(named.iter().cloned()).collect();
-    each_once(cache, &all)?;
+    each_once(Some(cache), &all)?;
     open_new(&named)
 }
 
@@ -80,7 +93,7 @@ pub(super) fn of_known(
     }
     // The first one is served to who names none.
     named.sort_by_key(|(id, _)| *id);
-    each_once(cache, &named)?;
+    each_once(Some(cache), &named)?;
     named
         .iter()
         .map(|(id, target)| {
@@ -98,6 +111,16 @@ pub(super) fn of_known(
 fn open(id: CoreId, name: String, target: &TargetArg) -> Result<Core, Error> {
     let device: Arc<dyn Device> = target::open(target)?;
     Ok(Core { id, name, device })
+}
+
+/// A core as NBD has it: by its number.
+pub(super) fn export(opened: &Opened, core: &Core) -> Result<Export, Error> {
+    let name = core.id.get().to_string();
+    opened.cache.with(|cache| cache.set_export(core.id, name.clone()));
+    let cached = opened.cache.core(core.id).expect("it was opened with it");
+    Export::new(name, Arc::new(CachedVolume::new(cached)))
+        .and_then(|export| export.described(format!("{} behind a cache", core.name)))
+        .map_err(|error| Error::usage(error.to_string()))
 }
 
 /// Those without a number have the first of `free` that no other has.
@@ -119,11 +142,13 @@ fn numbered(
         .collect()
 }
 
-/// Nothing is two of them.
-fn each_once(cache: &TargetArg, cores: &[(CoreId, TargetArg)]) -> Result<(), Error> {
+/// Nothing is two of them, as far as it is known what they are.
+fn each_once(cache: Option<&TargetArg>, cores: &[(CoreId, TargetArg)]) -> Result<(), Error> {
     let mut seen: Vec<(PathBuf, String)> = Vec::new();
     let of_cores = cores.iter().map(|(id, target)| (target, format!("core {}", id.get())));
-    for (target, what) in std::iter::once((cache, "the cache".to_owned())).chain(of_cores) {
+    for (target, what) in
+        cache.map(|cache| (cache, "the cache".to_owned())).into_iter().chain(of_cores)
+    {
         let TargetArg::Device(device) = target else { continue };
         let Ok(path) = std::fs::canonicalize(&device.path) else { continue };
         if let Some((_, other)) = seen.iter().find(|(known, _)| *known == path) {

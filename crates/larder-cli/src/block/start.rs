@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::BinaryBytes;
-use larder_block::export::nbd::{Export, NbdConfig, NbdServer};
+use larder_block::export::nbd::{NbdConfig, NbdServer};
 use larder_block::export::ublk::UblkConfig;
 use larder_block::manage::{self, Opened};
 use larder_block::running::Handles;
@@ -14,7 +14,7 @@ use larder_device::{RealClock, block_on};
 use larder_lab::Error;
 use larder_server::MetricsServer;
 
-use super::control::{Answers, Asked, ControlServer, still_dirty};
+use super::control::{Answers, Asked, ControlServer, Exported, still_dirty};
 use super::cores::{self, failed};
 use super::keeping::Keeper;
 use super::report::{Destaged, Found, Status, Usage};
@@ -47,7 +47,8 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     opened.cache.set_clock(Arc::new(RealClock));
     let status = Status::of_opened(&opened);
     let found = Found::of(&opened.started);
-    let exports = cores.iter().map(|core| export(&opened, core)).collect::<Result<_, _>>()?;
+    let exports =
+        cores.iter().map(|core| cores::export(&opened, core)).collect::<Result<_, _>>()?;
     let server = serving::server(NbdConfig {
         endpoints: serving::endpoints(settings.unix.as_ref(), settings.tcp),
         exports,
@@ -59,7 +60,11 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     })?;
     let (asks, asked) = mpsc::channel();
     let cache = opened.cache.clone();
-    let (answers, opened) = Answers::new(opened, asks.clone());
+    let exported = Exported {
+        nbd: server.as_ref().map(NbdServer::exports),
+        has_disks: settings.ublk.is_some(),
+    };
+    let (answers, opened) = Answers::new(opened, exported, asks.clone());
     let answers = Arc::new(answers);
     let of_metrics = Arc::clone(&answers);
     let metrics = settings.metrics.map(|at| MetricsServer::start(at, move || of_metrics.metrics()));
@@ -70,6 +75,8 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     let keeper = keeper.map_err(|error| Error::run(format!("a thread: {error}")))?;
     tell(&settings, &status, &found, server.as_ref(), control.as_ref());
     let disks = disks(&settings, &status, &cores, &opened)?;
+    // One may be taken away, and be somebody else's then.
+    drop(cores);
     say(&format!("placement\n{}", plan.to_string().trim_end()));
     if let Some(metrics) = &metrics {
         say(&format!("metrics    http://{}/metrics", metrics.address()));
@@ -87,15 +94,6 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     drop(metrics);
     handle.close();
     ended
-}
-
-fn export(opened: &Opened, core: &manage::Core) -> Result<Export, Error> {
-    let name = core.id.get().to_string();
-    opened.cache.with(|cache| cache.set_export(core.id, name.clone()));
-    let cached = opened.cache.core(core.id).expect("it was opened with it");
-    Export::new(name, Arc::new(CachedVolume::new(cached)))
-        .and_then(|export| export.described(format!("{} behind a cache", core.name)))
-        .map_err(|error| Error::usage(error.to_string()))
 }
 
 /// Makes cores disks of the kernel's, if that is wanted. If not, says which ones wait for it.

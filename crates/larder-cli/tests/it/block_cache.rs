@@ -138,6 +138,63 @@ fn cores_come_and_go_between_two_starts() {
     place.run("block cores fast.img --add 0=slow.img").check_error(2, &["give 1 or more"]);
 }
 
+#[test]
+fn cores_come_and_go_while_clients_are_served() {
+    let place = made("");
+    place.write("more.img", vec![7; 2 * MIB]);
+    let arguments = "start fast.img --unix s --cleaning nop --metrics 127.0.0.1:0";
+    let serving = Serving::start(&place, arguments);
+    write(&place, "s");
+    for (asked, status, parts) in [
+        ("--unix s", 2, &["--add", "--remove"][..]),
+        ("--remove 0 --unix s", 1, &["only one", "add another"]),
+        ("--remove 7 --unix s", 1, &["core 7: there is none; there are 0"]),
+        ("--add slow.img --unix s", 1, &["core 0 and core 1"]),
+        ("--add fast.img --unix s", 1, &["fast.img"]),
+        ("--add memory:1M --unix s", 1, &["end with this command"]),
+        ("--add 0=more.img --unix s", 1, &["one of that number"]),
+    ] {
+        place.run(&format!("block cores {asked}")).check_error(status, parts);
+    }
+    let added = place.json("block cores --add more.img --unix s");
+    assert_eq!(added["cores"][1]["core"], 1, "{added}");
+    let both = place.run("block cores fast.img --add more.img --unix s");
+    assert!(both.status == Some(2) && both.stderr.contains("cannot be used with"), "{both:?}");
+    let connect = || UnixStream::connect(place.path().join("s")).unwrap();
+    let (mut first, mut second) = (connect(), connect());
+    open(&mut first, b"0", 1);
+    open(&mut second, b"1", 2);
+    let mut data = [0; 5];
+    assert_eq!((request(&mut second, 0, &mut data), data), (0, [7; 5]));
+    let mut ghee = *b"ghee!";
+    assert_eq!(request(&mut second, 1, &mut ghee), 0);
+    let told = metrics(serving.line("metrics"));
+    assert!(told.contains("larder_block_requests_total{core=\"1\",direction=\"write\""), "{told}");
+    assert_eq!(place.json("block stats --unix s")["cores"][1]["writes"]["total"], 1);
+
+    let left = place.json("block cores --remove 0 --control s.control");
+    assert_eq!((&left["cores"][0]["core"], &left["cores"][1]), (&1.into(), &Value::Null));
+    assert_eq!(of_core(&place), *b"bread", "destaged");
+    assert_eq!(first.read(&mut data).unwrap_or(0), 0, "its connections are closed");
+    assert_eq!((request(&mut second, 0, &mut data), data), (0, *b"ghee!"));
+    let dirty = place.json("block dirty --unix s");
+    assert_eq!((&dirty[0]["core"], &dirty[1]), (&1.into(), &Value::Null), "{dirty}");
+    assert!(!metrics(serving.line("metrics")).contains("core=\"0\""));
+    // It is nobody's: somebody else may have it, or it comes back.
+    let again = place.json("block cores --add slow.img --unix s");
+    assert_eq!(again["cores"][1]["core"], 2, "{again}");
+    let mut third = connect();
+    open(&mut third, b"2", 1);
+    assert_eq!((request(&mut third, 0, &mut data), data), (0, *b"bread"));
+    assert_eq!(serving.end("KILL").0, None);
+    let serving = Serving::start(&place, "start fast.img --unix s");
+    // The first that there is now.
+    let mut client = UnixStream::connect(place.path().join("s")).unwrap();
+    open(&mut client, b"", 2);
+    assert_eq!((request(&mut client, 0, &mut data), data), (0, *b"ghee!"));
+    assert_eq!(serving.end("TERM").0, Some(0));
+}
+
 /// What is told at the address in this line.
 fn metrics(line: &str) -> String {
     let address = line.split("http://").nth(1).and_then(|rest| rest.strip_suffix("/metrics"));

@@ -234,7 +234,8 @@ fn at_each_io(create: &CreateOptions, removes: bool, of_core: bool) {
         assert!(was_hit || changed.is_ok(), "{at}");
         if changed.is_err() {
             assert_eq!(
-                listed(&rig.device, &[rig.cores.as_slice(), &[new.clone()]].concat()).len(),
+                listed(&rig.device, &[rig.cores.as_slice(), std::slice::from_ref(&new)].concat())
+                    .len(),
                 2,
                 "{at}"
             );

@@ -1,22 +1,43 @@
 //! What `larder block cores` can be asked.
 
-use clap::Args;
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args};
 use larder_block::layout::CoreId;
 
 use super::cache::BlockOutputArgs;
-use super::{CoreArg, StoppedArgs};
+use super::{ChangedCoreArg, CoreArg, TargetArg};
 
-/// Add cores to a cache that does not run, or take some away
+/// Add cores to a cache, or take some away; while it runs, or while it does not
 ///
-/// What is cached of the other cores stays. A core that is added is left as it is, and nothing is cached of it yet.
-/// Before one is taken away, everything that only the cache has goes to the cores, of all of them. Numbers of cores
-/// that were taken away are not given again. A calibration is forgotten.
+/// What is cached of the other cores stays. A core that is added is left as it is, and nothing is cached of it yet; a
+/// running cache exports it at once. Before one is taken away, everything that only the cache has of it goes to it; of
+/// a cache that does not run, of all cores. A running one serves it meanwhile, and the others all the time: then its
+/// clients are refused, their connections close, and its device is let go of. If a block cannot be destaged it fails,
+/// and the core is served on. The last core stays. Numbers of cores that were taken away are not given again. A
+/// calibration is forgotten, and routing by it ends.
 #[derive(Debug, Args)]
-#[command(after_help = "EXAMPLES:
-  larder block cores fast.img --add more.img           with the next number
-  larder block cores fast.img --add 7=block:/dev/sdc
-  larder block cores fast.img --remove 0")]
+#[command(
+    group(ArgGroup::new("which").required(true).args(["cache", "unix", "control"])),
+    after_help = "EXAMPLES:
+  larder block cores --add more.img --unix s           to a running cache, with the next number
+  larder block cores --remove 0 --unix s
+  larder block cores fast.img --add 7=block:/dev/sdc   to one that does not run
+  larder block cores fast.img --remove 0"
+)]
 pub(crate) struct CoresArgs {
+    /// The device of a cache that does not run
+    #[arg(value_name = "CACHE")]
+    pub(crate) cache: Option<TargetArg>,
+
+    /// Socket by which a running one serves; its control socket is beside it
+    #[arg(long, value_name = "PATH")]
+    pub(crate) unix: Option<PathBuf>,
+
+    /// Control socket of a running one
+    #[arg(long, value_name = "PATH")]
+    pub(crate) control: Option<PathBuf>,
+
     /// A core to add, as `create` takes it
     #[arg(long, value_name = "[N=]PATH")]
     pub(crate) add: Vec<CoreArg>,
@@ -25,8 +46,13 @@ pub(crate) struct CoresArgs {
     #[arg(long, value_name = "N", value_parser = core_number)]
     pub(crate) remove: Vec<CoreId>,
 
-    #[command(flatten)]
-    pub(crate) stopped: StoppedArgs,
+    /// Where a core is, if it is not where it was when the cache was made
+    #[arg(long = "core", value_name = "[N=]PATH", requires = "cache")]
+    pub(crate) cores: Vec<CoreArg>,
+
+    /// If a core was written while the cache was away and the cache has dirty data
+    #[arg(long, value_enum, default_value_t = ChangedCoreArg::Refuse, conflicts_with_all = ["unix", "control"])]
+    pub(crate) changed_core: ChangedCoreArg,
 
     #[command(flatten)]
     pub(crate) output: BlockOutputArgs,

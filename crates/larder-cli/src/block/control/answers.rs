@@ -16,7 +16,7 @@ use larder_device::label::Uuid;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Progress, Question};
+use super::{Answer, Exported, Progress, Question};
 use crate::args::{
     CleaningArg, CutOffArg, DeviceFormatArgs, LayoutArg, PromotionArg, ReadAheadArg, RoutingArg,
     TargetArg,
@@ -33,7 +33,9 @@ const RANGES_NAMED: usize = 4;
 
 /// A cache that runs, for whoever asks.
 pub(in crate::block) struct Answers {
-    cache: RunningCache,
+    pub(super) cache: RunningCache,
+    /// Where its cores are exported.
+    pub(super) exported: Exported,
     /// `None` when it is ending.
     opened: Arc<Mutex<Option<Opened>>>,
     known: Mutex<Known>,
@@ -42,20 +44,20 @@ pub(in crate::block) struct Answers {
 }
 
 /// Of the cache device that it has now, or had last.
-struct Known {
+pub(super) struct Known {
     uuid: Uuid,
     stored: StoredCache,
     started: Started,
 }
 
 impl Known {
-    fn of(opened: &Opened) -> Self {
+    pub(super) fn of(opened: &Opened) -> Self {
         let (uuid, started) = (opened.uuid, opened.started);
         Self { uuid, stored: opened.stored().clone(), started }
     }
 }
 
-const ENDING: &str = "the cache is ending";
+pub(super) const ENDING: &str = "the cache is ending";
 
 /// Somebody asks that the cache ends, and waits for how it went.
 pub(in crate::block) struct Asked {
@@ -67,19 +69,20 @@ pub(in crate::block) struct Asked {
     pub(in crate::block) told: Receiver<()>,
 }
 
-type Tell<'a> = &'a mut (dyn FnMut(&Answer) -> io::Result<()> + 'a);
+pub(super) type Tell<'a> = &'a mut (dyn FnMut(&Answer) -> io::Result<()> + 'a);
 
 impl Answers {
     /// Whoever asks for the end is told through the channel.
     pub(in crate::block) fn new(
         opened: Opened,
+        exported: Exported,
         end: Sender<Asked>,
     ) -> (Self, Arc<Mutex<Option<Opened>>>) {
         let (cache, known) = (opened.cache.clone(), Mutex::new(Known::of(&opened)));
         let opened = Arc::new(Mutex::new(Some(opened)));
         let began = Instant::now();
         let shared = Arc::clone(&opened);
-        (Self { cache, opened, known, began, end }, shared)
+        (Self { cache, exported, opened, known, began, end }, shared)
     }
 
     /// Answers, in one line or several.
@@ -104,6 +107,8 @@ impl Answers {
                 let format = format(&layout, line, segment, (over.as_deref(), over_other));
                 format.and_then(|format| self.attach(&cache, &format))
             }
+            Question::AddCore { core, path } => self.add_core(core, &path),
+            Question::RemoveCore { core } => self.remove_core(core, tell),
             Question::Stop { flush } => self.end(&mut ending, flush),
         };
         tell(&answered.map_or_else(Answer::Error, Answer::Done))
@@ -114,15 +119,15 @@ impl Answers {
         metrics::text(&self.status(), &Stats::of(&self.cache, false))
     }
 
-    fn opened(&self) -> MutexGuard<'_, Option<Opened>> {
+    pub(super) fn opened(&self) -> MutexGuard<'_, Option<Opened>> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn status(&self) -> Status {
+    pub(super) fn status(&self) -> Status {
         let seconds = self.began.elapsed().as_secs();
         let known = self.known();
         let running = Running::of(&self.cache, seconds, &known.started);
@@ -131,7 +136,7 @@ impl Answers {
         Status::of_running(known.uuid, &stored, running)
     }
 
-    fn core(&self, number: u16) -> Result<CoreId, String> {
+    pub(super) fn core(&self, number: u16) -> Result<CoreId, String> {
         let known = CoreId::new(number).filter(|id| self.cache.cores().any(|core| core == *id));
         known.ok_or_else(|| {
             let numbers: Vec<String> =
@@ -290,12 +295,12 @@ fn format(
     Ok(DeviceFormatArgs { layout, line, segment, over: over.transpose()?, over_other })
 }
 
-fn value(answer: &impl Serialize) -> Result<Value, String> {
+pub(super) fn value(answer: &impl Serialize) -> Result<Value, String> {
     serde_json::to_value(answer).map_err(|error| error.to_string())
 }
 
 /// Does it, and tells meanwhile how far destaging is. A client that is gone is told nothing any more.
-fn watched<T: Send>(
+pub(super) fn watched<T: Send>(
     cache: &RunningCache,
     tell: Tell<'_>,
     work: impl FnOnce() -> T + Send,

@@ -12,6 +12,7 @@
 mod answers;
 mod client;
 mod line;
+mod live_cores;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub(super) use answers::{Answers, Asked, still_dirty};
 pub(super) use client::{Ask, ask};
+pub(super) use live_cores::{Exported, questions};
 pub(super) use server::ControlServer;
 
 /// Longest line that is asked, with its end: IO classes are a part of one.
@@ -80,6 +82,15 @@ pub(super) enum Question {
         over: Option<String>,
         #[serde(default)]
         over_other: bool,
+    },
+    /// Answers with the status. A number that is left out is the first free one.
+    AddCore {
+        core: Option<u16>,
+        path: String,
+    },
+    /// Answers with the status.
+    RemoveCore {
+        core: u16,
     },
     Stop {
         #[serde(default)]

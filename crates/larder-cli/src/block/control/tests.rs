@@ -13,7 +13,7 @@ use larder_device::{
 };
 
 use super::answers::{Answers, Asked};
-use super::{Answer, Question};
+use super::{Answer, Exported, Question};
 
 const MIB: usize = 1 << 20;
 
@@ -57,7 +57,7 @@ fn a_detach_that_cannot_destage_goes_on_with_the_device_and_one_that_can_without
     let opened = block_on(manage::open(&device, &cores, &OpenOptions::default())).unwrap();
     let running = opened.cache.clone();
     let (ends, end) = mpsc::channel();
-    let (answers, opened) = Answers::new(opened, ends);
+    let (answers, opened) = Answers::new(opened, Exported::default(), ends);
     let mut buffer = IoBuffer::zeroed(4096);
     buffer.as_mut_slice().fill(1);
     let write = Io::Write {

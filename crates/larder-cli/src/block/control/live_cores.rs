@@ -1,0 +1,91 @@
+//! Cores that come to a cache that runs, and go: with their exports.
+
+use std::time::Duration;
+
+use larder_block::ErrorKind;
+use larder_block::export::nbd::Exports;
+use larder_block::layout::CoreId;
+use larder_device::block_on;
+use serde_json::Value;
+
+use super::Question;
+use super::answers::{Answers, ENDING, Known, Tell, still_dirty, value, watched};
+use crate::args::{CoreArg, TargetArg};
+use crate::block::{cores, target};
+
+/// Connections of a core that is gone are waited for so long: their last replies are, too.
+const FAREWELL: Duration = Duration::from_secs(6);
+
+/// Where cores are exported.
+#[derive(Default)]
+pub(in crate::block) struct Exported {
+    /// By NBD, if they are.
+    pub(in crate::block) nbd: Option<Exports>,
+    /// Whether they are disks of the kernel's.
+    pub(in crate::block) has_disks: bool,
+}
+
+impl Exported {
+    /// How many disks a server has is decided when it starts.
+    fn check(&self) -> Result<(), String> {
+        match self.has_disks {
+            true => Err("cores are disks of the kernel's (--ublk) of this cache, and which ones is decided at its \
+                         start: stop it, change its cores (`larder block cores CACHE`), and start it again"
+                .to_owned()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Answers {
+    /// Serves one more core, and exports it.
+    pub(super) fn add_core(&self, core: Option<u16>, path: &str) -> Result<Value, String> {
+        self.exported.check()?;
+        let target: TargetArg = path.parse()?;
+        let known = |number: u16| {
+            CoreId::new(number).ok_or_else(|| format!("core {number}: give 0 to 4095"))
+        };
+        let given = CoreArg { id: core.map(known).transpose()?, target };
+        let mut opened = self.opened();
+        let opened = opened.as_mut().ok_or(ENDING)?;
+        let core = cores::of_running(opened.stored(), &given).map_err(|error| error.to_string())?;
+        block_on(opened.add_core(&core)).map_err(|error| error.to_string())?;
+        *self.known() = Known::of(opened);
+        let export = cores::export(opened, &core).map_err(|error| error.to_string())?;
+        if let Some(nbd) = &self.exported.nbd {
+            nbd.add(export).map_err(|error| error.to_string())?;
+        }
+        value(&self.status())
+    }
+
+    /// Destages a core, serves it no more, and ends its connections.
+    pub(super) fn remove_core(&self, number: u16, tell: Tell<'_>) -> Result<Value, String> {
+        self.exported.check()?;
+        let core = self.core(number)?;
+        let mut opened = self.opened();
+        let opened = opened.as_mut().ok_or(ENDING)?;
+        let (removed, _) = watched(&self.cache, tell, || block_on(opened.remove_core(core)));
+        removed.map_err(|error| match error.kind() {
+            ErrorKind::Setup => error.to_string(),
+            _ => format!("{error}; {}; the core is served on", still_dirty(&self.cache)),
+        })?;
+        *self.known() = Known::of(opened);
+        let withdrawn = self.exported.nbd.as_ref().and_then(|nbd| nbd.remove(&number.to_string()));
+        if withdrawn.is_some_and(|withdrawn| !withdrawn.wait(FAREWELL)) {
+            eprintln!(
+                "note: core {number} is gone, and a client of it has not closed its connection"
+            );
+        }
+        value(&self.status())
+    }
+}
+
+/// What is asked for each, in the order in which it is: those that go first.
+pub(in crate::block) fn questions(add: &[CoreArg], remove: &[CoreId]) -> Vec<Question> {
+    let removals = remove.iter().map(|core| Question::RemoveCore { core: core.get() });
+    let additions = add.iter().map(|core| Question::AddCore {
+        core: super::number(core.id),
+        path: target::absolute(&core.target).to_string(),
+    });
+    removals.chain(additions).collect()
+}
