@@ -1,5 +1,5 @@
-//! Read-ahead: what a stream of reads will ask for next is fetched before it does. As Open CAS's prefetch policy of that
-//! name, with a window that grows with the stream.
+//! Read-ahead: what a stream of reads will ask for next is fetched before it does. As Open CAS's prefetch policy of
+//! that name, with a window that grows with the stream.
 //!
 //! ```text
 //!   a stream of reads ───────────────►│ end of the last one
@@ -7,8 +7,8 @@
 //!                                     └──────────── window ─────────────────┘
 //! ```
 //!
-//! The next part is asked for when less than half of the window is ahead. The window is as long as the stream was so far,
-//! up to the longest: who reads a little in order has little fetched in vain.
+//! The next part is asked for when less than half of the window is ahead. The window is as long as the stream was so
+//! far, up to the longest: who reads a little in order has little fetched in vain.
 
 use crate::layout::{Room, SECTOR_BYTES};
 use crate::{Error, ErrorKind};

@@ -1,4 +1,4 @@
-//! Streams of reads that are read ahead, on each layout: what is fetched and when, who goes first, and what nobody hears.
+//! Streams of reads that are read ahead, on each layout: what is fetched when, who goes first, and what nobody hears.
 
 use fastrand::Rng;
 use larder_block::accounting::{Accounting, stamps};

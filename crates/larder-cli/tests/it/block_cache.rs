@@ -148,11 +148,8 @@ fn metrics(line: &str) -> String {
     told
 }
 
-#[test]
-fn a_running_cache_is_set_by_its_control_socket_and_detached() {
-    let place = made("");
-    let arguments = "start fast.img --unix s --mode wb --cleaning nop --metrics 127.0.0.1:0";
-    let serving = Serving::start(&place, arguments);
+/// Sets policies of a cache that runs, and looks whether they are so.
+fn set_policies(place: &Place) {
     let set = |command: &str| place.json(&format!("block {command} --unix s"))["policy"].clone();
     let cleaning = "acp,wake-up=10ms,buffers=128,limit=52428800,high=80,low=75";
     assert_eq!(set("cleaning acp limit=50M"), cleaning);
@@ -176,6 +173,14 @@ fn a_running_cache_is_set_by_its_control_socket_and_detached() {
     ] {
         place.run(&format!("block {command} --unix s")).check_error(1, &[part]);
     }
+}
+
+#[test]
+fn a_running_cache_is_set_by_its_control_socket_and_detached() {
+    let place = made("");
+    let arguments = "start fast.img --unix s --mode wb --cleaning nop --metrics 127.0.0.1:0";
+    let serving = Serving::start(&place, arguments);
+    set_policies(&place);
     write(&place, "s");
     let flushed = place.json("block flush --unix s");
     assert_eq!((of_core(&place), &flushed["dirty_bytes"]), (*b"bread", &0.into()));
