@@ -2,8 +2,8 @@
 //!
 //! *Always:* a piece that is read ahead has its lock for itself from before the core is asked until it is kept. So what
 //! is kept is what the core has, for a write of these sectors waits; and nothing is read twice, for a read of them
-//! waits too, and asks the core itself if the piece was not kept. It takes that lock only where nobody has or wants one:
-//! it reads nothing that others read, and waits for nobody. Users hear nothing of it, however it ends.
+//! waits too, and asks the core itself if the piece was not kept. It takes that lock only where nobody has or wants
+//! one: it reads nothing that others read, and waits for nobody. Users hear nothing of it, however it ends.
 
 use super::op::{Op, Step, What};
 use super::state::{Cache, Health};
