@@ -30,6 +30,14 @@ fn listed(device: &Shared, all: &[Core]) -> Vec<Core> {
     all.iter().filter(is_there).cloned().collect()
 }
 
+/// Whether something is so soon.
+fn comes_true(is_so: impl Fn() -> bool) -> bool {
+    (0..400).any(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        is_so()
+    })
+}
+
 /// What is asked of a core that is gone.
 fn is_gone(device: &dyn Device) -> bool {
     let read = Io::Read { offset: 0, buffer: IoBuffer::zeroed(4096) };
@@ -69,10 +77,11 @@ fn under_load(create: &CreateOptions, mode: Mode) {
             let leaves = &leaves;
             scope.spawn(move || -> Result<(), larder_device::Error> {
                 pasts[1].work(leaves, seed, is_never)?;
-                loop {
+                while !is_done.load(Ordering::Relaxed) {
                     let read = leaves.read(0, IoBuffer::zeroed(4096)).wait();
                     read.map_err(|failure| failure.error)?;
                 }
+                Ok(())
             })
         };
         let refused = [3, 4].map(leave);
@@ -81,7 +90,9 @@ fn under_load(create: &CreateOptions, mode: Mode) {
         let comes = comes.get_or_init(|| volume_of(&opened, 6));
         served.extend([5, 6].map(|seed| work(2, comes, seed)));
         std::thread::sleep(Duration::from_millis(1));
-        block_on(opened.remove_core(core(5))).unwrap();
+        let removed = block_on(opened.remove_core(core(5)));
+        is_done.store(removed.is_err(), Ordering::Relaxed);
+        removed.unwrap();
         for one in refused {
             let refused = one.join().unwrap();
             assert!(refused.is_err_and(|error| error.kind() == DeviceErrorKind::Gone), "{mode}");
@@ -329,11 +340,12 @@ fn what_is_written_to_a_core_that_leaves_goes_there_too() {
         let mut buffer = IoBuffer::zeroed(4096);
         buffer.as_mut_slice().fill(2);
         let written = cached.submit(Io::write(65536, buffer, PlacementHandle::DEFAULT));
-        held.wait_for(2);
+        let has_come = comes_true(|| held.waiting() == 2);
         held.hold(false, false);
-        (0..2).for_each(|_| held.let_go());
+        (0..held.waiting()).for_each(|_| held.let_go());
         written.wait().unwrap();
         removing.join().unwrap().unwrap();
+        assert!(has_come, "it is in the cache alone");
     });
     assert_eq!((held.bytes()[0], held.bytes()[65536], is_gone(&cached)), (1, 2, true));
 }
@@ -491,12 +503,14 @@ fn the_cleaning_of_a_core_pauses_while_others_wait() {
         let adding = scope.spawn(|| block_on(opened.add_core(&new)));
         std::thread::sleep(Duration::from_millis(20));
         (0..4).for_each(|_| held.let_go());
+        let was_added = comes_true(|| adding.is_finished());
+        held.hold(false, false);
+        while held.waiting() > 0 {
+            held.let_go();
+        }
         adding.join().unwrap().unwrap();
+        assert!(was_added, "it has waited for the whole core");
     });
-    held.hold(false, false);
-    while held.waiting() > 0 {
-        held.let_go();
-    }
     cleaning.wait().unwrap();
     assert_eq!(opened.cache.with(|cache| cache.usage().dirty_sectors), 0);
     assert!(held.bytes()[44 * MIB..][..65536] == [1; 65536]);
