@@ -115,24 +115,28 @@ fn two_classes_that_compete_have_their_shares() {
                 assert!(now[0] <= 0.26 && now[1] <= 0.61, "{name}, {mode}: {now:?}");
                 (0..2).for_each(|at| lowest[at] = lowest[at].min(now[at]));
             }
-            // Half of what a log takes in is of each.
-            let least = if name == "log" { 0.45 } else { 0.55 };
-            assert!(lowest[0] >= 0.22 && lowest[1] >= least, "{name}, {mode}: {lowest:?}");
+            assert!(lowest[0] >= 0.22 && lowest[1] >= 0.55, "{name}, {mode}: {lowest:?}");
+            if name == "log" {
+                assert!(bypasses(run, BypassReason::ClassFull) > 0);
+            }
         });
     }
 }
 
 #[test]
 fn a_class_that_has_its_share_leaves_others_alone() {
-    // Of a log the others' would be the oldest in their turn, if they were of the same priority.
-    each_layout(Mode::WriteThrough, "1,core_id:0,5,0.25\n2,core_id:1,4,0.60", |name, run| {
-        run.run_all(16, (0..LINES / 3).map(|number| read(1, number)));
+    each_layout(Mode::WriteThrough, "1,core_id:0,5,0.25\n2,core_id:1,5,0.60", |name, run| {
+        run.run_all(16, (0..LINES / 2).map(|number| read(1, number)));
         let [_, before] = parts(run);
         run.run_all(16, (0..4 * LINES).map(|number| read(0, number)));
         let [own, other] = parts(run);
         assert!(own > 0.23 && own <= 0.26, "{name}: {own}");
         assert!(other >= before, "{name}: {other} of {before}");
-        assert_eq!(bypasses(run, BypassReason::ClassFull), 0, "{name}");
+        // Open CAS's gives up its own lines; a log does where that costs the other class nothing.
+        let full = bypasses(run, BypassReason::ClassFull);
+        assert_eq!(full > 0, name == "log", "{name}: {full}");
+        let had = are_cached(run, 0..LINES / 4);
+        assert!(name != "log" || !had, "it went on until the log had turned");
     });
 }
 

@@ -5,6 +5,9 @@
 //! ([`Extent::is_evicted`](super::index::Extent)), and what goes past it to the core makes it void first, as it does
 //! with what is cached. Nothing else is written for it.
 //!
+//! The log turns by what such a class writes, so it gets more only as long as no other class has anything in the
+//! segment that is filled next: a scan within a small share would take everything from everybody.
+//!
 //! Each class looks through what was written for it, segment by segment in the order in which they were opened, and
 //! remembers where it was. A request waits for so many lines at most.
 
@@ -17,6 +20,8 @@ use crate::layout::{ClassId, Shares};
 const SEGMENTS_MAX: u32 = 256;
 /// Lines that are looked at for one request, beyond those that it needs.
 const LINES_MAX: u32 = 64;
+/// So often a class is refused for what others have in a segment before it is looked whether they have it still.
+const REFUSALS_MAX: u32 = 1000;
 
 /// A line of a filling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,9 +45,21 @@ impl Cursor {
     }
 }
 
+/// What is lost when the next segment is filled.
+#[derive(Clone, Copy, Debug, Default)]
+struct AtStake {
+    /// Of the filling that it has now; 0 is none.
+    generation: u64,
+    /// Classes that have something there, by bit, when it was looked.
+    classes: u64,
+    /// How often somebody was refused since.
+    refusals: u32,
+}
+
 #[derive(Debug)]
 pub(super) struct Evicting {
     cursors: [Cursor; ClassId::COUNT],
+    at_stake: AtStake,
     /// Whether shares were told. What is there before, a start has found: that it is more than class 0 may have lowers
     /// no share, for requests have yet to say of which classes it is.
     has_shares: bool,
@@ -53,7 +70,7 @@ pub(super) struct Evicting {
 impl Default for Evicting {
     fn default() -> Self {
         let cursors = [Cursor::default(); ClassId::COUNT];
-        Self { cursors, has_shares: false, lowered: 0 }
+        Self { cursors, at_stake: AtStake::default(), has_shares: false, lowered: 0 }
     }
 }
 
@@ -86,10 +103,28 @@ impl LogLayout {
     /// Makes room for so many more sectors of a class within its share. Whether there is.
     pub(super) fn make_room_in(&mut self, class: ClassId, sectors: u32) -> bool {
         let too_many = self.too_many_with(class, sectors);
+        if too_many == 0 {
+            return true;
+        }
         // A class that has more than its share, for a start has found it, gives up twice what it gets.
-        too_many == 0
-            || self.evict(class, too_many.min(2 * u64::from(sectors)))
-                >= too_many.min(u64::from(sectors))
+        let (wanted, needed) =
+            (too_many.min(2 * u64::from(sectors)), too_many.min(u64::from(sectors)));
+        self.takes_from_no_other(class) && self.evict(class, wanted) >= needed
+    }
+
+    /// Whether no other class has anything in the segment that is filled next.
+    fn takes_from_no_other(&mut self, class: ClassId) -> bool {
+        let Some((generation, segment)) = self.segments.next_filled() else { return true };
+        let known = self.evicting.at_stake;
+        if known.generation != generation || known.refusals >= REFUSALS_MAX {
+            let found = self.found_in(segment, self.segments.get(segment).lines());
+            let classes = found.iter().fold(0, |all, one| all | 1 << one.extent.class.get());
+            self.evicting.at_stake = AtStake { generation, classes, refusals: 0 };
+        }
+        let at_stake = &mut self.evicting.at_stake;
+        let takes_none = at_stake.classes & !(1 << class.get()) == 0;
+        at_stake.refusals += u32::from(!takes_none);
+        takes_none
     }
 
     /// Lets go of a little of what is more than lowered shares.

@@ -147,6 +147,11 @@ impl Segments {
         self.order.values().copied().find(|&segment| self.get(segment).state != State::Drained)
     }
 
+    /// The filling that gives way to the next one, and its segment. `None`: there are free segments.
+    pub(super) fn next_filled(&self) -> Option<(u64, u32)> {
+        self.free.is_empty().then(|| self.filling_from(0)).flatten()
+    }
+
     /// Opens a segment.
     pub(super) fn open(&mut self, class: Class) -> Option<Opened> {
         let segment = self.free.pop().or_else(|| self.ready_drained().next())?;
