@@ -33,7 +33,7 @@ pub(crate) use block::{
     CalibrateArgs, ChangedCoreArg, CleaningArg, CoreArg, CoreOfArgs, CoresArgs, CutOffArg,
     DeviceFormatArgs, ExportArgs, IoClassArgs, LayoutArg, ModeArgs, PolicyArgs, PromotionArg,
     ReadAheadArg, RecoverArgs, RoutingArg, StartArgs, StopArgs, StoppedArgs, TargetArg, UblkArg,
-    UblkListArgs,
+    UblkListArgs, WhichArgs,
 };
 #[cfg(target_os = "linux")]
 pub(crate) use device::{

@@ -24,7 +24,7 @@ impl Cache {
     }
 
     /// Begins the next chunks, or ends. While requests are held back it pauses: others wait for its I/Os to end.
-    pub(super) fn go_on_cleaning(&mut self, key: usize) {
+    fn go_on_cleaning(&mut self, key: usize) {
         let pauses = self.held.is_some();
         loop {
             let What::Clean(clean) = &mut self.ops[key].what else { unreachable!("it cleans") };
@@ -44,6 +44,18 @@ impl Cache {
         if clean.outstanding == 0 && !(pauses && clean.next.is_some()) {
             let is_well = !clean.has_failed;
             self.end(key, is_well);
+        }
+    }
+
+    /// Goes on where that has paused ([`Cache::is_quiet`]).
+    pub(super) fn resume_cleaning(&mut self) {
+        let is_paused = |what: &What| match what {
+            What::Clean(clean) => clean.next.is_some() && clean.outstanding == 0,
+            _ => false,
+        };
+        let paused = self.ops.iter().filter(|(_, op)| is_paused(&op.what));
+        for key in paused.map(|(key, _)| key).collect::<Vec<_>>() {
+            self.go_on_cleaning(key);
         }
     }
 

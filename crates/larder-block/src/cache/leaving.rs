@@ -4,7 +4,6 @@
 //! by then ([`manage`](crate::manage) sees to both): what a start finds of it is nobody's.
 
 use super::Cache;
-use super::op::What;
 use super::request::{Ended, Request};
 use crate::layout::{CoreId, Ending, RequestId};
 use crate::policy::pressure::Pressure;
@@ -55,17 +54,5 @@ impl Cache {
     /// Whether writes to a core that would be dirty have to go to it too.
     pub(super) fn may_not_dirty(&self, core: CoreId) -> bool {
         self.has_no_dirty || self.leaving == Some(core)
-    }
-
-    /// Goes on with the cleaning of cores where that has paused ([`Cache::is_quiet`]).
-    pub(super) fn resume_cleaning(&mut self) {
-        let is_paused = |what: &What| match what {
-            What::Clean(clean) => clean.next.is_some() && clean.outstanding == 0,
-            _ => false,
-        };
-        let paused = self.ops.iter().filter(|(_, op)| is_paused(&op.what));
-        for key in paused.map(|(key, _)| key).collect::<Vec<_>>() {
-            self.go_on_cleaning(key);
-        }
     }
 }

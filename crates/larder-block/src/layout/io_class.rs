@@ -29,6 +29,11 @@ impl ClassId {
     pub(super) fn index(self) -> usize {
         usize::from(self.0)
     }
+
+    /// Its bit in a set of classes.
+    pub(super) fn bit(self) -> u64 {
+        1 << self.0
+    }
 }
 
 /// What a class may have.

@@ -20,7 +20,7 @@ pub(crate) use cache::{
 };
 pub(crate) use control::{
     AskArgs, AttachArgs, CacheStatsArgs, CacheStatusArgs, CoreOfArgs, IoClassArgs, ModeArgs,
-    PolicyArgs, StopArgs,
+    PolicyArgs, StopArgs, WhichArgs,
 };
 pub(crate) use cores::CoresArgs;
 pub(crate) use policies::{CleaningArg, CutOffArg, PromotionArg, ReadAheadArg, RoutingArg};

@@ -17,13 +17,13 @@ use crate::ending::Ending;
 use crate::json::JsonTarget;
 
 pub(super) fn run(arguments: &CoresArgs) -> Result<Ending, Error> {
-    let CoresArgs { add, remove, cache, output, .. } = arguments;
+    let CoresArgs { add, remove, which, output, .. } = arguments;
     if add.is_empty() && remove.is_empty() {
         let message = "nothing to change: --add [N=]PATH adds a core, --remove N takes one away";
         return Err(Error::usage(message));
     }
     let json = JsonTarget::prepare(output.json.as_deref())?;
-    let status = match cache {
+    let status = match &which.cache {
         Some(cache) => of_stopped(cache, arguments)?,
         None => of_running(arguments)?,
     };
@@ -34,13 +34,13 @@ pub(super) fn run(arguments: &CoresArgs) -> Result<Ending, Error> {
 
 /// Asks it for one after the other. What was done before one is refused stays done.
 fn of_running(arguments: &CoresArgs) -> Result<Status, Error> {
-    let CoresArgs { add, remove, unix, control, .. } = arguments;
-    let ask = Ask::at(unix.as_ref(), control.as_ref());
+    let CoresArgs { add, remove, which, .. } = arguments;
+    let ask = Ask::of_which(which);
     let mut status = None;
     for question in control::questions(add, remove) {
         status = Some(control::ask(&ask, &question)?);
     }
-    status.ok_or_else(|| Error::usage("nothing to change"))
+    Ok(status.expect("there is something to change"))
 }
 
 fn of_stopped(cache: &TargetArg, arguments: &CoresArgs) -> Result<Status, Error> {

@@ -32,15 +32,12 @@ fn show<T: Serialize + DeserializeOwned>(
 
 pub(super) fn status(arguments: &CacheStatusArgs) -> Result<Ending, Error> {
     let json = JsonTarget::prepare(arguments.output.json.as_deref())?;
-    let status: Status = match &arguments.cache {
+    let status: Status = match &arguments.which.cache {
         Some(cache) => {
             let device = target::open(cache)?;
             Status::of_label(&block_on(manage::look(&device)).map_err(|error| failed(&error))?)
         }
-        None => {
-            let ask = Ask::at(arguments.unix.as_ref(), arguments.control.as_ref());
-            control::ask(&ask, &Question::Status {})?
-        }
+        None => control::ask(&Ask::of_which(&arguments.which), &Question::Status {})?,
     };
     json.tell(&render::status(&status))?;
     json.write(&status)?;

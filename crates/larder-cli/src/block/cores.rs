@@ -32,13 +32,8 @@ pub(super) fn of_new(cache: &TargetArg, given: &[CoreArg]) -> Result<Vec<Core>, 
 
 /// A core that comes to those that a running cache has.
 pub(super) fn of_running(stored: &StoredCache, given: &CoreArg) -> Result<Core, Error> {
-    let given = std::slice::from_ref(given);
-    let named = numbered(given, stored.free_cores())?;
-    that_stay(named.iter().map(|(_, target)| target))?;
-    let known = stored.cores.iter().filter_map(|core| Some((core.id, core.name.parse().ok()?)));
-    let all: Vec<(CoreId, TargetArg)> = known.chain(named.iter().cloned()).collect();
-    each_once(None, &all)?;
-    Ok(open_new(&named)?.remove(0))
+    let known = stored.cores.iter().map(|core| (core.id, core.name.as_str()));
+    Ok(added(None, stored, known, std::slice::from_ref(given))?.remove(0))
 }
 
 /// Cores that come to those that a cache has.
@@ -48,12 +43,22 @@ pub(super) fn of_added(
     known: &[Core],
     given: &[CoreArg],
 ) -> Result<Vec<Core>, Error> {
+    let known = known.iter().map(|core| (core.id, core.name.as_str()));
+    added(Some(cache), stored, known, given)
+}
+
+fn added<'a>(
+    cache: Option<&TargetArg>,
+    stored: &StoredCache,
+    known: impl Iterator<Item = (CoreId, &'a str)>,
+    given: &[CoreArg],
+) -> Result<Vec<Core>, Error> {
     let named = numbered(given, stored.free_cores())?;
     that_stay(named.iter().map(|(_, target)| target))?;
     // A name that is no target can be no device that was given.
-    let targets = known.iter().filter_map(|core| Some((core.id, core.name.parse().ok()?)));
+    let targets = known.filter_map(|(id, name)| Some((id, name.parse().ok()?)));
     let all: Vec<(CoreId, TargetArg)> = targets.chain(named.iter().cloned()).collect();
-    each_once(Some(cache), &all)?;
+    each_once(cache, &all)?;
     open_new(&named)
 }
 

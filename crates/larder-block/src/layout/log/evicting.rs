@@ -87,7 +87,7 @@ impl Evicting {
     pub(super) fn shares_change(&mut self, before: &Shares, after: &Shares) {
         let is_lowered = |class: &ClassId| after.get(*class).percent < before.get(*class).percent;
         for class in ClassId::all().filter(is_lowered).filter(|_| self.has_shares) {
-            self.lowered |= 1 << class.get();
+            self.lowered |= class.bit();
         }
         self.has_shares = true;
     }
@@ -118,11 +118,11 @@ impl LogLayout {
         let known = self.evicting.at_stake;
         if known.generation != generation || known.refusals >= REFUSALS_MAX {
             let found = self.found_in(segment, self.segments.get(segment).lines());
-            let classes = found.iter().fold(0, |all, one| all | 1 << one.extent.class.get());
+            let classes = found.iter().fold(0, |all, one| all | one.extent.class.bit());
             self.evicting.at_stake = AtStake { generation, classes, refusals: 0 };
         }
         let at_stake = &mut self.evicting.at_stake;
-        let takes_none = at_stake.classes & !(1 << class.get()) == 0;
+        let takes_none = at_stake.classes & !class.bit() == 0;
         at_stake.refusals += u32::from(!takes_none);
         takes_none
     }
@@ -134,9 +134,9 @@ impl LogLayout {
         }
         let few = u64::from(LINES_MAX * self.geometry.line_sectors());
         let lowered = self.evicting.lowered;
-        for class in ClassId::all().filter(|class| lowered >> class.get() & 1 == 1) {
+        for class in ClassId::all().filter(|class| lowered & class.bit() != 0) {
             match self.too_many_with(class, 0) {
-                0 => self.evicting.lowered &= !(1 << class.get()),
+                0 => self.evicting.lowered &= !class.bit(),
                 too_many => _ = self.evict(class, too_many.min(few)),
             }
         }

@@ -24,7 +24,7 @@ struct Run {
 
 impl Written {
     pub(super) fn of_no_class(lines: Vec<u64>) -> Self {
-        Self { lines, classes: bit(ClassId::UNCLASSIFIED), ..Self::default() }
+        Self { lines, classes: ClassId::UNCLASSIFIED.bit(), ..Self::default() }
     }
 
     /// Something of a line was written for a class.
@@ -41,20 +41,20 @@ impl Written {
             self.runs.push(Run { from, class });
         }
         self.lines.push(line);
-        self.classes |= bit(class);
+        self.classes |= class.bit();
     }
 
     /// Something that is here is of this class, whatever it was written for.
     pub(super) fn has_changed_class(&mut self, class: ClassId) {
-        self.changed |= bit(class);
+        self.changed |= class.bit();
     }
 
     /// The number of the next line in which something may be of a class, from number `from` on.
     pub(super) fn next_of(&self, class: ClassId, from: usize) -> Option<usize> {
-        if from >= self.lines.len() || (self.classes | self.changed) & bit(class) == 0 {
+        if from >= self.lines.len() || (self.classes | self.changed) & class.bit() == 0 {
             return None;
         }
-        if self.changed & bit(class) != 0 {
+        if self.changed & class.bit() != 0 {
             return Some(from);
         }
         let behind = self.runs.partition_point(|run| run.from as usize <= from);
@@ -81,10 +81,6 @@ impl Written {
     pub(super) fn memory_bytes(&self) -> usize {
         self.lines.capacity() * size_of::<u64>() + self.runs.capacity() * size_of::<Run>()
     }
-}
-
-fn bit(class: ClassId) -> u64 {
-    1 << class.get()
 }
 
 #[cfg(test)]

@@ -25,23 +25,30 @@ pub(crate) struct AskArgs {
     pub(crate) output: BlockOutputArgs,
 }
 
-/// Show how a cache is set, and what it has.
-///
-/// Of a running one by its socket; of one that does not run, what its device says.
+/// Which cache, running or not.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("which").required(true).args(["cache", "unix", "control"])))]
-pub(crate) struct CacheStatusArgs {
+pub(crate) struct WhichArgs {
     /// The device of a cache that does not run
     #[arg(value_name = "CACHE")]
     pub(crate) cache: Option<TargetArg>,
 
-    /// Socket by which a running one serves
+    /// Socket by which a running one serves; its control socket is beside it
     #[arg(long, value_name = "PATH")]
     pub(crate) unix: Option<PathBuf>,
 
     /// Control socket of a running one
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
+}
+
+/// Show how a cache is set, and what it has.
+///
+/// Of a running one by its socket; of one that does not run, what its device says.
+#[derive(Debug, Args)]
+pub(crate) struct CacheStatusArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
 
     #[command(flatten)]
     pub(crate) output: BlockOutputArgs,

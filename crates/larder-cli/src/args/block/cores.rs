@@ -1,12 +1,11 @@
 //! What `larder block cores` can be asked.
 
-use std::path::PathBuf;
-
-use clap::{ArgGroup, Args};
+use clap::Args;
 use larder_block::layout::CoreId;
 
 use super::cache::BlockOutputArgs;
-use super::{ChangedCoreArg, CoreArg, TargetArg};
+use super::control::WhichArgs;
+use super::{ChangedCoreArg, CoreArg};
 
 /// Add cores to a cache, or take some away; while it runs, or while it does not
 ///
@@ -17,26 +16,14 @@ use super::{ChangedCoreArg, CoreArg, TargetArg};
 /// and the core is served on. The last core stays. Numbers of cores that were taken away are not given again. A
 /// calibration is forgotten, and routing by it ends.
 #[derive(Debug, Args)]
-#[command(
-    group(ArgGroup::new("which").required(true).args(["cache", "unix", "control"])),
-    after_help = "EXAMPLES:
+#[command(after_help = "EXAMPLES:
   larder block cores --add more.img --unix s           to a running cache, with the next number
   larder block cores --remove 0 --unix s
   larder block cores fast.img --add 7=block:/dev/sdc   to one that does not run
-  larder block cores fast.img --remove 0"
-)]
+  larder block cores fast.img --remove 0")]
 pub(crate) struct CoresArgs {
-    /// The device of a cache that does not run
-    #[arg(value_name = "CACHE")]
-    pub(crate) cache: Option<TargetArg>,
-
-    /// Socket by which a running one serves; its control socket is beside it
-    #[arg(long, value_name = "PATH")]
-    pub(crate) unix: Option<PathBuf>,
-
-    /// Control socket of a running one
-    #[arg(long, value_name = "PATH")]
-    pub(crate) control: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
 
     /// A core to add, as `create` takes it
     #[arg(long, value_name = "[N=]PATH")]

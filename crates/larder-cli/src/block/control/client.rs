@@ -9,7 +9,7 @@ use larder_lab::Error;
 use serde::de::DeserializeOwned;
 
 use super::{Answer, Question, beside, line};
-use crate::args::AskArgs;
+use crate::args::{AskArgs, WhichArgs};
 use crate::bars;
 
 /// No line of an answer is longer: all dirty ranges of all cores that one may have.
@@ -20,12 +20,17 @@ pub(in crate::block) struct Ask(PathBuf);
 
 impl Ask {
     /// By the socket by which it serves, or by its control socket.
-    pub(in crate::block) fn at(unix: Option<&PathBuf>, control: Option<&PathBuf>) -> Self {
+    fn at(unix: Option<&PathBuf>, control: Option<&PathBuf>) -> Self {
         let path = control.cloned().or_else(|| unix.map(|path| beside(path)));
         Self(path.unwrap_or_default())
     }
 
     pub(in crate::block) fn of(arguments: &AskArgs) -> Self {
+        Self::at(arguments.unix.as_ref(), arguments.control.as_ref())
+    }
+
+    /// Of one that runs.
+    pub(in crate::block) fn of_which(arguments: &WhichArgs) -> Self {
         Self::at(arguments.unix.as_ref(), arguments.control.as_ref())
     }
 }
