@@ -160,6 +160,9 @@ fn cores_come_and_go_while_clients_are_served() {
     assert_eq!(added["cores"][1]["core"], 1, "{added}");
     let both = place.run("block cores fast.img --add more.img --unix s");
     assert!(both.status == Some(2) && both.stderr.contains("cannot be used with"), "{both:?}");
+    let elsewhere = place.run("block cores --add more.img --core 0=more.img --unix s");
+    let is_refused = elsewhere.stderr.contains("'--core <[N=]PATH>' cannot be used with");
+    assert!(elsewhere.status == Some(2) && is_refused, "{elsewhere:?}");
     let connect = || UnixStream::connect(place.path().join("s")).unwrap();
     let (mut first, mut second) = (connect(), connect());
     open(&mut first, b"0", 1);

@@ -34,7 +34,7 @@ pub(crate) struct CoresArgs {
     pub(crate) remove: Vec<CoreId>,
 
     /// Where a core is, if it is not where it was when the cache was made
-    #[arg(long = "core", value_name = "[N=]PATH", requires = "cache")]
+    #[arg(long = "core", value_name = "[N=]PATH", conflicts_with_all = ["unix", "control"])]
     pub(crate) cores: Vec<CoreArg>,
 
     /// If a core was written while the cache was away and the cache has dirty data
