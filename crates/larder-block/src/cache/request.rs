@@ -11,7 +11,8 @@ pub enum Request {
         /// Which.
         span: Span,
     },
-    /// Ends when a read finds the data; durable then if so wanted, and in the write-back modes in any case.
+    /// Ends when a read finds the data; durable then if so wanted. In the write-back modes in any case, unless it
+    /// [passes by](crate::policy::pressure::BypassPolicy): then, as in the others, with the next flush.
     Write {
         /// Where.
         span: Span,

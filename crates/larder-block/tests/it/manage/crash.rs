@@ -12,6 +12,7 @@ use larder_block::accounting::stamps;
 use larder_block::layout::ocf::Geometry;
 use larder_block::layout::{CoreId, Span};
 use larder_block::manage::{AttachOptions, Over, look};
+use larder_block::policy::pressure::BypassPolicy;
 use larder_block::running::RunningCache;
 use larder_device::Durability;
 use larder_device::IoFuture;
@@ -46,8 +47,10 @@ struct World {
     block_bytes: u32,
     /// The one that a start is given.
     front: usize,
-    /// Writes that are not durable by their request may go to a core without being so.
+    /// Writes that are not durable by their request may go to a core without being so: for a while, or because of what
+    /// passes by where the cache is full of dirty data.
     passes_by: bool,
+    bypass: BypassPolicy,
     now: Duration,
 }
 
@@ -95,6 +98,7 @@ impl World {
             block_bytes: block_bytes.max(512),
             front: 0,
             passes_by: false,
+            bypass: BypassPolicy::Never,
             now: Duration::ZERO,
         }
     }
@@ -156,12 +160,16 @@ impl World {
         let kind = match choice {
             1 => Kind::Discard,
             2..=4 => Kind::Read,
-            _ if durable || (may_be_dirty && !self.passes_by) => Kind::Write,
+            _ if durable || (may_be_dirty && !self.may_pass_by()) => Kind::Write,
             _ => Kind::Bypass,
         };
         let known = self.shadow.known(span, kind);
         let future = device.submit(io_of(&known, durable));
         self.under_way.push((future, UnderWay::Known(known)));
+    }
+
+    fn may_pass_by(&self) -> bool {
+        self.passes_by || self.bypass != BypassPolicy::Never
     }
 
     fn hear(&mut self) {
@@ -251,7 +259,11 @@ impl World {
     fn open(&mut self) -> Option<Opened> {
         let device = Arc::clone(&self.fronts[self.front]);
         let mode = self.rng.choice([None, None, Some(Mode::WriteBack)]).unwrap();
+        let bypasses =
+            [BypassPolicy::Never, BypassPolicy::Never, BypassPolicy::Cost, BypassPolicy::Full];
+        self.bypass = self.rng.choice(bypasses).unwrap();
         let opening = OpenOptions {
+            cache: CacheOptions { bypass: self.bypass, ..options().cache },
             log: log_options(&mut self.rng),
             mode,
             seed: self.rng.u64(..),
