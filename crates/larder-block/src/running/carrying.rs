@@ -48,8 +48,8 @@ impl Shared {
 
     fn prepare(&self, io: DeviceIo, handles: Handles) -> (Io, Into) {
         match io {
-            DeviceIo::Read { offset, bytes, reader: Some((request, at)), .. } => {
-                let whole = self.take_whole(request, at, bytes);
+            DeviceIo::Read { target, offset, bytes, reader: Some((request, at)) } => {
+                let whole = self.take_whole(request, at, bytes, target);
                 let is_whole = whole.is_some();
                 let buffer = whole.unwrap_or_else(|| self.pool.take(bytes));
                 (Io::Read { offset, buffer }, Into::User { request, at, is_whole })
@@ -80,15 +80,17 @@ impl Shared {
         }
     }
 
-    /// The buffer of a user, if a read is to fill all of it.
+    /// The buffer of a user, if a read of `target` is to fill all of it.
     fn take_whole(
         &self,
         RequestId(request): RequestId,
         at: usize,
         bytes: usize,
+        target: Target,
     ) -> Option<IoBuffer> {
         let mut state = self.lock();
         let user = &mut state.users[usize::try_from(request).expect("a key")];
+        user.needs_core |= target != Target::Cache;
         let fits = |buffer: &mut IoBuffer| at == 0 && buffer.len() == bytes;
         user.buffer.take_if(fits)
     }

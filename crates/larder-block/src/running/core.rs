@@ -8,7 +8,7 @@ use larder_device::{
     steps,
 };
 
-use super::{RunningCache, User, Waits};
+use super::{Operation, RunningCache, User, Waits};
 use crate::cache::Request;
 use crate::layout::{CoreId, Data, SECTOR_BYTES, Span};
 
@@ -82,7 +82,8 @@ impl CachedCore {
 
     fn write(&self, offset: u64, data: Data, durable: bool) -> IoFuture {
         let span = self.span(offset, data.len() as u64);
-        let waits = Waits { data: Some(data.clone()), ..User::of("write", Some(self.core)) };
+        let waits =
+            Waits { data: Some(data.clone()), ..User::of(Operation::Write, Some(self.core)) };
         self.ask(Request::Write { span, data, durable }, waits)
     }
 
@@ -103,7 +104,7 @@ impl CachedCore {
         while offset < end {
             let bytes = TRIM_BYTES.min(end - offset);
             let span = self.span(offset, bytes);
-            self.ask(Request::Trim { span }, User::of("trim", Some(self.core))).await?;
+            self.ask(Request::Trim { span }, User::of(Operation::Trim, Some(self.core))).await?;
             offset += bytes;
         }
         Ok(IoBuffer::empty())
@@ -120,7 +121,8 @@ impl Device for CachedCore {
             Io::Read { buffer, .. } if buffer.is_empty() => IoFuture::ready(Ok(buffer)),
             Io::Read { offset, buffer } => {
                 let span = self.span(offset, buffer.len() as u64);
-                let waits = Waits { buffer: Some(buffer), ..User::of("read", Some(self.core)) };
+                let waits =
+                    Waits { buffer: Some(buffer), ..User::of(Operation::Read, Some(self.core)) };
                 self.ask(Request::Read { span }, waits)
             }
             Io::Write { buffer, .. } if buffer.is_empty() => IoFuture::ready(Ok(buffer)),
@@ -134,7 +136,7 @@ impl Device for CachedCore {
             Io::WriteZeroes { offset, bytes } => {
                 steps::request(self.clone().write_zeroes(offset, offset + bytes))
             }
-            Io::Flush => self.ask(Request::Flush, User::of("flush", None)),
+            Io::Flush => self.ask(Request::Flush, User::of(Operation::Flush, None)),
         }
     }
 

@@ -8,6 +8,7 @@
 mod carrying;
 mod core;
 mod cores;
+mod latency;
 mod placement;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,8 @@ use crate::layout::{
 use crate::{Error, ErrorKind};
 pub use core::CachedCore;
 use cores::{Behind, Cores};
+use latency::Operation;
+pub use latency::{Latencies, Latency, Timed};
 
 /// Times that dirty data are looked for before some are said to be left.
 const PASSES: u32 = 8;
@@ -85,6 +88,7 @@ struct State {
     /// Who waits until nothing is under way.
     quiet: Option<Completer>,
     clock: Option<Arc<dyn Clock>>,
+    latencies: Latencies,
 }
 
 /// Who waits for a request.
@@ -94,9 +98,12 @@ struct User {
     buffer: Option<IoBuffer>,
     /// Of a write: what it wrote, to be given back.
     data: Option<Data>,
-    /// What a failure says it was.
-    what: &'static str,
+    operation: Operation,
     core: Option<CoreId>,
+    /// Of a read: whether a core was asked.
+    needs_core: bool,
+    /// When it asked, if there is a clock.
+    since: Option<Duration>,
 }
 
 impl RunningCache {
@@ -118,6 +125,7 @@ impl RunningCache {
             has_news: false,
             quiet: None,
             clock: None,
+            latencies: Latencies::default(),
         };
         let (state, pool) = (Mutex::new(state), BufferPool::new());
         let front = RwLock::new(Some(Front { device, handles }));
@@ -126,8 +134,19 @@ impl RunningCache {
     }
 
     /// Has the cache told the time by `clock`, the one by which [`work`](Self::work) is called, wherever it measures.
+    /// Requests are timed from now on.
     pub fn set_clock(&self, clock: Arc<dyn Clock>) {
         self.0.lock().clock = Some(clock);
+    }
+
+    /// How long requests took since the last reset.
+    pub fn latencies(&self) -> Latencies {
+        self.0.lock().latencies.clone()
+    }
+
+    /// Forgets how long requests took.
+    pub fn reset_latencies(&self) {
+        self.0.lock().latencies = Latencies::default();
     }
 
     /// Has the label say `content` before cores are written without the cache device, if that should come.
@@ -238,7 +257,7 @@ impl RunningCache {
 
     /// The same of one core, in one pass. Fails with [`DeviceErrorKind::Gone`] if there is none of this number.
     pub fn clean_core(&self, core: CoreId) -> IoFuture {
-        let waits = User::of("destaging", Some(core));
+        let waits = User::of(Operation::Destage, Some(core));
         match self.0.cores.get(core) {
             Some(behind) => self.ask((core, &behind.device), Request::Clean { core }, waits),
             None => IoFuture::ready(Err(waits.refused(core))),
@@ -267,8 +286,10 @@ impl RunningCache {
             if !self.0.cores.has(of, device) {
                 return IoFuture::ready(Err(waits.refused(of)));
             }
-            let Waits { buffer, data, what, core } = waits;
-            let id = state.users.insert(User { completer, buffer, data, what, core });
+            let Waits { buffer, data, operation, core } = waits;
+            let (needs_core, since) = (false, state.time());
+            let user = User { completer, buffer, data, operation, core, needs_core, since };
+            let id = state.users.insert(user);
             state.cache.submit(RequestId(id as u64), request);
         }
         self.0.drive();
@@ -280,20 +301,28 @@ impl RunningCache {
 struct Waits {
     buffer: Option<IoBuffer>,
     data: Option<Data>,
-    what: &'static str,
+    operation: Operation,
     core: Option<CoreId>,
 }
 
 impl Waits {
     /// The core is none of the cache's any more.
     fn refused(self, core: CoreId) -> IoFailure {
-        is_gone(core, self.what, given_back(self.buffer, self.data))
+        is_gone(core, self.operation, given_back(self.buffer, self.data))
     }
 }
 
 impl User {
-    fn of(what: &'static str, core: Option<CoreId>) -> Waits {
-        Waits { buffer: None, data: None, what, core }
+    fn of(operation: Operation, core: Option<CoreId>) -> Waits {
+        Waits { buffer: None, data: None, operation, core }
+    }
+
+    fn timed(&self) -> Option<Timed> {
+        Timed::of(self.operation, self.needs_core)
+    }
+
+    fn took(&self, now: Option<Duration>) -> Option<Duration> {
+        Some(now?.saturating_sub(self.since?))
     }
 
     /// Tells it.
@@ -302,14 +331,14 @@ impl User {
         let gone = self.core.filter(|core| shared.cores.get(*core).is_none());
         let result = match (ending, gone) {
             (Ending::Done, _) => Ok(buffer),
-            (Ending::Failed, Some(core)) => Err(is_gone(core, self.what, buffer)),
+            (Ending::Failed, Some(core)) => Err(is_gone(core, self.operation, buffer)),
             (Ending::Failed, None) => {
                 let front = shared.front();
                 let device = front.as_ref().map_or("no device", |front| &front.device.info().name);
                 let of = self.core.map_or(String::new(), |core| format!(" core {}", core.get()));
                 let context = format!(
                     "block cache on {device}:{of}: {}: a device that it needed has failed",
-                    self.what
+                    self.operation.name()
                 );
                 Err(IoFailure { error: DeviceError::new(DeviceErrorKind::Io, context), buffer })
             }
@@ -325,8 +354,8 @@ fn given_back(read: Option<IoBuffer>, written: Option<Data>) -> IoBuffer {
 }
 
 /// What whoever asks hears of a core that was taken away.
-fn is_gone(core: CoreId, what: &str, buffer: IoBuffer) -> IoFailure {
-    let number = core.get();
+fn is_gone(core: CoreId, operation: Operation, buffer: IoBuffer) -> IoFailure {
+    let (number, what) = (core.get(), operation.name());
     let context = format!(
         "block cache: core {number}: {what}: it was taken away from the cache and has all: use its device itself, or \
          add it again"
@@ -407,6 +436,11 @@ impl Shared {
 }
 
 impl State {
+    /// The time, if there is a clock.
+    fn time(&self) -> Option<Duration> {
+        self.clock.as_ref().map(|clock| clock.monotonic())
+    }
+
     /// To whoever measures: nobody else needs it as precisely.
     fn tell_time(&mut self) {
         if let Some(clock) = self.clock.as_ref().filter(|_| self.cache.wants_time()) {
@@ -425,9 +459,13 @@ impl State {
         loop {
             self.cache.turn(ios);
             self.cache.ended(ended);
+            let now = if ended.is_empty() { None } else { self.time() };
             let mut has_kept = false;
             for Ended { id: RequestId(id), ending, keep } in ended.drain(..) {
                 let user = self.users.remove(usize::try_from(id).expect("a key"));
+                if let (Some(timed), Some(took)) = (user.timed(), user.took(now)) {
+                    self.latencies.record(timed, took);
+                }
                 if let Some(keep) = keep {
                     let bytes = keep.bytes();
                     let data = user.buffer.as_ref().map(|read| {

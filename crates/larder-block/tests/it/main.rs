@@ -14,6 +14,7 @@ mod destaging;
 mod evicted;
 mod full;
 mod held;
+mod latencies;
 mod loading;
 mod log_bytes;
 mod log_failed;

@@ -2,6 +2,7 @@
 
 use larder_server::MetricsText;
 
+use super::latency;
 use super::report::{Requests, Running, Stats, Status};
 
 /// All metrics, as text.
@@ -18,6 +19,7 @@ pub(super) fn text(status: &Status, stats: &Stats) -> String {
     write_devices(&mut page, stats);
     write_bypasses(&mut page, stats);
     write_classes(&mut page, stats);
+    latency::write(&mut page, &stats.latencies);
     page.finish()
 }
 

@@ -2,6 +2,7 @@
 
 use indicatif::{BinaryBytes, HumanCount};
 
+use super::latency;
 use super::report::{Destaged, DirtyCore, Found, Requests, Routed, Running, Stats, Status, Usage};
 
 /// Which cache it is, how it is set, and what it has.
@@ -154,7 +155,7 @@ pub(super) fn stats(stats: &Stats) -> String {
     for (name, reads, writes) in rows {
         text += &format!("{name:22}{:>16}{:>16}\n", count(reads), count(writes));
     }
-    text + &parts(stats)
+    text + &latency::render(&stats.latencies) + &parts(stats)
 }
 
 /// Cores, and IO classes if there are some, each in a line.

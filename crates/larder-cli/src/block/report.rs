@@ -10,6 +10,7 @@ use larder_block::running::RunningCache;
 use larder_device::label::Uuid;
 use serde::{Deserialize, Serialize};
 
+use super::latency::LatencyStats;
 use super::ublk::{self, Disk};
 use crate::args::{CleaningArg, CutOffArg, PromotionArg, ReadAheadArg, RoutingArg};
 
@@ -270,6 +271,7 @@ pub(super) struct Stats {
     pub(super) cores: Vec<CoreStats>,
     /// Those that there are, and those that have something still.
     pub(super) classes: Vec<ClassStats>,
+    pub(super) latencies: Vec<LatencyStats>,
 }
 
 /// What was read ahead of streams of reads; it is among what was read from cores.
@@ -384,6 +386,10 @@ impl Stats {
     /// What has been since the last reset; forgotten afterwards, if that is wanted.
     pub(super) fn of(cache: &RunningCache, resets: bool) -> Self {
         let usage = Usage::of(cache);
+        let latencies = LatencyStats::all(&cache.latencies());
+        if resets {
+            cache.reset_latencies();
+        }
         let numbers: Vec<CoreId> = cache.cores().collect();
         let (done, cores, classes): (Statistics, Vec<_>, Vec<_>) = cache.with(|cache| {
             let done = *cache.statistics();
@@ -427,6 +433,7 @@ impl Stats {
             },
             cores,
             classes,
+            latencies,
         }
     }
 }

@@ -244,8 +244,14 @@ fn a_running_cache_is_set_by_its_control_socket_and_detached() {
     write(&place, "s");
     let flushed = place.json("block flush --unix s");
     assert_eq!((of_core(&place), &flushed["dirty_bytes"]), (*b"bread", &0.into()));
-    place.json("block stats --reset --unix s");
-    assert_eq!(place.json("block stats --unix s")["writes"]["total"], 0);
+    let written = &place.json("block stats --reset --unix s")["latencies"][2];
+    assert_eq!((&written["operation"], &written["served_by"]), (&"write".into(), &Value::Null));
+    assert!(written["requests"].as_u64() > Some(0) && written["p99_ns"].is_u64(), "{written}");
+    let stats = place.json("block stats --unix s");
+    assert_eq!(
+        (&stats["writes"]["total"], &stats["latencies"][2]["requests"]),
+        (&0.into(), &0.into())
+    );
     write(&place, "s");
     let detached = place.succeed("block detach --unix s");
     assert!(detached.stdout.contains("nothing is dirty"), "{detached:?}");
@@ -274,6 +280,8 @@ fn a_running_cache_is_set_by_its_control_socket_and_detached() {
         "larder_block_attached 1\n",
         "larder_block_requests_total{core=\"0\",direction=\"write\",result=\"pass_through\"} ",
         "larder_block_bypasses_total{reason=\"detached\"} ",
+        "larder_block_request_seconds_bucket{operation=\"write\",le=\"+Inf\"} ",
+        "larder_block_request_seconds_count{operation=\"read\",served_by=\"core\"} ",
         "larder_block_read_ahead_requests_total ",
         "larder_block_read_ahead_bytes_total ",
         "larder_block_read_ahead_failures_total ",

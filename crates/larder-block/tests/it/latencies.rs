@@ -1,0 +1,110 @@
+//! How long requests take, on devices that take their time.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use larder_block::cache::Mode;
+use larder_block::running::{CachedCore, RunningCache, Timed};
+use larder_device::model::virtual_time::{Shape, ShapedStorage, shapes};
+use larder_device::{
+    Clock, Device, Io, IoBuffer, IoFuture, Payload, PlacementHandle, VirtualClock,
+    VirtualTimeDevice,
+};
+
+use super::rig::core;
+use super::running::{cache_on, in_memory, read, write};
+
+struct Rig {
+    clock: Arc<VirtualClock>,
+    cache: RunningCache,
+    cached: CachedCore,
+}
+
+impl Rig {
+    /// An SSD before a disk.
+    fn new(mode: Mode) -> Self {
+        let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
+        let device = |shape: Shape, bytes| -> Arc<dyn Device> {
+            let storage = ShapedStorage::new(shape, bytes).unwrap();
+            let timed = VirtualTimeDevice::new(storage, Payload::None, Arc::clone(&clock));
+            Arc::new(timed.unwrap())
+        };
+        let cache =
+            cache_on(device(shapes::SATA_SSD, 16 << 20), &[device(shapes::HDD, 64 << 20)], mode);
+        cache.set_clock(Arc::clone(&clock) as Arc<dyn Clock>);
+        let cached = cache.core(core(0)).unwrap();
+        Self { clock, cache, cached }
+    }
+
+    /// How long it takes by the clock.
+    fn end(&self, mut future: IoFuture) -> Duration {
+        let before = self.clock.now();
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            if let Poll::Ready(ended) = std::pin::Pin::new(&mut future).poll(&mut context) {
+                ended.unwrap();
+                return self.clock.now() - before;
+            }
+            self.clock.advance_to_next().unwrap();
+        }
+    }
+
+    fn read(&self, offset: u64, bytes: usize) -> Duration {
+        self.end(self.cached.submit(Io::Read { offset, buffer: IoBuffer::zeroed(bytes) }))
+    }
+
+    fn counts(&self) -> Vec<u64> {
+        let latencies = self.cache.latencies();
+        Timed::ALL.iter().map(|timed| latencies.of(*timed).count()).collect()
+    }
+}
+
+#[test]
+fn requests_are_timed_by_what_they_ask_and_who_serves_them() {
+    let rig = Rig::new(Mode::WriteBack);
+    let write = Io::write(0, IoBuffer::zeroed(4096), PlacementHandle::DEFAULT);
+    let took = [
+        (Timed::Write, rig.end(rig.cached.submit(write))),
+        (Timed::CacheRead, rig.read(0, 4096)),
+        // Half of it has to be fetched.
+        (Timed::CoreRead, rig.read(0, 8192)),
+        (Timed::Flush, rig.end(rig.cached.submit(Io::Flush))),
+        (Timed::Trim, rig.end(rig.cached.submit(Io::Deallocate { offset: 0, bytes: 4096 }))),
+    ];
+    let latencies = rig.cache.latencies();
+    for (timed, took) in took {
+        let latency = latencies.of(timed);
+        assert_eq!((latency.count(), latency.sum()), (1, took), "{timed:?}");
+        let told = latency.quantile(0.5).unwrap().max(latency.longest().unwrap());
+        assert!(told >= took && told <= took.mul_f64(1.01), "{timed:?}: {told:?} for {took:?}");
+        assert_eq!(
+            (latency.within(took / 2), latency.within(took * 2)),
+            (u64::from(took.is_zero()), 1)
+        );
+    }
+    assert!(latencies.of(Timed::CoreRead).sum() > 2 * latencies.of(Timed::CacheRead).sum());
+    assert!(latencies.of(Timed::Write).sum() > Duration::ZERO);
+}
+
+#[test]
+fn what_was_timed_is_forgotten_and_destaging_is_nobodys_request() {
+    let rig = Rig::new(Mode::WriteBack);
+    let write = Io::write(0, IoBuffer::zeroed(4096), PlacementHandle::DEFAULT);
+    rig.end(rig.cached.submit(write));
+    assert_eq!(rig.counts(), [0, 0, 1, 0, 0]);
+    rig.cache.reset_latencies();
+    assert!(rig.end(rig.cache.clean_core(core(0))) > Duration::ZERO);
+    assert_eq!(rig.counts(), [0; 5]);
+    assert_eq!(rig.cache.latencies().of(Timed::Write).longest(), None);
+}
+
+#[test]
+fn nothing_is_timed_without_a_clock() {
+    let (cache, _) = in_memory(Mode::WriteThrough);
+    let cached = cache.core(core(0)).unwrap();
+    write(&cached, 0, 1, 4096);
+    read(&cached, 0, 4096);
+    let latencies = cache.latencies();
+    assert!(Timed::ALL.iter().all(|timed| latencies.of(*timed).count() == 0));
+}

@@ -1,0 +1,119 @@
+//! How long requests of a cache took: for people, as JSON, and as OpenMetrics.
+
+use std::time::Duration;
+
+use indicatif::HumanCount;
+use larder_block::running::{Latencies, Latency, Timed};
+use larder_server::MetricsText;
+use serde::{Deserialize, Serialize};
+
+/// Bounds of the histogram in metrics: powers of two of nanoseconds, from a microsecond to 17 s.
+const OCTAVES: std::ops::RangeInclusive<u32> = 10..=34;
+
+/// How long requests of one kind took, in nanoseconds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct LatencyStats {
+    /// `read`, `write`, `flush` or `trim`.
+    pub(super) operation: String,
+    /// Of reads: `cache`, or `core` if it was needed.
+    pub(super) served_by: Option<String>,
+    pub(super) requests: u64,
+    pub(super) sum_ns: u64,
+    /// `None` if there were none, as of those below.
+    pub(super) p50_ns: Option<u64>,
+    pub(super) p99_ns: Option<u64>,
+    pub(super) p999_ns: Option<u64>,
+    pub(super) longest_ns: Option<u64>,
+    /// Pairs of a time and the requests that took so long at most, ascending.
+    pub(super) within_ns: Vec<(u64, u64)>,
+}
+
+impl LatencyStats {
+    pub(super) fn all(latencies: &Latencies) -> Vec<Self> {
+        Timed::ALL.into_iter().map(|timed| Self::of(timed, latencies.of(timed))).collect()
+    }
+
+    fn of(timed: Timed, latency: &Latency) -> Self {
+        let quantile = |share| latency.quantile(share).map(ns);
+        let within = |octave| {
+            let most = 1_u64 << octave;
+            (most, latency.within(Duration::from_nanos(most)))
+        };
+        Self {
+            operation: timed.operation().to_owned(),
+            served_by: timed.served_by().map(str::to_owned),
+            requests: latency.count(),
+            sum_ns: ns(latency.sum()),
+            p50_ns: quantile(0.5),
+            p99_ns: quantile(0.99),
+            p999_ns: quantile(0.999),
+            longest_ns: latency.longest().map(ns),
+            within_ns: OCTAVES.map(within).collect(),
+        }
+    }
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A table for people.
+pub(super) fn render(latencies: &[LatencyStats]) -> String {
+    let mut text = format!(
+        "\n{:22}{:>16}{:>12}{:>12}{:>12}{:>12}\n",
+        "LATENCY", "REQUESTS", "MEDIAN", "P99", "P99.9", "LONGEST"
+    );
+    for of in latencies {
+        let by = of.served_by.as_ref().map_or_else(String::new, |by| format!(" by the {by}"));
+        let name = format!("{}{by}", of.operation);
+        text += &format!("{name:22}{:>16}", HumanCount(of.requests).to_string());
+        for time in [of.p50_ns, of.p99_ns, of.p999_ns, of.longest_ns] {
+            text += &format!("{:>12}", time.map_or_else(|| "-".to_owned(), shown));
+        }
+        text += "\n";
+    }
+    text
+}
+
+/// With a digit behind the point, in the unit that leaves one to three before it.
+#[allow(clippy::cast_precision_loss)]
+fn shown(ns: u64) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    let unit = units.into_iter().find(|(one, _)| ns >= *one);
+    unit.map_or_else(
+        || format!("{ns} ns"),
+        |(one, unit)| format!("{:.1} {unit}", ns as f64 / one as f64),
+    )
+}
+
+/// A histogram, by operation, and of reads by who served them.
+pub(super) fn write(page: &mut MetricsText, latencies: &[LatencyStats]) {
+    let name = "request_seconds";
+    page.family(name, "histogram", "How long requests took, from when the cache was asked.");
+    for of in latencies {
+        let mut labels = vec![("operation", &*of.operation)];
+        labels.extend(of.served_by.as_deref().map(|by| ("served_by", by)));
+        let within = of.within_ns.iter().map(|(most, requests)| {
+            (Duration::from_nanos(*most).as_secs_f64().to_string(), *requests)
+        });
+        for (le, requests) in within.chain([("+Inf".to_owned(), of.requests)]) {
+            let with = [&labels[..], &[("le", &*le)]].concat();
+            page.sample(&format!("{name}_bucket"), &with, requests);
+        }
+        page.sample(&format!("{name}_count"), &labels, of.requests);
+        let seconds = Duration::from_nanos(of.sum_ns).as_secs_f64();
+        page.sample(&format!("{name}_sum"), &labels, seconds);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_unit_that_suits_them() {
+        let times =
+            [(999, "999 ns"), (1_000, "1.0 us"), (1_250_000, "1.2 ms"), (61_000_000_000, "61.0 s")];
+        times.iter().for_each(|(ns, text)| assert_eq!(shown(*ns), *text));
+    }
+}
