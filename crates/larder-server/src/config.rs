@@ -8,6 +8,7 @@ use larder::VALUE_BYTES_MAX;
 use larder_device::sockets::{Endpoint, SocketBackend};
 use larder_tls::TlsFiles;
 
+use crate::block_caches::BlockCaches;
 use crate::debug_clock::DebugClock;
 use crate::error::{Error, ErrorKind};
 use crate::otlp::Otlp;
@@ -74,6 +75,8 @@ pub struct ServerConfig {
     pub otlp: Option<Otlp>,
     /// Of the token with which operators may flush tenants; `None`: nothing can be changed at the admin address.
     pub admin_token: Option<PasswordHash>,
+    /// Block caches of this machine, of which the admin page, `/metrics` and `/api/block` tell too.
+    pub block_caches: Option<Arc<dyn BlockCaches>>,
     /// Who may come in, and whose keys it has then. If there are none, everybody may, and has those of the first
     /// tenant.
     pub users: Vec<User>,
@@ -129,6 +132,7 @@ impl Default for ServerConfig {
             admin_hosts: Vec::new(),
             admin_token: None,
             otlp: None,
+            block_caches: None,
             users: Vec::new(),
             tenants: Vec::new(),
             allow_unprotected: false,
@@ -262,6 +266,7 @@ impl ServerConfig {
             ("admin", self.admin == *admin),
             ("admin_hosts", self.admin_hosts == other.admin_hosts),
             ("otlp", self.otlp == other.otlp),
+            ("block", self.block_caches == other.block_caches),
             ("admin_token", self.admin_token == other.admin_token),
             ("allow_unprotected", self.allow_unprotected == *allow_unprotected),
             ("workers", self.workers == *workers),

@@ -18,6 +18,7 @@
 mod acceptor;
 mod admin;
 mod answers;
+mod block_caches;
 mod caller;
 mod config;
 mod connection;
@@ -45,6 +46,7 @@ mod within;
 mod worker;
 
 pub use admin::alone::MetricsServer;
+pub use block_caches::{BlockCacheReport, BlockCaches};
 pub use config::{ListenerConfig, ProtocolKind, ServerConfig};
 pub use debug_clock::DebugClock;
 pub use error::{Error, ErrorKind};

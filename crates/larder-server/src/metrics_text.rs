@@ -27,14 +27,20 @@ impl MetricsText {
         Self { prefix, text: String::new() }
     }
 
-    /// Begins a family of this kind: `gauge`, `counter` or `info`.
+    /// Begins a family of this kind: `gauge`, `counter`, `histogram` or `info`.
     pub fn family(&mut self, name: &str, kind: &str, help: &str) {
         family(&mut self.text, self.prefix, name, (kind, help));
     }
 
-    /// A sample of the family that was begun last. Names of counters end with `_total`, of infos with `_info`.
+    /// A sample of the family that was begun last. Names of counters end with `_total`, of infos with `_info`,
+    /// of histograms with `_bucket`, `_count` and `_sum`.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         sample(&mut self.text, self.prefix, name, labels, value);
+    }
+
+    /// Without what ends a page, for one that goes on.
+    pub(crate) fn families(self) -> String {
+        self.text
     }
 
     /// All of it.

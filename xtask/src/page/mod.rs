@@ -4,6 +4,7 @@
 //! keys as text, whatever is in them; it says when the server is gone and goes on when it is back. Pictures of it stay,
 //! to be looked at.
 
+mod block_cache;
 mod devtools;
 mod server;
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use self::block_cache::BlockCache;
 use self::devtools::Browser;
 use self::server::{HOSTILE_KEY, HOSTILE_TENANT, Load, Server};
 use crate::step::{self, Verdict};
@@ -54,6 +56,7 @@ pub(crate) fn run() -> Verdict {
 fn looked_at(program: &Path, larder: &Path, dir: &Path) -> Result<String, String> {
     let mut server = Server::start(larder, dir)?;
     let load = Load::start(&server.memcached);
+    let block_cache = BlockCache::start(larder, dir)?;
     let profile = dir.join("profile");
     let mut page = Browser::start(program, &profile)?;
     let origin = format!("http://{}", server.admin);
@@ -63,6 +66,7 @@ fn looked_at(program: &Path, larder: &Path, dir: &Path) -> Result<String, String
     let gets = numbers_agree(&mut page, &server)?;
     shows_text_as_text(&mut page)?;
     fades_with_age(&mut page)?;
+    tells_of_block_caches(&mut page)?;
     for (name, width, theme) in PICTURES {
         let picture = page.picture(width, theme)?;
         png::dimensions(&picture).ok_or("the browser's picture is no PNG")?;
@@ -73,6 +77,8 @@ fn looked_at(program: &Path, larder: &Path, dir: &Path) -> Result<String, String
             return Err(format!("the page is wider than a screen of {width} pixels"));
         }
     }
+    drop(block_cache);
+    page.wait_for(&block_cache_says(1, GONE), PATIENCE)?;
     is_quiet_and_alone(&page.events, &origin)?;
     survives_a_restart(&mut page, &mut server)?;
     drop((load, page));
@@ -135,6 +141,23 @@ fn fades_with_age(page: &mut Browser) -> Result<(), String> {
     };
     let (newest, oldest) = (opacity(".cell.active"), opacity(".cell"));
     page.wait_for(&format!("{newest} > 0.9 && {oldest} < 0.5"), PATIENCE)
+}
+
+/// Of one that runs, and of one that does not.
+fn tells_of_block_caches(page: &mut Browser) -> Result<(), String> {
+    page.wait_for("!document.getElementById('block').hidden", PATIENCE)?;
+    for (number, what) in [(1, "serving"), (1, "write-back"), (2, GONE)] {
+        page.wait_for(&block_cache_says(number, what), PATIENCE)?;
+    }
+    Ok(())
+}
+
+/// What is said of a block cache that does not run.
+const GONE: &str = "no cache runs there";
+
+fn block_cache_says(number: u32, what: &str) -> String {
+    let row = format!("#block-caches tbody tr:nth-child({number})");
+    format!("document.querySelector('{row}')?.textContent.includes('{what}') ?? false")
 }
 
 /// Nothing was said on the console, and nobody else was asked for anything.

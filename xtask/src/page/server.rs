@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::block_cache::ENTRIES;
+
 /// A name that would do harm if it were read as markup.
 pub(super) const HOSTILE_TENANT: &str = "<img src=x onerror=alert(1)>";
 /// The same as a key of memcached, which has no spaces.
@@ -34,7 +36,7 @@ impl Server {
         let text = format!(
             "memory = \"48M\"\nflash = \"192M\"\nworkers = 2\nresp = \"none\"\nclose = 1\ndrain = 0\n\
              slow_threshold = 1\nendurance = \"600T\"\nadmin_token = '{hash}'\n\
-             [[tenant]]\nname = \"photos\"\nshare = 70\n[[tenant]]\nname = '{HOSTILE_TENANT}'\nshare = 30\n"
+             [[tenant]]\nname = \"photos\"\nshare = 70\n[[tenant]]\nname = '{HOSTILE_TENANT}'\nshare = 30\n{ENTRIES}"
         );
         let told = |cause: std::io::Error| format!("{}: {cause}", dir.display());
         fs::write(dir.join("larder.toml"), text).map_err(told)?;
@@ -97,6 +99,8 @@ fn hashed(larder: &Path, password: &str) -> Result<String, String> {
 /// Starts `larder serve`, and waits until it says where it listens.
 fn run(larder: &Path, dir: &Path, places: &[String; 2]) -> Result<(Child, [String; 2]), String> {
     let mut command = Command::new(larder);
+    // Where the sockets of block caches are.
+    command.current_dir(dir);
     command.arg("serve").arg("--config").arg(dir.join("larder.toml"));
     command.arg("--data-dir").arg(dir.join("data"));
     command.args(["--memcached", &places[0], "--admin", &places[1]]);

@@ -1,10 +1,9 @@
-//! How long requests of a cache took: for people, as JSON, and as OpenMetrics.
+//! How long requests of a cache took: as JSON, and for people.
 
 use std::time::Duration;
 
 use indicatif::HumanCount;
 use larder_block::running::{Latencies, Latency, Timed};
-use larder_server::MetricsText;
 use serde::{Deserialize, Serialize};
 
 /// Bounds of the histogram in metrics: powers of two of nanoseconds, from a microsecond to 17 s.
@@ -84,26 +83,6 @@ fn shown(ns: u64) -> String {
         || format!("{ns} ns"),
         |(one, unit)| format!("{:.1} {unit}", ns as f64 / one as f64),
     )
-}
-
-/// A histogram, by operation, and of reads by who served them.
-pub(super) fn write(page: &mut MetricsText, latencies: &[LatencyStats]) {
-    let name = "request_seconds";
-    page.family(name, "histogram", "How long requests took, from when the cache was asked.");
-    for of in latencies {
-        let mut labels = vec![("operation", &*of.operation)];
-        labels.extend(of.served_by.as_deref().map(|by| ("served_by", by)));
-        let within = of.within_ns.iter().map(|(most, requests)| {
-            (Duration::from_nanos(*most).as_secs_f64().to_string(), *requests)
-        });
-        for (le, requests) in within.chain([("+Inf".to_owned(), of.requests)]) {
-            let with = [&labels[..], &[("le", &*le)]].concat();
-            page.sample(&format!("{name}_bucket"), &with, requests);
-        }
-        page.sample(&format!("{name}_count"), &labels, of.requests);
-        let seconds = Duration::from_nanos(of.sum_ns).as_secs_f64();
-        page.sample(&format!("{name}_sum"), &labels, seconds);
-    }
 }
 
 #[cfg(test)]

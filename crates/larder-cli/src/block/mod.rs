@@ -22,6 +22,7 @@ mod start;
 mod stopped;
 mod target;
 mod ublk;
+mod watched;
 
 use larder_lab::Error;
 
@@ -29,6 +30,7 @@ use crate::args::BlockCommand;
 use crate::ending::Ending;
 use control::Question;
 pub(crate) use entry::BlockEntry;
+pub(crate) use watched::Watched;
 
 pub(crate) fn run(command: &BlockCommand) -> Result<Ending, Error> {
     match command {

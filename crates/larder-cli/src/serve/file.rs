@@ -54,7 +54,7 @@ pub(crate) struct SettingsFile {
     tenant: Vec<Spanned<TenantEntry>>,
     #[serde(default)]
     user: Vec<Spanned<UserEntry>>,
-    /// Of `larder block start`; a server has nothing to do with it.
+    /// Of `larder block start`. A server tells of them at its admin address.
     #[serde(default)]
     pub(crate) block: Vec<Spanned<BlockEntry>>,
 }

@@ -1,14 +1,16 @@
 //! Settings for those who watch a server: who may ask at the admin address, and what it keeps for them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::BinaryBytes;
 use larder::Endurance;
-use larder_server::{Otlp, PasswordHash, ServerConfig};
+use larder_server::{BlockCaches, Otlp, PasswordHash, ServerConfig};
 
 use super::file::SettingsFile;
 use super::source::{From, Setting, pick};
 use crate::args::ServeArgs;
+use crate::block::Watched;
 
 /// See the module.
 #[derive(Debug)]
@@ -22,6 +24,7 @@ pub(crate) struct Watching {
     slow_threshold: Setting<u32>,
     /// What the drive is rated for, in bytes written.
     endurance: Setting<Option<u64>>,
+    block_caches: Watched,
 }
 
 impl Watching {
@@ -43,6 +46,7 @@ impl Watching {
                 file.endurance.map(|size| Some(size.0)),
                 Option::default,
             ),
+            block_caches: Watched::of(file.block.iter().map(|entry| entry.get_ref())),
         }
     }
 
@@ -52,6 +56,8 @@ impl Watching {
         config.admin_token.clone_from(&self.admin_token.0);
         let interval = Duration::from_secs(self.otlp_interval.0.into());
         config.otlp = self.otlp.0.clone().map(|endpoint| Otlp { endpoint, interval });
+        let block_caches = Some(&self.block_caches).filter(|caches| !caches.is_empty());
+        config.block_caches = block_caches.map(|caches| Arc::new(caches.clone()) as _);
         let slow = Duration::from_millis(self.slow_threshold.0.into());
         config.slow_threshold = Some(slow).filter(|threshold| !threshold.is_zero());
     }
@@ -62,7 +68,7 @@ impl Watching {
     }
 
     /// Each setting: its name, its value, where it comes from.
-    pub(super) fn explained(&self) -> [(&'static str, String, From); 6] {
+    pub(super) fn explained(&self) -> [(&'static str, String, From); 7] {
         let hosts = match self.admin_hosts.0.as_slice() {
             [] => "none".to_owned(),
             names => names.join(", "),
@@ -75,6 +81,10 @@ impl Watching {
             0 => "0 (off)".to_owned(),
             ms => format!("{ms} ms"),
         };
+        let block = match self.block_caches.names().as_slice() {
+            [] => ("none".to_owned(), From::Default),
+            names => (names.join(", "), From::File),
+        };
         let rated = self.endurance.0.map(|bytes| BinaryBytes(bytes).to_string());
         [
             ("admin_hosts", hosts, self.admin_hosts.1),
@@ -82,6 +92,7 @@ impl Watching {
             ("otlp", self.otlp.0.clone().unwrap_or_else(|| "none".to_owned()), self.otlp.1),
             ("otlp_interval", format!("{} s", self.otlp_interval.0), self.otlp_interval.1),
             ("slow_threshold", slow, self.slow_threshold.1),
+            ("block", block.0, block.1),
             ("endurance", rated.unwrap_or_else(|| "not known".to_owned()), self.endurance.1),
         ]
     }

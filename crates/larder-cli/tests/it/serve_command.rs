@@ -266,7 +266,7 @@ fn check_explains_a_file_or_says_where_it_is_wrong() {
 }
 
 /// What the admin port answers to a change, or to a look.
-fn admin(serving: &Serving, line: &str, token: &str) -> String {
+pub(crate) fn admin(serving: &Serving, line: &str, token: &str) -> String {
     let place = serving.place("admin").trim_start_matches("http://").trim_end_matches('/');
     let mut stream = TcpStream::connect(place).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

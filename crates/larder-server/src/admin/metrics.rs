@@ -29,6 +29,9 @@ pub(crate) fn text(shared: &Shared) -> String {
     write_streams(&mut text, shared);
     write_shards(&mut text, shared);
     write_rings(&mut text, shared);
+    if let Some(caches) = &shared.config.block_caches {
+        text.push_str(&caches.metrics().families());
+    }
     text.push_str(END);
     text
 }

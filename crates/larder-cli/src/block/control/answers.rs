@@ -116,7 +116,8 @@ impl Answers {
 
     /// As OpenMetrics.
     pub(in crate::block) fn metrics(&self) -> String {
-        metrics::text(&self.status(), &Stats::of(&self.cache, false))
+        metrics::page(&[metrics::Told::alone(self.status(), Stats::of(&self.cache, false))])
+            .finish()
     }
 
     pub(super) fn opened(&self) -> MutexGuard<'_, Option<Opened>> {

@@ -3,6 +3,7 @@
 use std::io::{self, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use indicatif::BinaryBytes;
 use larder_lab::Error;
@@ -16,13 +17,23 @@ use crate::bars;
 const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// Where a cache that runs is asked.
-pub(in crate::block) struct Ask(PathBuf);
+#[derive(Clone, Debug)]
+pub(in crate::block) struct Ask {
+    path: PathBuf,
+    /// How long each line of an answer may take; `None`: as long as it takes.
+    patience: Option<Duration>,
+}
 
 impl Ask {
     /// By the socket by which it serves, or by its control socket.
     fn at(unix: Option<&PathBuf>, control: Option<&PathBuf>) -> Self {
         let path = control.cloned().or_else(|| unix.map(|path| beside(path)));
-        Self(path.unwrap_or_default())
+        Self { path: path.unwrap_or_default(), patience: None }
+    }
+
+    /// By its control socket, for a while.
+    pub(in crate::block) fn briefly(path: PathBuf, patience: Duration) -> Self {
+        Self { path, patience: Some(patience) }
     }
 
     pub(in crate::block) fn of(arguments: &AskArgs) -> Self {
@@ -37,7 +48,7 @@ impl Ask {
 
 /// Asks, and waits for the answer while a bar shows how far it is.
 pub(in crate::block) fn ask<T: DeserializeOwned>(
-    Ask(path): &Ask,
+    Ask { path, patience }: &Ask,
     question: &Question,
 ) -> Result<T, Error> {
     let failed = |what: &str, error: &dyn std::fmt::Display| {
@@ -50,6 +61,8 @@ pub(in crate::block) fn ask<T: DeserializeOwned>(
         }
         _ => failed("it cannot be asked", &error),
     })?;
+    let waits = stream.set_read_timeout(*patience).and(stream.set_write_timeout(*patience));
+    waits.map_err(|error| failed("it cannot be asked", &error))?;
     let mut asked = serde_json::to_vec(question).map_err(|error| failed("asking", &error))?;
     asked.push(b'\n');
     (&stream).write_all(&asked).map_err(|error| failed("asking", &error))?;
@@ -57,7 +70,12 @@ pub(in crate::block) fn ask<T: DeserializeOwned>(
     let mut bar = None;
     loop {
         let line = line::next(&mut answers, LINE_BYTES_MAX);
-        let line = line.map_err(|error| failed("its answer", &error))?;
+        let line = line.map_err(|error| match (error.kind(), patience) {
+            (io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut, Some(patience)) => {
+                failed("its answer", &format_args!("none within {patience:?}"))
+            }
+            _ => failed("its answer", &error),
+        })?;
         let line = line.ok_or_else(|| failed("its answer", &"it ended before it answered"))?;
         match serde_json::from_slice(&line).map_err(|error| failed("its answer", &error))? {
             Answer::Progress(progress) => {

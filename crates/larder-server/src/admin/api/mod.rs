@@ -4,6 +4,7 @@
 //! and none is taken away or means something else.
 
 mod array;
+mod block;
 mod placement;
 mod regions;
 mod slow;
@@ -34,6 +35,7 @@ pub(super) fn answer(path: &str, shared: &Shared, may_change: bool) -> Option<Re
         "/api/placement" => json(placement::of(shared)),
         "/api/regions" => json(regions::of(shared)),
         "/api/array" => json(array::of(shared)?),
+        "/api/block" => json(block::of(shared)),
         "/api/slowlog" => json(slow::of(shared)),
         _ => return None,
     })

@@ -30,9 +30,10 @@ async function turn() {
     const stats = await json("/api/stats");
     look(stats);
     if (state.turn % RARELY === 0) {
-      const [regions, placement, slow] = await Promise.all(["/api/regions", "/api/placement", "/api/slowlog"].map(json));
+      const [regions, placement, slow, block] = await Promise.all(["/api/regions", "/api/placement", "/api/slowlog", "/api/block"].map(json));
       showMap(regions);
       showPlacement(placement);
+      showBlockCaches(block.caches);
       showSlow(slow);
     }
     state.turn += 1;
@@ -410,6 +411,29 @@ function showPlacement(placement) {
     return;
   }
   find("placement").replaceChildren(textTable(["Tenant", "Stream", "Handle", "Path", "Why", "Shared with", "Part of the writes"], rows, [2, 6], { 5: "wrapped" }));
+}
+
+function showBlockCaches(caches) {
+  find("block").hidden = caches.length === 0;
+  const head = ["Cache", "State", "Mode", "Cached", "Dirty", "Reads", "Hits", "Hit p99", "Miss p99", "Writes", "Hits", "p99"];
+  const rows = caches.map(({ cache, error, status, stats }) => {
+    if (error !== null) return [cache, error, ...head.slice(2).map(() => show.whole(null))];
+    const p99 = (operation, by) => stats.latencies.find((it) => it.operation === operation && it.served_by === by)?.p99_ns;
+    return [
+      cache, stateOf(status.running), status.mode,
+      `${show.bytes(stats.usage.occupied_bytes)} of ${show.bytes(stats.usage.capacity_bytes)}`, show.bytes(stats.usage.dirty_bytes),
+      show.count(stats.reads.total), show.percent(stats.reads.hit_ratio), show.time(p99("read", "cache")), show.time(p99("read", "core")),
+      show.count(stats.writes.total), show.percent(stats.writes.hit_ratio), show.time(p99("write", null)),
+    ];
+  });
+  find("block-caches").replaceChildren(textTable(head, rows, head.map((_, at) => at).slice(3), { 1: "wrapped" }));
+}
+
+/** How a block cache is that has answered. */
+function stateOf(running) {
+  if (!running.healthy) return "its device has failed";
+  if (!running.attached) return "without a cache device";
+  return running.unloaded_parts > 0 ? "serving, and loading" : "serving";
 }
 
 /** A table of texts; columns of these places are numbers. */

@@ -1,0 +1,95 @@
+//! Block caches of which a server's admin address tells: those of its `larder.toml`, asked by their control sockets.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use larder_lab::Error;
+use larder_server::{BlockCacheReport, BlockCaches, MetricsText};
+use serde_json::Value;
+
+use super::control::{self, Ask, Question};
+use super::entry::BlockEntry;
+use super::metrics::{self, Told};
+use super::report::{Stats, Status};
+
+/// Somebody waits for the page.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched(Vec<One>);
+
+#[derive(Clone, Debug)]
+struct One {
+    cache: String,
+    /// Its control socket; `None` if it has none.
+    control: Option<PathBuf>,
+}
+
+impl Watched {
+    pub(crate) fn of<'a>(entries: impl Iterator<Item = &'a BlockEntry>) -> Self {
+        let one = |entry: &BlockEntry| One {
+            cache: entry.cache.0.to_string(),
+            control: entry.control.clone().or_else(|| entry.unix.as_deref().map(control::beside)),
+        };
+        Self(entries.map(one).collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What each says. All are asked at once: one that hangs makes nobody wait twice.
+    fn ask_all(&self) -> Vec<Result<(Status, Stats), Error>> {
+        std::thread::scope(|scope| {
+            let asked: Vec<_> = self.0.iter().map(|one| scope.spawn(|| one.ask())).collect();
+            let gone = || Err(Error::run("asking it has failed"));
+            asked.into_iter().map(|one| one.join().unwrap_or_else(|_| gone())).collect()
+        })
+    }
+}
+
+impl One {
+    fn ask(&self) -> Result<(Status, Stats), Error> {
+        let Some(path) = self.control.clone() else {
+            let message = "it has no control socket: give it `control` or `unix` in [[block]]";
+            return Err(Error::run(message));
+        };
+        let ask = Ask::briefly(path, PATIENCE);
+        let stats = Question::Stats { reset: false };
+        Ok((control::ask(&ask, &Question::Status {})?, control::ask(&ask, &stats)?))
+    }
+}
+
+impl BlockCaches for Watched {
+    fn names(&self) -> Vec<String> {
+        let name = |one: &One| match &one.control {
+            Some(path) => format!("{} by {}", one.cache, path.display()),
+            None => format!("{} without a control socket", one.cache),
+        };
+        self.0.iter().map(name).collect()
+    }
+
+    fn report(&self) -> Vec<BlockCacheReport> {
+        let asked = self.0.iter().zip(self.ask_all());
+        let report = |(one, said): (&One, Result<(Status, Stats), Error>)| {
+            let said = said.map_err(|error| error.to_string()).and_then(|(status, stats)| {
+                let json = (serde_json::to_value(status), serde_json::to_value(stats));
+                json.0.and_then(|status| Ok((status, json.1?))).map_err(|error| error.to_string())
+            });
+            let (error, (status, stats)) = match said {
+                Ok(said) => (None, said),
+                Err(error) => (Some(error), (Value::Null, Value::Null)),
+            };
+            BlockCacheReport { cache: one.cache.clone(), error, status, stats }
+        };
+        asked.map(report).collect()
+    }
+
+    fn metrics(&self) -> MetricsText {
+        let asked = self.0.iter().zip(self.ask_all());
+        let asked: Vec<Told> =
+            asked.map(|(one, said)| Told::among(one.cache.clone(), said.ok())).collect();
+        metrics::page(&asked)
+    }
+}

@@ -1,0 +1,15 @@
+//! `/api/block`: the block caches of this machine that the server was told of.
+
+use serde::Serialize;
+
+use crate::block_caches::BlockCacheReport;
+use crate::shared::Shared;
+
+#[derive(Serialize)]
+pub(super) struct Block {
+    caches: Vec<BlockCacheReport>,
+}
+
+pub(super) fn of(shared: &Shared) -> Block {
+    Block { caches: shared.config.block_caches.as_ref().map_or_else(Vec::new, |all| all.report()) }
+}
