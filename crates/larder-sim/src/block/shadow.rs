@@ -251,6 +251,9 @@ mod tests {
         assert_eq!(shadow.server_gone([0]), 1);
         assert!(!found(&mut shadow, 19, first.version) && found(&mut shadow, 19, refused.version));
         assert!(found(&mut shadow, 0, other.version));
+        done(&mut shadow, of(Verb::WriteZeroes, 18, 2));
+        assert!(!found(&mut shadow, 18, first.version) && found(&mut shadow, 18, 0));
+        assert!(!found(&mut shadow, 19, refused.version), "refused, and made afterwards");
     }
 
     #[test]
