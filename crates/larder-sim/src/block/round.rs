@@ -95,6 +95,7 @@ impl Run<'_> {
             }
         }
         let (process, found) = Process::start(&mut command).map_err(End::Failed)?;
+        self.has_started(visitor)?;
         match self.look(visitor, &mut self.rng(number, LOOKS)) {
             End::Gone => {}
             other => return Err(other),

@@ -55,6 +55,8 @@ impl Stand {
 pub(super) struct Listed {
     /// Beside those that stay.
     pub(super) visitor: Option<Visitor>,
+    /// Pieces that a start has found to be other than on their core; `None` of a cache that does not run.
+    pub(super) changed: Option<u64>,
 }
 
 impl Listed {
@@ -78,7 +80,8 @@ impl Listed {
         if !are_there || others.len() > 1 {
             return Err(format!("it lists the cores {stays:?}, {others:?}"));
         }
-        Ok(Self { visitor: others.first().copied() })
+        let changed = status["running"]["found"]["changed"].as_u64();
+        Ok(Self { visitor: others.first().copied(), changed })
     }
 }
 
@@ -92,7 +95,7 @@ mod tests {
 
     /// Whether a label may list this after that.
     fn may_be(was: Stand, visitor: Option<Visitor>) -> bool {
-        let settled = was.settled(&Listed { visitor });
+        let settled = was.settled(&Listed { visitor, changed: None });
         assert!(settled.as_ref().is_err() || settled == Ok(visitor.map_or(Stand::Out, Stand::In)));
         settled.is_ok()
     }
@@ -127,6 +130,8 @@ mod tests {
         ] {
             assert!(of(wrong).is_err(), "{wrong:?}");
         }
+        let running = r#"{"cores": [], "running": {"found": {"changed": 3}}}"#;
+        assert_eq!(Listed::of(running, &files, 0).unwrap().changed, Some(3));
         assert!(Listed::of("{}", &files, 2).is_err() && Listed::of("x", &files, 2).is_err());
     }
 }

@@ -162,7 +162,7 @@ impl Run<'_> {
         *lock(&self.stand) = Stand::Goes(visitor);
         match self.cores(["--remove", &visitor.number.to_string()])? {
             None => Ok(false),
-            Some(Listed { visitor: None }) => Ok(true),
+            Some(Listed { visitor: None, .. }) => Ok(true),
             Some(listed) => {
                 Err(End::Failed(format!("{visitor:?} was taken away, and it has {listed:?}")))
             }
@@ -194,6 +194,21 @@ impl Run<'_> {
             Ok(status) => self.listed(&status).map(Some).map_err(End::Failed),
             Err(_) if self.is_over.load(Ordering::SeqCst) => Ok(None),
             Err(why) => Err(End::Failed(why)),
+        }
+    }
+
+    /// It serves the cores that the label had, and has found nothing that is not as on them: it would drop what is
+    /// stale, and nobody would see it.
+    pub(super) fn has_started(&self, visitor: Option<Visitor>) -> Result<(), End> {
+        let socket = self.socket().display().to_string();
+        let words = ["status", "--unix", &socket, "--json", "-"];
+        let status = process::said(&self.options.larder, &words);
+        let listed = status.and_then(|status| self.listed(&status)).map_err(End::Failed)?;
+        match listed == (Listed { visitor, changed: Some(0) }) {
+            true => Ok(()),
+            false => Err(End::Failed(format!(
+                "started with {visitor:?}, and nobody has written to a core that it had: it has {listed:?}"
+            ))),
         }
     }
 
