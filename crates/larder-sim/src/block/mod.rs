@@ -239,7 +239,7 @@ struct Run<'a> {
     is_over: AtomicBool,
     /// Something is wrong: nobody goes on.
     has_failed: AtomicBool,
-    /// The server is about to be killed: a core is to come or to go at once.
+    /// The server is about to end: a core is to come or to go at once.
     hurries: AtomicBool,
     stand: Mutex<Stand>,
     visits: Visits,

@@ -16,9 +16,9 @@ use super::{ADMINISTRATION, Ending, LOOKS, ROUNDS, Round, Run, VISITORS, beside,
 
 /// How often is looked whether a round is long enough.
 const POLL: Duration = Duration::from_millis(2);
-/// A command that a kill shall meet begins before that, or the kill comes without.
+/// A command that an end shall meet begins before that, or the end comes without.
 const HURRY: Duration = Duration::from_secs(10);
-/// The longest from the beginning of such a command to the kill: two to the power of it, in ms.
+/// The longest from the beginning of such a command to the end: two to the power of it, in ms.
 const INTO_COMMAND: u32 = 5;
 
 impl Run<'_> {
@@ -148,7 +148,7 @@ impl Run<'_> {
             while self.operations() < until && !self.is_over.load(Ordering::SeqCst) {
                 thread::sleep(POLL);
             }
-            if ending == Ending::Kill && self.options.visitors > 0 && rng.u32(0..4) > 0 {
+            if self.options.visitors > 0 && rng.u32(0..4) > 0 {
                 self.meet_command(rng);
             }
             let was_over = self.is_over.swap(true, Ordering::SeqCst);
