@@ -28,6 +28,10 @@ reads do not undo. After a kill everything is there that was answered; of what w
 as after it, and then stays so. What was trimmed may be anything that was there before. Cores of a cache that ended
 with nothing dirty are compared as they are, without the cache.
 
+Files take turns as a core that comes and goes. What was answered is in the file when it was taken away, which is read
+without the cache and changed now and then; when it comes again nothing is seen that was cached of it before, nor of
+another file that had its number. A kill in the middle of either leaves the cores of before or those of afterwards.
+
 A seed repeats what each connection and the administrator draw, and how rounds end. How they take turns differs from
 run to run: repeat a failure more than once.";
 
@@ -53,9 +57,12 @@ run to run: repeat a failure more than once.";
         /// The most requests that a connection has under way
         #[arg(long, value_name = "N", default_value_t = 8, value_parser = value_parser!(u16).range(1..=64))]
         depth: u16,
-        /// Cores
+        /// Cores that stay
         #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u64).range(1..=16))]
         cores: u64,
+        /// Files that take turns as a core that comes and goes; 0: none does
+        #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u64).range(0..=8))]
+        visitors: u64,
         /// Bytes of each core
         #[arg(long, value_name = "SIZE", default_value = "24M", value_parser = size)]
         core_size: u64,
@@ -103,6 +110,7 @@ run to run: repeat a failure more than once.";
                 connections: self.connections,
                 depth: self.depth.into(),
                 cores: self.cores,
+                visitors: self.visitors,
                 core_bytes: self.core_size,
                 cache_bytes: self.cache_size,
                 round_ops: self.round_ops,
@@ -139,6 +147,7 @@ run to run: repeat a failure more than once.";
             report.rounds.iter().map(|it| it.cut_off).sum::<usize>(),
             report.wrong.len()
         );
+        visits(report);
         if report.is_good() {
             // What is left of it is nobody's.
             let _ = std::fs::remove_dir_all(&options.dir);
@@ -158,16 +167,29 @@ run to run: repeat a failure more than once.";
         ExitCode::FAILURE
     }
 
+    fn visits(report: &Report) {
+        let Report { came, came_again, went, past, refused, halves, .. } = report;
+        let [not_come, come, not_gone, gone] = halves;
+        println!(
+            "a core came {came} times, {came_again} of them by a number that was used before, and went {went} times, \
+             with {refused} requests cut off; {past} changes of it past the cache; {} additions cut off ({come} made), \
+             {} removals ({gone} made)",
+            not_come + come,
+            not_gone + gone
+        );
+    }
+
     fn replay(options: &Options) -> String {
         format!(
             "cargo xtask block-soak --ops {} --seed {} --layout {} --connections {} --depth {} --cores {} \
-             --core-size {} --cache-size {} --round-ops {}",
+             --visitors {} --core-size {} --cache-size {} --round-ops {}",
             options.ops,
             options.seed,
             options.layout,
             options.connections,
             options.depth,
             options.cores,
+            options.visitors,
             options.core_bytes,
             options.cache_bytes,
             options.round_ops

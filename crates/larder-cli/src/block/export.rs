@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &ExportArgs) -> Result<Ending, Error> {
     let tls = serving::tls(&arguments.tls)?;
     let is_tls = tls.is_some();
     let endpoints = serving::endpoints(arguments.unix.as_ref(), arguments.tcp);
-    let server = serving::server(NbdConfig {
+    let mut server = serving::server(NbdConfig {
         endpoints,
         exports: vec![export],
         tls,
@@ -49,7 +49,8 @@ pub(super) fn run(arguments: &ExportArgs) -> Result<Ending, Error> {
     serving::end_at_second(signals);
     // What is in the kernel's memory of a disk comes to the device with its end.
     let ended = disks.end();
-    let served = server.map_or(Ok(()), NbdServer::end);
+    let drained = serving::drain(server.as_mut());
+    let served = drained.and_then(|()| server.map_or(Ok(()), NbdServer::end));
     handle.close();
     ended?;
     served.map_err(run)?;

@@ -55,6 +55,17 @@ pub(super) fn tell_ending(server: Option<&NbdServer>) {
     }
 }
 
+/// Ends its connections, and says for how many it waits where that takes long.
+pub(super) fn drain(server: Option<&mut NbdServer>) -> Result<(), larder_device::Error> {
+    let waits = |connections| {
+        say(&format!(
+            "ending: waiting for {connections} connections, whose requests are under way, or whose clients do not take \
+             their last replies (5 s, then they are closed)"
+        ));
+    };
+    server.map_or(Ok(()), |server| server.drain(waits))
+}
+
 /// What is shown to clients, if they have to speak TLS.
 pub(super) fn tls(told: &TlsArgs) -> Result<Option<Tls>, Error> {
     let files = match (&told.tls_certificate, &told.tls_key, &told.tls_client_ca) {

@@ -168,7 +168,7 @@ fn tell(
 /// Waits until the cache is to end, and ends it.
 fn end(
     asked: &Receiver<Asked>,
-    (disks, server): (Disks, Option<NbdServer>),
+    (disks, mut server): (Disks, Option<NbdServer>),
     control: Option<ControlServer>,
     keeper: Keeper,
     opened: &Mutex<Option<Opened>>,
@@ -177,9 +177,11 @@ fn end(
     serving::tell_ending(server.as_ref());
     // What is in the kernel's memory of a disk comes to the cache with its end.
     let ended = disks.end();
-    let served = server.map_or(Ok(()), NbdServer::end);
-    drop((control, keeper));
+    let drained = serving::drain(server.as_mut());
+    // A core that is just taken away is gone first, and then no export any more: whoever does that ends it.
     let opened = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let served = drained.and_then(|()| server.map_or(Ok(()), NbdServer::end));
+    drop((control, keeper));
     let stopped = opened.map(|opened| stop(opened, &asked)).unwrap_or(Ok(Destaged::default()));
     let _ = asked.answer.send(stopped.clone());
     let _ = asked.told.recv_timeout(FAREWELL);
@@ -202,4 +204,68 @@ fn stop(opened: Opened, asked: &Asked) -> Result<Destaged, String> {
     block_on(opened.stop(asked.flush))
         .map_err(|error| format!("{error}; {}", still_dirty(&cache)))?;
     Ok(Destaged { dirty_before_bytes, dirty_bytes: Usage::of(&cache).dirty_bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    use larder_block::cache::Mode;
+    use larder_block::layout::CoreId;
+    use larder_block::layout::log::LogOptions;
+    use larder_block::manage::{Core, CreateOptions, LayoutOptions, OpenOptions};
+    use larder_device::sockets::Endpoint;
+    use larder_device::{Device, MemoryDevice};
+
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn opened(cores: &[Core]) -> Opened {
+        let device: Arc<dyn Device> = Arc::new(MemoryDevice::holding(vec![0; 4 * MIB]));
+        let log = LogOptions { segment_bytes: 64 << 10, ..LogOptions::default() };
+        let (layout, mode) = (LayoutOptions::Log(log), Mode::WriteBack);
+        let options = CreateOptions { layout, mode, ..CreateOptions::default() };
+        block_on(manage::create(&device, cores, &options)).unwrap();
+        block_on(manage::open(&device, cores, &OpenOptions::default())).unwrap()
+    }
+
+    /// It is gone, and exported still, when the cache is told to end.
+    #[test]
+    fn a_core_that_is_just_taken_away_is_in_nobodys_way_when_the_cache_ends() {
+        let cores = [0, 1].map(|number| Core {
+            id: CoreId::new(number).unwrap(),
+            name: format!("core-{number}"),
+            device: Arc::new(MemoryDevice::holding(vec![0; MIB])),
+        });
+        let opened = opened(&cores);
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("s");
+        let endpoints = vec![Endpoint::Unix { path: path.clone(), mode: 0o600 }];
+        let exports = cores.iter().map(|core| cores::export(&opened, core).unwrap()).collect();
+        let config = NbdConfig { endpoints, exports, ..NbdConfig::default() };
+        let server = NbdServer::start(config).unwrap();
+        let exported = server.exports();
+        let cache = opened.cache.clone();
+        let opened = Arc::new(Mutex::new(Some(opened)));
+        let keeper = Keeper::start(cache, Arc::clone(&opened)).unwrap();
+        let (asks, asked) = mpsc::channel();
+        told_by_signal(&asks, false);
+        thread::scope(|scope| {
+            let mut held = opened.lock().unwrap();
+            block_on(held.as_mut().unwrap().remove_core(cores[1].id)).unwrap();
+            let of_server = (Disks::default(), Some(server));
+            let shared = &opened;
+            let ending = scope.spawn(move || end(&asked, of_server, None, keeper, shared));
+            while UnixStream::connect(&path).is_ok() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            // Who does not wait for the removal has the time to fail.
+            thread::sleep(Duration::from_millis(200));
+            assert!(exported.remove("1").is_some());
+            drop(held);
+            ending.join().unwrap().unwrap();
+        });
+    }
 }

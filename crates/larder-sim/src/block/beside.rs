@@ -55,7 +55,7 @@ impl Run<'_> {
         let socket = self.socket().display().to_string();
         let mut all: Vec<&str> = words.iter().map(String::as_str).collect();
         all.extend(["--unix", &socket]);
-        process::command(&self.options.larder, &all)
+        process::said(&self.options.larder, &all).map(drop)
     }
 }
 

@@ -1,19 +1,27 @@
 //! A connection that works until its server is gone, and one that reads what a start has found.
 
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fastrand::Rng;
 
-use super::content::SECTOR_BYTES;
 use super::draw::{Chooser, Crowd, Request, Verb};
 use super::shadow::Wrong;
-use super::wire::Connection;
+use super::stand::Visitor;
+use super::wire::{Connection, nonsense};
 use super::{CROWDS, Run, lock};
 
 /// Sectors of a read of everything.
 const LOOK_SECTORS: u64 = 256;
 const LOOK_DEPTH: usize = 8;
+
+/// What an answer was.
+enum Answer {
+    Good,
+    Wrong(Wrong),
+    /// An error of the device.
+    Refused(io::Error),
+}
 
 /// Why a connection has ended.
 pub(super) enum End {
@@ -23,45 +31,65 @@ pub(super) enum End {
     Failed(String),
 }
 
+/// Where a connection goes.
+pub(super) struct Post<'a> {
+    pub(super) file: u64,
+    /// Of the core that it is.
+    pub(super) number: u64,
+    /// Of its randomness.
+    pub(super) purpose: u32,
+    /// The core is told to go: requests are refused, and connections end.
+    pub(super) leaves: &'a AtomicBool,
+}
+
 impl Run<'_> {
-    /// Works until the server is gone or anybody has found something wrong.
-    pub(super) fn work(&self, round: u32, client: u32) -> End {
-        let ended = self.worked(round, client);
+    /// Works until the server is gone, or the core, or anybody has found something wrong.
+    pub(super) fn work(&self, round: u32, client: u32, post: &Post<'_>) -> End {
+        let ended = self.worked(round, client, post);
         if !matches!(ended, End::Gone) {
             self.is_over.store(true, Ordering::SeqCst);
         }
         ended
     }
 
-    fn worked(&self, round: u32, client: u32) -> End {
-        let core = u64::from(client) % self.options.cores;
+    fn worked(&self, round: u32, client: u32, post: &Post<'_>) -> End {
         let sectors = self.options.core_sectors();
-        let rng = self.rng(round, client);
+        let mut rng = self.rng(round, post.purpose);
+        let waits_when_refused = rng.bool();
         // Some connections are busier than others.
         let depth = self.options.depth.saturating_sub(client as usize).max(1);
         // Everybody who works on a core meets at one place.
         let crowd = Crowd::drawn(&mut self.rng(round, CROWDS), sectors);
-        let mut chooser = Chooser::new(rng, core * sectors, sectors, crowd);
-        let mut connection = match self.connect(core) {
+        let mut chooser = Chooser::new(rng, post.file * sectors, sectors, crowd);
+        let mut connection = match self.connect(post.file, post.number) {
             Ok(connection) => connection,
-            Err(error) => return self.ended_by(&error),
+            Err(error) => return self.ended_by(&error, post),
         };
+        let mut asks = true;
         while !self.has_failed.load(Ordering::SeqCst) {
-            if let Err(error) = self.fill(&mut connection, &mut chooser, depth) {
-                return self.ended_by(&error);
+            if asks && let Err(error) = self.fill(&mut connection, &mut chooser, depth) {
+                match self.ended_by(&error, post) {
+                    // What was answered before it closed is to be heard.
+                    End::Gone => asks = false,
+                    end => return end,
+                }
             }
             match self.judged(&mut connection) {
-                Ok(Ok(_)) => {}
-                Ok(Err(wrong)) => return End::Wrong(wrong),
-                Err(error) => return self.ended_by(&error),
+                Ok(Answer::Good) => {}
+                Ok(Answer::Refused(_)) if post.leaves.load(Ordering::SeqCst) => {
+                    asks &= !waits_when_refused;
+                }
+                Ok(Answer::Refused(error)) => return self.ended_by(&error, post),
+                Ok(Answer::Wrong(wrong)) => return End::Wrong(wrong),
+                Err(error) => return self.ended_by(&error, post),
             }
         }
         End::Gone
     }
 
-    fn connect(&self, core: u64) -> io::Result<Connection> {
+    pub(super) fn connect(&self, file: u64, number: u64) -> io::Result<Connection> {
         let sectors = self.options.core_sectors();
-        Connection::open(&self.socket(), self.options.seed, core, sectors)
+        Connection::open(&self.socket(), self.options.seed, (file, number), sectors)
     }
 
     /// Asks until so many requests are under way.
@@ -79,26 +107,38 @@ impl Run<'_> {
     }
 
     /// Takes an answer, and judges it.
-    fn judged(&self, connection: &mut Connection) -> io::Result<Result<Request, Wrong>> {
-        let (known, data) = connection.answer()?;
+    fn judged(&self, connection: &mut Connection) -> io::Result<Answer> {
+        let (known, answer) = connection.answer()?;
+        let data = match answer {
+            Ok(data) => data,
+            // Nobody knows what came of it: it stays under way.
+            Err(error) => {
+                let what = format!("error {error} for {:?}", known.request);
+                return Ok(Answer::Refused(nonsense(&what)));
+            }
+        };
         let judged = lock(&self.shadow).ended(&known, data);
         self.count(&known.request);
-        Ok(judged.map(|()| known.request))
+        Ok(judged.map_or_else(Answer::Wrong, |()| Answer::Good))
     }
 
-    /// A connection may end only after its server was told to, and never by nonsense or an error of the device.
-    fn ended_by(&self, error: &io::Error) -> End {
-        let is_told = error.kind() != io::ErrorKind::InvalidData;
-        if is_told && self.is_over.load(Ordering::SeqCst) {
+    /// A connection may end only after its server was told to, or its core to go; never by nonsense or an error of the
+    /// device, nor because nobody answers.
+    fn ended_by(&self, error: &io::Error, post: &Post<'_>) -> End {
+        use io::ErrorKind::{InvalidData, TimedOut, WouldBlock};
+        let is_closed = !matches!(error.kind(), InvalidData | TimedOut | WouldBlock);
+        let is_told = |what: &AtomicBool| what.load(Ordering::SeqCst);
+        if is_closed && (is_told(&self.is_over) || is_told(post.leaves)) {
             return End::Gone;
         }
-        End::Failed(format!("a connection ended: {error}"))
+        End::Failed(format!("a connection to core {} ended: {error}", post.number))
     }
 
-    /// Reads what cores have after a start: all of it, or a part that is drawn. Returns how many sectors.
-    pub(super) fn look(&self, rng: &mut Rng) -> End {
+    /// Reads what cores have after a start: all of it, or a part that is drawn.
+    pub(super) fn look(&self, visitor: Option<Visitor>, rng: &mut Rng) -> End {
         let of_parts = if rng.u32(0..3) == 0 { 1 } else { 8 };
-        for core in 0..self.options.cores {
+        let stay = (0..self.options.cores).map(|core| Visitor { file: core, number: core });
+        for core in stay.chain(visitor) {
             if let Err(end) = self.look_at(core, of_parts, rng) {
                 return end;
             }
@@ -106,10 +146,10 @@ impl Run<'_> {
         End::Gone
     }
 
-    fn look_at(&self, core: u64, of_parts: u64, rng: &mut Rng) -> Result<(), End> {
+    fn look_at(&self, core: Visitor, of_parts: u64, rng: &mut Rng) -> Result<(), End> {
         let failed = |error: io::Error| End::Failed(format!("after a start: {error}"));
-        let mut connection = self.connect(core).map_err(failed)?;
-        let begin = core * self.options.core_sectors();
+        let mut connection = self.connect(core.file, core.number).map_err(failed)?;
+        let begin = core.file * self.options.core_sectors();
         let end = begin + self.options.core_sectors();
         let mut firsts = (begin..end)
             .step_by(usize::try_from(LOOK_SECTORS).unwrap_or(1))
@@ -126,20 +166,11 @@ impl Run<'_> {
             if connection.under_way() == 0 {
                 return Ok(());
             }
-            self.judged(&mut connection).map_err(failed)?.map_err(End::Wrong)?;
+            match self.judged(&mut connection).map_err(failed)? {
+                Answer::Good => {}
+                Answer::Refused(error) => return Err(failed(error)),
+                Answer::Wrong(wrong) => return Err(End::Wrong(wrong)),
+            }
         }
-    }
-
-    /// Cores that have everything are compared as they are, without the cache.
-    pub(super) fn compare(&self, core: u64) -> Result<(), End> {
-        let path = self.core_path(core);
-        let data = std::fs::read(&path);
-        let data = data.map_err(|error| End::Failed(format!("{}: {error}", path.display())))?;
-        let sectors = self.options.core_sectors();
-        if (data.len() / SECTOR_BYTES) as u64 != sectors {
-            return Err(End::Failed(format!("{}: {} bytes", path.display(), data.len())));
-        }
-        let found = lock(&self.shadow).found(core * sectors, &data, "a read of the core itself");
-        found.map_err(End::Wrong)
     }
 }

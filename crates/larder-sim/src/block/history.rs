@@ -107,6 +107,16 @@ impl History {
         }
     }
 
+    /// The server lives, but nobody can ask it any more: what was under way was made before or never, and what reads
+    /// have found stays.
+    pub(super) fn left(&mut self, now: Moment) {
+        for change in &mut self.changes {
+            change.ended = change.ended.min(now);
+            change.lost = change.lost.min(change.overtaken);
+        }
+        self.changes.retain(|change| change.lost == NEVER);
+    }
+
     /// What a read that was sent then may bring, in words.
     pub(super) fn expected(&self, sent: Moment) -> String {
         let of = |change: &Change| match (change.content, change.seen) {
@@ -273,6 +283,34 @@ mod tests {
         sector.answer_while(change, read);
         assert!(sector.brings(0, read), "it was sent before that answer");
         assert!(!sector.holds(0) && sector.holds(change));
+    }
+
+    #[test]
+    fn what_was_refused_in_order_is_there_or_not_and_what_reads_have_found_stays() {
+        let mut sector = Sector::new();
+        let before = sector.write();
+        let refused = sector.send();
+        let left = |sector: &Sector| {
+            let mut sector = sector.clone();
+            let now = sector.now();
+            sector.0.left(now);
+            sector
+        };
+        for version in [before, refused] {
+            let mut sector = left(&sector);
+            assert!(sector.holds(version));
+            assert!([before, refused].into_iter().all(|it| sector.holds(it) == (it == version)));
+        }
+        assert!(!left(&sector).holds(0), "an answer is lost");
+        assert!(sector.holds(refused));
+        let mut left_behind = left(&sector);
+        left_behind.kill();
+        assert!(!left_behind.holds(before), "a kill that comes later undoes nothing of it");
+        assert!(!left(&sector).holds(before) && left(&sector).holds(refused));
+        let trim = sector.trim();
+        sector.answer(trim);
+        assert!(sector.holds(before));
+        assert!(!left(&sector).holds(0) && left(&sector).holds(before), "as it was read");
     }
 
     #[test]

@@ -1,11 +1,16 @@
 //! A block cache in a process of its own, under load by NBD: several connections read, write, trim, zero and flush,
-//! against a shadow that knows every sector, while an administrator changes modes and policies, and the server ends
-//! again and again, in order or by `kill -9`.
+//! against a shadow that knows every sector, while an administrator changes modes and policies, a core comes and goes,
+//! and the server ends again and again, in order or by `kill -9`.
 //!
 //! A round starts `larder block start` on what the rounds before have left, reads what the start has found, all of it
 //! or a part, and lets clients work until so many requests have ended. Then the server is killed, or told to end; one
 //! that was told to leave nothing dirty has its cores read without it. The last round is one of these. A kill takes no
 //! power: what this process was answered has to be there.
+//!
+//! Several files take turns as the core that comes and goes. When one is taken away it has by itself all that was
+//! answered, whatever becomes of the server; then it is changed now and then, and comes again, with a number that the
+//! other may have had. A kill may come in the middle of both: the label says which cores there are then, those of
+//! before or those of afterwards.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -16,41 +21,51 @@
 //! | `wire` | a connection |
 //! | `client` | who works on one, and who reads what a start has found |
 //! | `beside` | what an administrator does meanwhile |
+//! | `visit` | the core that comes and goes |
+//! | `stand` | where it is, as far as it is known |
+//! | `numbers` | which number it may have |
+//! | `tally` | what has come of it |
+//! | `bare` | files by themselves |
+//! | `round` | from a start to its end |
 //! | `process` | the server |
 
+mod bare;
 mod beside;
 mod client;
 mod content;
 mod draw;
 mod history;
+mod numbers;
 mod process;
+mod round;
 mod shadow;
+mod stand;
+mod tally;
+mod visit;
 mod wire;
 
-use std::fs::{self, File};
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::Duration;
 
 use fastrand::Rng;
 
 use self::client::End;
 use self::content::SECTOR_BYTES;
 use self::draw::{Request, Verb};
-use self::process::Process;
 use self::shadow::Shadow;
 pub use self::shadow::Wrong;
+use self::stand::Stand;
+use self::tally::Visits;
 
-/// How often is looked whether a round is long enough.
-const POLL: Duration = Duration::from_millis(2);
 /// The purposes of randomness beside those of clients.
 const ROUNDS: u32 = 10_000;
 const ADMINISTRATION: u32 = 10_001;
 const LOOKS: u32 = 10_002;
 const CROWDS: u32 = 10_003;
+const VISITORS: u32 = 10_004;
+/// The first of those that visits have.
+const VISITS: u32 = 20_000;
 
 /// What a run shall do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,8 +84,10 @@ pub struct Options {
     pub connections: u32,
     /// The most requests that a connection has under way, at least 1.
     pub depth: usize,
-    /// Cores, 1 to 16.
+    /// Cores that stay, 1 to 16.
     pub cores: u64,
+    /// Files that take turns as a core that comes and goes; 0: none does.
+    pub visitors: u64,
     /// Bytes of each core, whole blocks of 4096.
     pub core_bytes: u64,
     /// Bytes of the cache device.
@@ -82,6 +99,11 @@ pub struct Options {
 impl Options {
     fn core_sectors(&self) -> u64 {
         self.core_bytes / SECTOR_BYTES as u64
+    }
+
+    /// All that are cores, or will be.
+    fn files(&self) -> u64 {
+        self.cores + self.visitors
     }
 }
 
@@ -150,6 +172,19 @@ pub struct Report {
     pub met: u64,
     /// Bytes that were read and compared.
     pub read_bytes: u64,
+    /// How often a core came; and how often by a number that it, or another file, had before.
+    pub came: u64,
+    /// See `came`.
+    pub came_again: u64,
+    /// How often one was taken away.
+    pub went: u64,
+    /// Changes of files that were no cores then.
+    pub past: u64,
+    /// Requests that were refused, or whose end nobody knows, for a core was taken away.
+    pub refused: u64,
+    /// Commands that the end of the server has cut off: additions that were not made, additions that were, removals
+    /// that were not made, removals that were.
+    pub halves: [u64; 4],
     /// Sectors that were not what they had to be.
     pub wrong: Vec<Wrong>,
     /// What else was wrong.
@@ -167,9 +202,12 @@ impl Report {
 pub fn run(options: &Options, show: &mut dyn FnMut(&Round)) -> Report {
     let run = Run {
         options,
-        shadow: Mutex::new(Shadow::new(options.seed, options.cores, options.core_sectors())),
+        shadow: Mutex::new(Shadow::new(options.seed, options.files(), options.core_sectors())),
         is_over: AtomicBool::new(false),
         has_failed: AtomicBool::new(false),
+        hurries: AtomicBool::new(false),
+        stand: Mutex::new(Stand::Out),
+        visits: Visits::default(),
         counts: Counts::default(),
     };
     let mut report = Report::default();
@@ -186,6 +224,10 @@ pub fn run(options: &Options, show: &mut dyn FnMut(&Round)) -> Report {
     (report.zeroes, report.flushes) = (of(zeroes), of(flushes));
     (report.durable, report.read_bytes) = (of(durable), of(read_bytes));
     report.met = lock(&run.shadow).met();
+    let visits = &run.visits;
+    (report.came, report.came_again) = (of(&visits.came), of(&visits.came_again));
+    (report.went, report.past) = (of(&visits.went), of(&visits.past));
+    (report.refused, report.halves) = (of(&visits.cut_off), visits.halves.each_ref().map(of));
     report
 }
 
@@ -197,6 +239,10 @@ struct Run<'a> {
     is_over: AtomicBool,
     /// Something is wrong: nobody goes on.
     has_failed: AtomicBool,
+    /// The server is about to end: a core is to come or to go at once.
+    hurries: AtomicBool,
+    stand: Mutex<Stand>,
+    visits: Visits,
     counts: Counts,
 }
 
@@ -213,8 +259,14 @@ impl Run<'_> {
         self.options.dir.join("s")
     }
 
-    fn core_path(&self, core: u64) -> PathBuf {
-        self.options.dir.join(format!("core{core}"))
+    /// Of a core that stays, or of what comes and goes.
+    fn file_path(&self, file: u64) -> PathBuf {
+        let cores = self.options.cores;
+        let name = match file.checked_sub(cores) {
+            None => format!("core{file}"),
+            Some(visitor) => format!("visitor{visitor}"),
+        };
+        self.options.dir.join(name)
     }
 
     fn cache_path(&self) -> PathBuf {
@@ -253,115 +305,6 @@ impl Run<'_> {
         self.counts.verbs[at].fetch_add(1, Ordering::Relaxed);
         self.counts.durable.fetch_add(u64::from(request.fua), Ordering::Relaxed);
         self.counts.operations.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn rounds(&self, rounds: &mut Vec<Round>, show: &mut dyn FnMut(&Round)) -> Result<(), End> {
-        self.make().map_err(End::Failed)?;
-        for number in 0.. {
-            let round = self.round(number)?;
-            show(&round);
-            rounds.push(round);
-            if self.operations() >= self.options.ops {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Files of zeros, and the cache on one of them.
-    fn make(&self) -> Result<(), String> {
-        let dir = &self.options.dir;
-        let told = |error: std::io::Error| format!("{}: {error}", dir.display());
-        if dir.exists() {
-            fs::remove_dir_all(dir).map_err(told)?;
-        }
-        fs::create_dir_all(dir).map_err(told)?;
-        let sized = |path: PathBuf, bytes| File::create(path)?.set_len(bytes);
-        sized(self.cache_path(), self.options.cache_bytes).map_err(told)?;
-        let cache = self.cache();
-        let mut words = vec!["create".to_owned(), cache, "--mode".to_owned(), "wb".to_owned()];
-        match self.options.layout.as_str() {
-            "dax" => {}
-            layout => words.extend(["--layout".to_owned(), layout.to_owned()]),
-        }
-        if matches!(self.options.layout.as_str(), "dax" | "log") {
-            // Small ones, so that many are written over.
-            words.extend(["--segment".to_owned(), "512K".to_owned()]);
-        }
-        for core in 0..self.options.cores {
-            let path = self.core_path(core);
-            words.extend(["--core".to_owned(), format!("{core}={}", path.display())]);
-            sized(path, self.options.core_bytes).map_err(told)?;
-        }
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        process::command(&self.options.larder, &words)
-    }
-
-    fn round(&self, number: u32) -> Result<Round, End> {
-        let mut rng = self.rng(number, ROUNDS);
-        self.is_over.store(false, Ordering::SeqCst);
-        let mut command = Command::new(&self.options.larder);
-        command.args(["block", "start", &self.cache(), "--unix"]).arg(self.socket());
-        command.args(beside::start_words(&mut rng));
-        let (process, found) = Process::start(&mut command).map_err(End::Failed)?;
-        match self.look(&mut self.rng(number, LOOKS)) {
-            End::Gone => {}
-            other => return Err(other),
-        }
-        let until = self.operations() + rng.u64(1..=self.options.round_ops);
-        let is_last = until >= self.options.ops;
-        let ending = if is_last { Ending::Detach } else { Ending::drawn(&mut rng) };
-        let commands = self.load(number, until, ending, process)?;
-        let cut_off = lock(&self.shadow).server_gone();
-        if ending.leaves_nothing_dirty() {
-            for core in 0..self.options.cores {
-                self.compare(core)?;
-            }
-        }
-        Ok(Round { found, ops: self.operations(), commands, ending, cut_off })
-    }
-
-    /// Lets clients work until so many requests have ended, and ends the server. Returns how many commands were given.
-    fn load(&self, number: u32, until: u64, ending: Ending, process: Process) -> Result<u64, End> {
-        thread::scope(|scope| {
-            let work = |client| scope.spawn(move || self.work(number, client));
-            let clients: Vec<_> = (0..self.options.connections).map(work).collect();
-            let administration = self.rng(number, ADMINISTRATION);
-            let administrator = scope.spawn(move || self.administer(administration));
-            while self.operations() < until && !self.is_over.load(Ordering::SeqCst) {
-                thread::sleep(POLL);
-            }
-            let was_over = self.is_over.swap(true, Ordering::SeqCst);
-            self.has_failed.fetch_or(was_over, Ordering::SeqCst);
-            let ended = if was_over { process.kill() } else { self.end(ending, process) };
-            let mut wrong = None;
-            for client in clients {
-                match client.join() {
-                    Ok(End::Gone) => {}
-                    Ok(end) => wrong = wrong.or(Some(end)),
-                    Err(_) => wrong = Some(End::Failed("a client panicked".to_owned())),
-                }
-            }
-            let administered = administrator.join();
-            let administered = administered.map_err(|_| "the administrator panicked".to_owned());
-            match wrong {
-                Some(end) => Err(end),
-                None => ended.and(administered.and_then(|it| it)).map_err(End::Failed),
-            }
-        })
-    }
-
-    fn end(&self, ending: Ending, process: Process) -> Result<(), String> {
-        match ending {
-            Ending::Kill => return process.kill(),
-            Ending::Terminate => process.terminate()?,
-            Ending::Flush => self.ask(&["stop".to_owned(), "--flush".to_owned()])?,
-            Ending::Detach => {
-                self.ask(&["detach".to_owned()])?;
-                self.ask(&["stop".to_owned()])?;
-            }
-        }
-        process.ended()
     }
 }
 

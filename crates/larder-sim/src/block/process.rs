@@ -54,13 +54,13 @@ impl Process {
     }
 }
 
-/// `larder block WORDS`, run to its end in silence; an error is what it says.
-pub(super) fn command(larder: &Path, words: &[&str]) -> Result<(), String> {
+/// `larder block WORDS`, run to its end; what it has written to its output, or what it says of an error.
+pub(super) fn said(larder: &Path, words: &[&str]) -> Result<String, String> {
     let mut command = Command::new(larder);
     let output = command.arg("block").args(words).stdin(Stdio::null()).output();
     let output = output.map_err(|why| format!("{}: {why}", larder.display()))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     Err(format!("larder block {}: {}: {said}", words.join(" "), output.status))

@@ -22,7 +22,7 @@ pub(super) struct Known {
 /// A sector that is not what it has to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// Number of the core.
+    /// Number of the core; files of cores that come and go have numbers behind those that stay.
     pub core: u64,
     /// Number in the core, in units of 512 bytes.
     pub sector: u64,
@@ -47,9 +47,9 @@ pub(super) struct Shadow {
 }
 
 impl Shadow {
-    /// Cores of zeros, whose sectors are numbered one core behind the other.
-    pub(super) fn new(seed: u64, cores: u64, core_sectors: u64) -> Self {
-        let count = usize::try_from(cores * core_sectors).expect("it is below what memory holds");
+    /// Files of zeros, whose sectors are numbered one file behind the other.
+    pub(super) fn new(seed: u64, files: u64, core_sectors: u64) -> Self {
+        let count = usize::try_from(files * core_sectors).expect("it is below what memory holds");
         let sectors = vec![History::new(); count];
         Self { seed, core_sectors, sectors, under_way: BTreeMap::new(), clock: 0, met: 0 }
     }
@@ -87,13 +87,34 @@ impl Shadow {
         Ok(())
     }
 
-    /// The server is gone: nobody will know what came of the requests under way. Returns how many there were.
-    pub(super) fn server_gone(&mut self) -> usize {
+    /// The server of these files is gone: nobody will know what came of the requests under way. Returns how many there
+    /// were. What other files hold is what they held.
+    pub(super) fn server_gone(&mut self, files: impl IntoIterator<Item = u64>) -> usize {
         self.clock += 1;
-        for history in &mut self.sectors {
-            history.server_gone(self.clock);
+        for file in files {
+            let sectors = self.sectors_of(file);
+            for history in &mut self.sectors[sectors] {
+                history.server_gone(self.clock);
+            }
         }
         std::mem::take(&mut self.under_way).len()
+    }
+
+    /// The server has let go of this file in order, and nobody asks for it any more: it has all that was answered, and
+    /// of what was not each sector is as before or as after it. Returns how many requests that were.
+    pub(super) fn left(&mut self, file: u64) -> usize {
+        self.clock += 1;
+        let sectors = self.sectors_of(file);
+        let before = self.under_way.len();
+        self.under_way.retain(|_, request| !sectors.contains(&index(request.first)));
+        for history in &mut self.sectors[sectors] {
+            history.left(self.clock);
+        }
+        before - self.under_way.len()
+    }
+
+    fn sectors_of(&self, file: u64) -> std::ops::Range<usize> {
+        index(file * self.core_sectors)..index((file + 1) * self.core_sectors)
     }
 
     /// This lies at `first` and behind it now, by whomever it was read.
@@ -182,7 +203,7 @@ mod tests {
         assert!(holds(&mut shadow, 14, write.version) && holds(&mut shadow, 13, 0));
         assert!(!holds(&mut shadow, 14, 0), "an older one");
         assert!(!holds(&mut shadow, 13, write.version), "one that was never written there");
-        shadow.server_gone();
+        shadow.server_gone([0, 1]);
         assert!(!holds(&mut shadow, 15, 0), "a kill takes nothing that was answered");
         done(&mut shadow, of(Verb::WriteZeroes, 16, 1));
         assert!(holds(&mut shadow, 16, 0) && !holds(&mut shadow, 16, write.version));
@@ -201,10 +222,69 @@ mod tests {
         let first = done(&mut shadow, of(Verb::Write, 0, 4));
         let cut_off = shadow.begin(of(Verb::Write, 0, 4));
         shadow.begin(of(Verb::Read, 0, 4));
-        assert_eq!(shadow.server_gone(), 2);
+        assert_eq!(shadow.server_gone([0]), 2);
         assert!(!holds(&mut shadow, 0, 0), "of before both");
         assert!(holds(&mut shadow, 0, first.version) && !holds(&mut shadow, 0, cut_off.version));
         assert!(holds(&mut shadow, 1, cut_off.version) && !holds(&mut shadow, 1, first.version));
+    }
+
+    /// As the judge of a core that comes and goes has it: file 1.
+    #[test]
+    fn a_core_that_was_taken_away_has_all_that_was_answered_and_stays_what_it_is() {
+        let mut shadow = Shadow::new(1, 2, 16);
+        let first = done(&mut shadow, of(Verb::Write, 16, 4));
+        let second = done(&mut shadow, of(Verb::Write, 17, 1));
+        shadow.begin(of(Verb::Write, 18, 1));
+        let refused = shadow.begin(of(Verb::Write, 19, 1));
+        let other = shadow.begin(of(Verb::Write, 0, 1));
+        assert_eq!(shadow.left(1), 2);
+        let found = |shadow: &mut Shadow, sector: u64, version: u64| {
+            let data = data(shadow, sector, 1, version);
+            shadow.found(sector, &data, "a test").is_ok()
+        };
+        assert!(!found(&mut shadow, 16, 0), "a write that was lost");
+        assert!(!found(&mut shadow, 17, first.version), "the last write that was lost");
+        assert!(found(&mut shadow, 16, first.version) && found(&mut shadow, 17, second.version));
+        assert!(found(&mut shadow, 18, first.version), "refused, and not made");
+        assert!(found(&mut shadow, 19, refused.version), "refused, and made");
+        // A kill of a server that does not have it changes nothing; and it loses nothing of the others.
+        assert_eq!(shadow.server_gone([0]), 1);
+        assert!(!found(&mut shadow, 19, first.version) && found(&mut shadow, 19, refused.version));
+        assert!(found(&mut shadow, 0, other.version));
+        done(&mut shadow, of(Verb::WriteZeroes, 18, 2));
+        assert!(!found(&mut shadow, 18, first.version) && found(&mut shadow, 18, 0));
+        assert!(!found(&mut shadow, 19, refused.version), "refused, and made afterwards");
+    }
+
+    #[test]
+    fn of_a_core_that_comes_again_nothing_old_is_seen_nor_anything_of_another_file() {
+        let mut shadow = Shadow::new(1, 3, 16);
+        let cached = done(&mut shadow, of(Verb::Write, 16, 4));
+        let other = done(&mut shadow, of(Verb::Write, 32, 4));
+        shadow.left(1);
+        // Past the cache, while it is no core.
+        let past = done(&mut shadow, of(Verb::Write, 17, 2));
+        assert!(!holds(&mut shadow, 17, cached.version), "what was cached of it before");
+        assert!(holds(&mut shadow, 17, past.version) && holds(&mut shadow, 16, cached.version));
+        let known = shadow.begin(of(Verb::Read, 18, 1));
+        let of_other = data(&shadow, 34, 1, other.version);
+        let wrong = shadow.ended(&known, &of_other).unwrap_err();
+        assert!(wrong.got.contains("of sector 34"), "{wrong:?}");
+    }
+
+    /// Which trims have left what reads have found is forgotten when a server is gone that had the file, but not of
+    /// one that it did not have.
+    #[test]
+    fn what_a_trim_has_left_stays_the_same_while_no_server_has_the_file() {
+        let mut shadow = Shadow::new(1, 2, 16);
+        let write = done(&mut shadow, of(Verb::Write, 16, 1));
+        done(&mut shadow, of(Verb::Trim, 16, 1));
+        shadow.left(1);
+        assert!(holds(&mut shadow, 16, 0));
+        shadow.server_gone([0]);
+        assert!(!holds(&mut shadow, 16, write.version));
+        shadow.server_gone([1]);
+        assert!(holds(&mut shadow, 16, write.version));
     }
 
     #[test]

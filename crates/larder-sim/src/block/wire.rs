@@ -36,20 +36,25 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// To the export of this core, of so many sectors.
-    pub(super) fn open(socket: &Path, seed: u64, core: u64, core_sectors: u64) -> io::Result<Self> {
+    /// To the export of this number, of this file of so many sectors.
+    pub(super) fn open(
+        socket: &Path,
+        seed: u64,
+        (file, number): (u64, u64),
+        core_sectors: u64,
+    ) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let stream = BufReader::with_capacity(BUFFER_BYTES, stream);
-        let begin = core * core_sectors;
+        let begin = file * core_sectors;
         let (under_way, outgoing, incoming) = (HashMap::new(), Vec::new(), Vec::new());
         let mut own = Self { stream, begin, seed, under_way, outgoing, incoming };
         let greeting = own.take::<18>()?;
         if &greeting[..16] != GREETING {
             return Err(nonsense(&format!("it greets with {greeting:02x?}")));
         }
-        let name = core.to_string();
+        let name = number.to_string();
         let mut said = FLAGS.to_be_bytes().to_vec();
         said.extend(&GREETING[8..]);
         said.extend(OPTION_EXPORT_NAME.to_be_bytes());
@@ -59,7 +64,7 @@ impl Connection {
         let about = own.take::<10>()?;
         let bytes = about[..8].iter().fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
         if bytes / content::SECTOR_BYTES as u64 != core_sectors {
-            return Err(nonsense(&format!("the export {core} has {bytes} bytes")));
+            return Err(nonsense(&format!("the export {number} has {bytes} bytes")));
         }
         Ok(own)
     }
@@ -99,8 +104,8 @@ impl Connection {
         self.stream.get_mut().write_all(&self.outgoing)
     }
 
-    /// The next answer: to what, and what a read has brought.
-    pub(super) fn answer(&mut self) -> io::Result<(Known, &[u8])> {
+    /// The next answer: to what, and what a read has brought; or the error of the device.
+    pub(super) fn answer(&mut self) -> io::Result<(Known, Result<&[u8], u64>)> {
         let head = self.take::<16>()?;
         let number =
             |bytes: &[u8]| bytes.iter().fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte));
@@ -112,12 +117,12 @@ impl Connection {
             return Err(nonsense(&format!("it answers request {cookie}, which nobody has made")));
         };
         if error != 0 {
-            return Err(nonsense(&format!("error {error} for {:?}", known.request)));
+            return Ok((known, Err(error)));
         }
         let bytes = if known.request.verb == Verb::Read { known.request.bytes() } else { 0 };
         self.incoming.resize(bytes, 0);
         self.stream.read_exact(&mut self.incoming)?;
-        Ok((known, &self.incoming))
+        Ok((known, Ok(&self.incoming)))
     }
 
     fn take<const N: usize>(&mut self) -> io::Result<[u8; N]> {
@@ -128,6 +133,6 @@ impl Connection {
 }
 
 /// The server lives, and answers what no answer is, or an error.
-fn nonsense(what: &str) -> io::Error {
+pub(super) fn nonsense(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }

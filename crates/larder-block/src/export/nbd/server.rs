@@ -23,6 +23,9 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// No descriptor is left, or no memory: connections wait for so long.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Whoever waits for the end hears so often for how many connections.
+const TELLS_EVERY: Duration = Duration::from_secs(1);
+
 /// What a server listens on, what it exports, and its limits.
 #[derive(Debug)]
 pub struct NbdConfig {
@@ -177,26 +180,41 @@ impl NbdServer {
         load(&self.mailboxes)
     }
 
+    /// Accepts and reads nothing more, and answers what clients have asked for, for [`NbdConfig::drain_time`] at most.
+    /// Nothing is flushed before it [ends](Self::end), which may wait for what goes away meanwhile. `waits` hears once
+    /// a second how many connections there are still.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] if a thread has failed.
+    pub fn drain(&mut self, waits: impl FnMut(usize)) -> Result<(), Error> {
+        self.halt(waits)
+    }
+
     /// Accepts and reads nothing more, answers what clients have asked for, for [`NbdConfig::drain_time`] at most, and
-    /// flushes what can be written to.
+    /// flushes what it exports then and can be written to.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if a thread has failed; what a volume says of its flush.
     pub fn end(mut self) -> Result<(), Error> {
-        self.halt()?;
+        self.halt(drop)?;
         for export in self.exports.all().iter().filter(|export| !export.is_read_only()) {
             export.volume().flush().wait().map_err(|failure| failure.error)?;
         }
         Ok(())
     }
 
-    /// Ends all threads.
-    fn halt(&mut self) -> Result<(), Error> {
+    /// Ends all threads. `waits` hears once a second how many connections there are still.
+    fn halt(&mut self, mut waits: impl FnMut(usize)) -> Result<(), Error> {
         self.stop.set();
         self.mailboxes.iter().for_each(|mailbox| mailbox.send(Letter::Drain));
         let deadline = Instant::now() + self.drain_time;
+        let mut tells = Instant::now() + TELLS_EVERY;
         while Instant::now() < deadline && !self.threads.iter().all(JoinHandle::is_finished) {
             std::thread::sleep(Duration::from_millis(1));
+            if Instant::now() >= tells {
+                tells += TELLS_EVERY;
+                waits(self.connections());
+            }
         }
         self.mailboxes.iter().for_each(|mailbox| mailbox.send(Letter::End));
         for thread in self.threads.drain(..) {
@@ -211,7 +229,7 @@ impl NbdServer {
 impl Drop for NbdServer {
     fn drop(&mut self) {
         // Nobody is told of what fails here; who wants to know calls `end`.
-        let _ = self.halt();
+        let _ = self.halt(drop);
     }
 }
 

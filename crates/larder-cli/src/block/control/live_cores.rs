@@ -14,7 +14,9 @@ use crate::args::{CoreArg, TargetArg};
 use crate::block::{cores, target};
 
 /// Connections of a core that is gone are waited for so long: their last replies are, too.
-const FAREWELL: Duration = Duration::from_secs(6);
+const FAREWELL: Duration = Duration::from_secs(5);
+/// Whoever takes longer is named.
+const SOON: Duration = Duration::from_secs(1);
 
 /// Where cores are exported.
 #[derive(Default)]
@@ -71,10 +73,17 @@ impl Answers {
         })?;
         *self.known() = Known::of(opened);
         let withdrawn = self.exported.nbd.as_ref().and_then(|nbd| nbd.remove(&number.to_string()));
-        if withdrawn.is_some_and(|withdrawn| !withdrawn.wait(FAREWELL)) {
+        if let Some(withdrawn) = withdrawn
+            && !withdrawn.wait(SOON)
+        {
             eprintln!(
-                "note: core {number} is gone, and a client of it has not closed its connection"
+                "note: core {number} is gone; waiting up to 5 s for clients of it that do not take their last replies"
             );
+            if !withdrawn.wait(FAREWELL) {
+                eprintln!(
+                    "note: core {number} is gone, and a client of it has not closed its connection"
+                );
+            }
         }
         value(&self.status())
     }

@@ -1,0 +1,252 @@
+//! A core that comes to the cache that runs, and goes, while requests are made to it and to the others.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::client::{End, Post};
+use super::stand::{Listed, Stand, Visitor};
+use super::{Run, VISITS, lock, process};
+
+/// How often is looked whether clients have done enough.
+const POLL: Duration = Duration::from_millis(2);
+/// So many requests end while the core is there, and while it is not, at most.
+const STAY_OPS_MAX: u64 = 3_000;
+const AWAY_OPS_MAX: u64 = 1_000;
+/// Purposes of randomness of one visit.
+const PURPOSES: u32 = 64;
+
+impl Run<'_> {
+    /// Has the core come and go until the server is told to end.
+    pub(super) fn visits(&self, round: u32, mut rng: Rng) -> Result<(), End> {
+        let done = self.visited(round, &mut rng);
+        if done.is_err() {
+            self.is_over.store(true, Ordering::SeqCst);
+        }
+        done
+    }
+
+    fn visited(&self, round: u32, rng: &mut Rng) -> Result<(), End> {
+        if self.options.visitors == 0 {
+            return Ok(());
+        }
+        for visit in 0.. {
+            let purpose = VISITS + visit * PURPOSES;
+            let stand = *lock(&self.stand);
+            let goes_on = match stand {
+                Stand::In(visitor) => self.stays(round, purpose, visitor, rng)?,
+                _ => {
+                    self.wait_for(rng.u64(1..=AWAY_OPS_MAX))
+                        && self.comes(self.rng(round, purpose))?
+                }
+            };
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until so many requests have ended, or somebody is in a hurry. Whether the server is to go on.
+    fn wait_for(&self, operations: u64) -> bool {
+        let until = self.operations() + operations;
+        while self.operations() < until && !self.hurries.load(Ordering::SeqCst) {
+            if self.is_over.load(Ordering::SeqCst) {
+                return false;
+            }
+            thread::sleep(POLL);
+        }
+        !self.is_over.load(Ordering::SeqCst)
+    }
+
+    /// One of the files becomes a core. Whether it is known that it has.
+    fn comes(&self, mut rng: Rng) -> Result<bool, End> {
+        let stay = self.options.cores;
+        let file = stay + rng.u64(0..self.options.visitors);
+        if rng.bool() {
+            let times = self.write_past(file, rng.fork())?;
+            self.visits.past.fetch_add(times, Ordering::Relaxed);
+        }
+        let (told, lowest) = {
+            let numbers = lock(&self.visits.numbers);
+            let told = numbers.drawn(&mut rng, stay);
+            (told.map(|number| (number, numbers.may_be(number))), numbers.lowest(stay))
+        };
+        let path = self.file_path(file).display().to_string();
+        let number = match told {
+            Some((number, false)) => {
+                if !self.is_refused(&format!("{number}={path}"))? {
+                    return Ok(false);
+                }
+                None
+            }
+            other => other.map(|(number, _)| number),
+        };
+        let spec = number.map_or(path.clone(), |number| format!("{number}={path}"));
+        let comes = Visitor { file, number: number.unwrap_or(lowest) };
+        *lock(&self.stand) = Stand::Comes(comes);
+        let Some(listed) = self.cores(["--add", &spec])? else { return Ok(false) };
+        if listed.visitor != Some(comes) {
+            let what = format!("{spec} was added as {comes:?}, and it has {:?}", listed.visitor);
+            return Err(End::Failed(what));
+        }
+        *lock(&self.stand) = Stand::In(comes);
+        self.visits.came.fetch_add(1, Ordering::Relaxed);
+        let is_again = lock(&self.visits.numbers).came(comes.number);
+        self.visits.came_again.fetch_add(u64::from(is_again), Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// A core of a number that was taken away is none. False if the server may have gone in the middle of it.
+    fn is_refused(&self, spec: &str) -> Result<bool, End> {
+        let socket = self.socket().display().to_string();
+        let words = ["cores", "--add", spec, "--unix", &socket];
+        match process::said(&self.options.larder, &words) {
+            Ok(said) => Err(End::Failed(format!("{spec} was added, and is cached: {said}"))),
+            Err(why) if why.contains("may have been taken away") => Ok(true),
+            Err(_) if self.is_over.load(Ordering::SeqCst) => Ok(false),
+            Err(why) => Err(End::Failed(why)),
+        }
+    }
+
+    /// Clients use the core until it is taken away, under load. Whether it is known that it was.
+    fn stays(
+        &self,
+        round: u32,
+        purpose: u32,
+        visitor: Visitor,
+        rng: &mut Rng,
+    ) -> Result<bool, End> {
+        let leaves = AtomicBool::new(false);
+        let clients = (u64::from(self.options.connections) / self.options.cores).max(1);
+        let Visitor { file, number } = visitor;
+        let was_told = thread::scope(|scope| {
+            let leaves = &leaves;
+            let clients: Vec<_> = (1..)
+                .zip(0..clients)
+                .map(|(client, _)| {
+                    let post = Post { file, number, purpose: purpose + client, leaves };
+                    scope.spawn(move || self.work(round, client - 1, &post))
+                })
+                .collect();
+            let was_told = match self.wait_for(rng.u64(1..=STAY_OPS_MAX)) {
+                true => self.goes(visitor, leaves),
+                false => Ok(false),
+            };
+            // Whatever is wrong: they end.
+            if was_told.is_err() {
+                self.is_over.store(true, Ordering::SeqCst);
+                self.has_failed.store(true, Ordering::SeqCst);
+            }
+            let ends = clients.into_iter().map(|client| client.join());
+            let ends: Vec<_> = ends.collect();
+            for end in ends {
+                match end {
+                    Ok(End::Gone) => {}
+                    Ok(end) => return Err(end),
+                    Err(_) => return Err(End::Failed("a client panicked".to_owned())),
+                }
+            }
+            was_told
+        })?;
+        if was_told {
+            self.has_gone(visitor)?;
+        }
+        Ok(was_told)
+    }
+
+    fn goes(&self, visitor: Visitor, leaves: &AtomicBool) -> Result<bool, End> {
+        leaves.store(true, Ordering::SeqCst);
+        *lock(&self.stand) = Stand::Goes(visitor);
+        match self.cores(["--remove", &visitor.number.to_string()])? {
+            None => Ok(false),
+            Some(Listed { visitor: None, .. }) => Ok(true),
+            Some(listed) => {
+                Err(End::Failed(format!("{visitor:?} was taken away, and it has {listed:?}")))
+            }
+        }
+    }
+
+    /// It was taken away, and no client has it any more: its file has all.
+    fn has_gone(&self, visitor: Visitor) -> Result<(), End> {
+        let cut_off = lock(&self.shadow).left(visitor.file);
+        self.visits.cut_off.fetch_add(cut_off as u64, Ordering::Relaxed);
+        self.visits.went.fetch_add(1, Ordering::Relaxed);
+        *lock(&self.stand) = Stand::Out;
+        lock(&self.visits.numbers).went(visitor.number);
+        self.compare(visitor.file)?;
+        match self.connect(visitor.file, visitor.number) {
+            Err(error) if error.kind() != std::io::ErrorKind::InvalidData => Ok(()),
+            Err(error) => {
+                Err(End::Failed(format!("{visitor:?} is gone, and is exported: {error}")))
+            }
+            Ok(_) => Err(End::Failed(format!("{visitor:?} is gone, and is exported"))),
+        }
+    }
+
+    /// `larder block cores`; what it has then. None if the server may have gone in the middle of it.
+    fn cores(&self, words: [&str; 2]) -> Result<Option<Listed>, End> {
+        let socket = self.socket().display().to_string();
+        let all = ["cores", words[0], words[1], "--unix", &socket, "--json", "-"];
+        match process::said(&self.options.larder, &all) {
+            Ok(status) => self.listed(&status).map(Some).map_err(End::Failed),
+            Err(_) if self.is_over.load(Ordering::SeqCst) => Ok(None),
+            Err(why) => Err(End::Failed(why)),
+        }
+    }
+
+    /// It serves the cores that the label had, and has found nothing that is not as on them: it would drop what is
+    /// stale, and nobody would see it.
+    pub(super) fn has_started(&self, visitor: Option<Visitor>) -> Result<(), End> {
+        let socket = self.socket().display().to_string();
+        let words = ["status", "--unix", &socket, "--json", "-"];
+        let status = process::said(&self.options.larder, &words);
+        let listed = status.and_then(|status| self.listed(&status)).map_err(End::Failed)?;
+        match listed == (Listed { visitor, changed: Some(0) }) {
+            true => Ok(()),
+            false => Err(End::Failed(format!(
+                "started with {visitor:?}, and nobody has written to a core that it had: it has {listed:?}"
+            ))),
+        }
+    }
+
+    /// Of a status.
+    fn listed(&self, status: &str) -> Result<Listed, String> {
+        let files: Vec<String> = (0..self.options.files())
+            .map(|file| self.file_path(file).display().to_string())
+            .collect();
+        Listed::of(status, &files, self.options.cores)
+    }
+
+    /// The server is gone. Takes note of what became of a command that was under way. `is_forgotten`: the next start
+    /// finds nothing that was cached.
+    pub(super) fn settle(&self, is_forgotten: bool) -> Result<Option<Visitor>, End> {
+        let status = process::said(&self.options.larder, &["status", &self.cache(), "--json", "-"]);
+        let listed = status.and_then(|status| self.listed(&status)).map_err(End::Failed)?;
+        let mut stand = lock(&self.stand);
+        let settled = stand.settled(&listed).map_err(End::Failed)?;
+        let half = match (*stand, settled) {
+            (Stand::Comes(_), Stand::Out) => Some(0),
+            (Stand::Comes(_), _) => Some(1),
+            (Stand::Goes(_), Stand::In(_)) => Some(2),
+            (Stand::Goes(_), _) => Some(3),
+            _ => None,
+        };
+        if let Some(half) = half {
+            self.visits.halves[half].fetch_add(1, Ordering::Relaxed);
+        }
+        if let (Stand::Goes(visitor), Stand::Out) = (*stand, settled) {
+            lock(&self.visits.numbers).went(visitor.number);
+        }
+        if let (Stand::Comes(visitor), Stand::In(_)) = (*stand, settled) {
+            lock(&self.visits.numbers).came(visitor.number);
+        }
+        if is_forgotten {
+            lock(&self.visits.numbers).forgotten();
+        }
+        *stand = settled;
+        Ok(listed.visitor)
+    }
+}
