@@ -18,6 +18,7 @@ mod ahead;
 mod cleaning;
 mod coverage;
 mod exchanging;
+mod full_classes;
 mod health;
 mod leaving;
 mod loading;
@@ -325,6 +326,7 @@ impl Cache {
     /// before others.
     pub fn set_classes(&mut self, classes: IoClasses) {
         self.layout.set_shares(classes.shares());
+        self.cleaning.shares_change();
         self.options.classes = classes;
     }
 

@@ -83,6 +83,14 @@ impl<L: Layout + ?Sized> Layout for Box<L> {
         (**self).make_room(class, sectors)
     }
 
+    fn take_full_of_dirty(&mut self) -> Option<ClassId> {
+        (**self).take_full_of_dirty()
+    }
+
+    fn destage_oldest(&mut self, id: RequestId, class: ClassId, sectors: u64) -> u64 {
+        (**self).destage_oldest(id, class, sectors)
+    }
+
     fn occupied_sectors(&self, class: ClassId) -> u64 {
         (**self).occupied_sectors(class)
     }

@@ -405,6 +405,19 @@ pub trait Layout: Send + fmt::Debug {
         true
     }
 
+    /// A class that was refused room since this was asked, for what it could give up is dirty; each once. `None`: there
+    /// is none more. A layout that sees to that by itself names none.
+    fn take_full_of_dirty(&mut self) -> Option<ClassId> {
+        None
+    }
+
+    /// Begins to destage what of a class has been dirty for longest: about so many sectors, and nothing of other
+    /// classes. How many; 0: none was found, and nothing has begun. Else it ends as a request of this name, whether the
+    /// cores have it durably then or not.
+    fn destage_oldest(&mut self, _id: RequestId, _class: ClassId, _sectors: u64) -> u64 {
+        0
+    }
+
     /// What a class has of the cache, in sectors.
     fn occupied_sectors(&self, class: ClassId) -> u64;
 

@@ -122,6 +122,8 @@ fn write_devices(page: &mut MetricsText, stats: &Stats) {
     ] {
         page.sample("cache_written_bytes_total", &[("kind", kind)], bytes);
     }
+    let help = "Bytes destaged for IO classes that were full of dirty data.";
+    counter(page, "destaged_for_classes_bytes", help, stats.destaged_for_classes_bytes);
     let help = "Bytes sent in the metadata of the cache device's blocks, beside those written.";
     counter(page, "beside_bytes", help, stats.beside_bytes);
     page.family("device_flushes", "counter", "Flushes of devices.");

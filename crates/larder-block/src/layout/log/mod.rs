@@ -39,6 +39,7 @@ mod grace;
 mod index;
 mod leaving;
 mod metadata_header;
+mod oldest_dirty;
 mod reading;
 mod record;
 mod recovery;
@@ -313,6 +314,14 @@ impl Layout for LogLayout {
 
     fn make_room(&mut self, class: ClassId, sectors: u32) -> bool {
         self.make_room_in(class, sectors)
+    }
+
+    fn take_full_of_dirty(&mut self) -> Option<ClassId> {
+        self.evicting.take_full_of_dirty()
+    }
+
+    fn destage_oldest(&mut self, id: RequestId, class: ClassId, sectors: u64) -> u64 {
+        self.clean_oldest(id, class, sectors)
     }
 
     fn occupied_sectors(&self, class: ClassId) -> u64 {
