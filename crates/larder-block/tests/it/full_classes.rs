@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use larder_block::accounting::Accounting;
+use larder_block::accounting::{Accounting, stamps};
 use larder_block::cache::{BypassReason, Cache, Mode, Request};
-use larder_block::layout::{Ending, PieceState};
+use larder_block::layout::{Ending, PieceState, Span};
 use larder_block::policy::cleaning::{CleaningOptions, CleaningPolicy};
 
-use super::classes::{LINES, bypasses, class, each_layout, line, write};
+use super::classes::{LINES, bypasses, class, classes, each_layout, line, write};
 use super::rig::core;
 
 /// Lines of the class that is full: a tenth of the cache.
@@ -143,5 +143,84 @@ fn a_core_that_fails_is_left_alone_for_a_while_and_nothing_of_its_is_lost() {
         run.settle();
         assert!(run.counts().since(&before).core_writes > 0);
         assert_eq!(run.run(Request::Clean { core: core(0) }).0, Ending::Done);
+    });
+}
+
+/// Whether each of these lines of core 0 is dirty but for its first sector.
+fn are_rests_dirty(run: &mut Accounting<Cache>, mut numbers: std::ops::Range<u64>) -> bool {
+    numbers.all(|number| {
+        let (whole, mut pieces) = (line(0, number), Vec::new());
+        let rest = Span { first: whole.first + 1, sectors: 7, ..whole };
+        run.layout_mut().lookup(rest, &mut pieces);
+        pieces.iter().all(|piece| piece.state == PieceState::Dirty)
+    })
+}
+
+#[test]
+fn of_a_line_of_two_classes_only_what_is_of_the_full_one_goes() {
+    let lines = "1,request_size:512,5,0.02\n2,request_size:4096,5,1.00";
+    each_layout(Mode::WriteBack, lines, |name, run| {
+        if name != "log" {
+            return;
+        }
+        let share = LINES * 8 * 2 / 100;
+        for number in 0..share {
+            run.run(write(0, number));
+            run.run(write_first(number));
+        }
+        assert_eq!(run.layout().class_sectors(class(1)), share);
+        run.run(write_first(share));
+        work(run);
+        run.settle();
+        let destaged = run.counts().core_written_bytes - 512;
+        assert_eq!((destaged, bypasses(run, BypassReason::ClassFull)), (share / 16 * 512, 1));
+        assert!(are_rests_dirty(run, 0..share));
+    });
+}
+
+/// The first sector of a line.
+fn write_first(number: u64) -> Request {
+    let span = Span { sectors: 1, ..line(0, number) };
+    Request::Write { span, data: stamps(span, 2), durable: false }
+}
+
+#[test]
+fn nothing_is_destaged_for_a_class_that_would_get_no_room_by_that() {
+    each_layout(Mode::WriteThrough, CLASSES, |name, run| {
+        if name != "log" {
+            return;
+        }
+        // What the log fills next is another's.
+        run.run_all(16, (0..2 * LINES).map(|number| write(1, number)));
+        run.layout_mut().set_mode(Mode::WriteBack);
+        run.run_all(16, (0..2 * SHARE).map(|number| write(0, number)));
+        assert!(bypasses(run, BypassReason::ClassFull) >= SHARE);
+        work(run);
+        run.settle();
+        assert_eq!(run.layout().statistics().destaged_for_classes_bytes, 0);
+    });
+}
+
+#[test]
+fn a_class_that_gets_more_has_nothing_destaged_for_what_it_was_refused() {
+    each_layout(Mode::WriteBack, CLASSES, |name, run| {
+        if name != "log" {
+            return;
+        }
+        run.run_all(16, (0..SHARE + 1).map(|number| write(0, number)));
+        run.layout_mut().set_classes(classes("1,core_id:0,5,0.20\n2,core_id:1,5,1.00"));
+        work(run);
+        run.settle();
+        assert_eq!(run.layout().statistics().destaged_for_classes_bytes, 0);
+        // One batch is of 100 lines: what it wants beyond that is forgotten too.
+        run.layout_mut().set_classes(classes("1,core_id:0,5,0.90"));
+        run.run_all(16, (SHARE + 1..LINES).map(|number| write(0, number)));
+        work(run);
+        run.turn();
+        run.layout_mut().set_classes(classes("1,core_id:0,5,0.95"));
+        run.settle();
+        work(run);
+        run.settle();
+        assert_eq!(run.layout().statistics().destaged_for_classes_bytes, 100 * 4096);
     });
 }
