@@ -228,6 +228,11 @@ impl Cache {
         self.layout.usage()
     }
 
+    /// How much of a core only the cache device has, in sectors, of what is loaded.
+    pub fn dirty_sectors(&self, core: CoreId) -> u64 {
+        self.layout.dirty_sectors(core)
+    }
+
     /// Whether the cores have durably all that is cached.
     pub fn is_on_cores(&self) -> bool {
         self.layout.is_on_cores()

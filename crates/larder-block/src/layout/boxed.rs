@@ -59,6 +59,10 @@ impl<L: Layout + ?Sized> Layout for Box<L> {
         (**self).usage()
     }
 
+    fn dirty_sectors(&self, core: CoreId) -> u64 {
+        (**self).dirty_sectors(core)
+    }
+
     fn unloaded_parts(&self) -> usize {
         (**self).unloaded_parts()
     }

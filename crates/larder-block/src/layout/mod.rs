@@ -19,6 +19,7 @@
 
 mod boxed;
 mod data;
+mod dirty_sectors;
 mod io_class;
 mod line;
 pub mod log;
@@ -369,6 +370,9 @@ pub trait Layout: Send + fmt::Debug {
 
     /// What is cached; of what is not loaded, what may be at most.
     fn usage(&self) -> Usage;
+
+    /// How much of a core is dirty, in sectors, of what is loaded.
+    fn dirty_sectors(&self, core: CoreId) -> u64;
 
     /// A layout may serve before all that a start has found is in its index: parts that are not. What a request is
     /// about is loaded when it comes. 0 once all is loaded.

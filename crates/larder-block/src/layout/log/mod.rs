@@ -242,7 +242,7 @@ impl Layout for LogLayout {
     fn is_on_cores(&self) -> bool {
         let is_durable = |core: &CoreState| core.destages == core.destages_flushed;
         self.unloaded.is_none()
-            && self.index.dirty_sectors() == 0
+            && self.index.dirty_sectors().all() == 0
             && self.cores.iter().all(is_durable)
     }
 
@@ -288,8 +288,12 @@ impl Layout for LogLayout {
         let (valid, dirty) = self.unloaded.as_ref().map_or((0, 0), Unloaded::sectors);
         Usage {
             valid_sectors: self.index.valid_sectors() + valid,
-            dirty_sectors: self.index.dirty_sectors() + dirty,
+            dirty_sectors: self.index.dirty_sectors().all() + dirty,
         }
+    }
+
+    fn dirty_sectors(&self, core: CoreId) -> u64 {
+        self.index.dirty_sectors().of(core)
     }
 
     fn unloaded_parts(&self) -> usize {
