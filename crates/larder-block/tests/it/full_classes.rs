@@ -213,11 +213,11 @@ fn a_class_that_gets_more_has_nothing_destaged_for_what_it_was_refused() {
         run.settle();
         assert_eq!(run.layout().statistics().destaged_for_classes_bytes, 0);
         // One batch is of 100 lines: what it wants beyond that is forgotten too.
-        run.layout_mut().set_classes(classes("1,core_id:0,5,0.90"));
-        run.run_all(16, (SHARE + 1..LINES).map(|number| write(0, number)));
+        run.layout_mut().set_classes(classes("1,core_id:0,5,0.60"));
+        run.run_all(16, (SHARE + 1..LINES * 7 / 10).map(|number| write(0, number)));
         work(run);
         run.turn();
-        run.layout_mut().set_classes(classes("1,core_id:0,5,0.95"));
+        run.layout_mut().set_classes(classes("1,core_id:0,5,0.65"));
         run.settle();
         work(run);
         run.settle();

@@ -43,8 +43,9 @@ fn a_class_has_a_part_of_its_share_destaged_in_batches_one_at_a_time() {
         }
         assert_eq!(cleaning.class_turn(SECOND), ClassTurn::Nobody, "it has what it wanted");
     }
-    cleaning.class_is_full(class(3), 1);
-    assert_eq!(begin(&mut cleaning, u64::MAX, SECOND), Some((3, 1)), "a small share");
+    [3, 4].into_iter().for_each(|number| cleaning.class_is_full(class(number), 1));
+    assert_eq!(begin(&mut cleaning, u64::MAX, SECOND), Some((4, 1)), "of a small share");
+    assert_eq!(cleaning.class_turn(SECOND), ClassTurn::Nobody, "however little is under way");
 }
 
 #[test]
@@ -103,6 +104,7 @@ fn the_rate_holds_of_classes_too() {
                 cleaning.class_began(class, sectors, now);
                 cleaning.class_destaged(class, true, now);
                 bytes += sectors * SECTOR_BYTES as u64;
+                assert!(bytes < 1 << 30, "it never waits");
             }
             ClassTurn::At(due) => now = due,
             ClassTurn::Nobody => unreachable!("none is under way"),
