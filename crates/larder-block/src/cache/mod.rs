@@ -18,6 +18,7 @@ mod ahead;
 mod cleaning;
 mod coverage;
 mod exchanging;
+mod full_classes;
 mod health;
 mod leaving;
 mod loading;
@@ -227,6 +228,11 @@ impl Cache {
         self.layout.usage()
     }
 
+    /// How much of a core only the cache device has, in sectors, of what is loaded.
+    pub fn dirty_sectors(&self, core: CoreId) -> u64 {
+        self.layout.dirty_sectors(core)
+    }
+
     /// Whether the cores have durably all that is cached.
     pub fn is_on_cores(&self) -> bool {
         self.layout.is_on_cores()
@@ -325,6 +331,7 @@ impl Cache {
     /// before others.
     pub fn set_classes(&mut self, classes: IoClasses) {
         self.layout.set_shares(classes.shares());
+        self.cleaning.shares_change();
         self.options.classes = classes;
     }
 

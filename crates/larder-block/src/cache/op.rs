@@ -42,6 +42,11 @@ pub(super) enum What {
         span: Span,
         of: Option<usize>,
     },
+    /// For an IO class that is full of dirty data.
+    Relieve {
+        class: ClassId,
+        sectors: u64,
+    },
 }
 
 /// A core that is cleaned.
@@ -91,6 +96,8 @@ pub(super) enum Step {
     Flush,
     /// The layout's destaging.
     Destage,
+    /// The same for an IO class.
+    Relieve,
 }
 
 /// An I/O under way.
@@ -140,7 +147,7 @@ impl Op {
         match &self.what {
             What::Read(span) => Some((*span, false)),
             What::Write { span, .. } | What::Trim(span) | What::Ahead(span) => Some((*span, true)),
-            What::Flush | What::Clean(_) | What::Destage { .. } => None,
+            What::Flush | What::Clean(_) | What::Destage { .. } | What::Relieve { .. } => None,
         }
     }
 

@@ -180,6 +180,9 @@ pub struct Statistics {
     pub clean_bytes: u64,
     /// Sent beside the blocks that were written, in their metadata, and in none of the numbers above.
     pub beside_bytes: u64,
+    /// Destaged for IO classes that were full of dirty data, in bytes, with what was overwritten before it had set out;
+    /// the rest is among what was written to cores. A layout that sees to that by itself does not count it.
+    pub destaged_for_classes_bytes: u64,
     /// Flushes of cores.
     pub core_flushes: u64,
     /// Flushes of the cache device.

@@ -34,6 +34,7 @@ impl Cache {
             self.layout.retry();
         }
         let loads_at = self.go_on_loading();
+        let relieves_at = self.relieve_full_classes();
         let facts = CleaningFacts {
             dirty_sectors: self.layout.usage().dirty_sectors,
             capacity_sectors: self.shape.capacity_bytes / SECTOR_BYTES as u64,
@@ -42,6 +43,7 @@ impl Cache {
         let mut pieces = Vec::new();
         let cleans_at = self.cleaning.work(self.now, &facts, &mut pieces);
         pieces.into_iter().for_each(|piece| self.destage(piece, None));
-        [self.retry_at, loads_at, cleans_at, self.router.due()].into_iter().flatten().min()
+        let dues = [self.retry_at, loads_at, relieves_at, cleans_at, self.router.due()];
+        dues.into_iter().flatten().min()
     }
 }

@@ -32,7 +32,7 @@ impl Cache {
                 self.ask_layout(key, Request::Flush);
             }
             What::Clean(_) => self.begin_cleaning(key),
-            What::Destage { .. } => unreachable!("it needs no lock"),
+            What::Destage { .. } | What::Relieve { .. } => unreachable!("it needs no lock"),
             What::Ahead(_) => unreachable!("it has its lock from the start"),
         }
     }
@@ -223,6 +223,7 @@ impl Cache {
             // That it is not kept is the cache's matter.
             Step::Insert => self.forget(key),
             Step::Destage => self.destage_ended(key, is_well),
+            Step::Relieve => self.relief_ended(key, is_well),
             Step::Ahead => self.ahead_was_read(key, is_well),
             Step::CoreHit if !is_well => self.core_hit_failed(key),
             Step::PassThroughRead

@@ -59,6 +59,10 @@ impl<L: Layout + ?Sized> Layout for Box<L> {
         (**self).usage()
     }
 
+    fn dirty_sectors(&self, core: CoreId) -> u64 {
+        (**self).dirty_sectors(core)
+    }
+
     fn unloaded_parts(&self) -> usize {
         (**self).unloaded_parts()
     }
@@ -81,6 +85,14 @@ impl<L: Layout + ?Sized> Layout for Box<L> {
 
     fn make_room(&mut self, class: ClassId, sectors: u32) -> bool {
         (**self).make_room(class, sectors)
+    }
+
+    fn take_full_of_dirty(&mut self) -> Option<ClassId> {
+        (**self).take_full_of_dirty()
+    }
+
+    fn destage_oldest(&mut self, id: RequestId, class: ClassId, sectors: u64) -> u64 {
+        (**self).destage_oldest(id, class, sectors)
     }
 
     fn occupied_sectors(&self, class: ClassId) -> u64 {

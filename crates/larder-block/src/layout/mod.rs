@@ -19,6 +19,7 @@
 
 mod boxed;
 mod data;
+mod dirty_sectors;
 mod io_class;
 mod line;
 pub mod log;
@@ -370,6 +371,9 @@ pub trait Layout: Send + fmt::Debug {
     /// What is cached; of what is not loaded, what may be at most.
     fn usage(&self) -> Usage;
 
+    /// How much of a core is dirty, in sectors, of what is loaded.
+    fn dirty_sectors(&self, core: CoreId) -> u64;
+
     /// A layout may serve before all that a start has found is in its index: parts that are not. What a request is
     /// about is loaded when it comes. 0 once all is loaded.
     fn unloaded_parts(&self) -> usize {
@@ -403,6 +407,19 @@ pub trait Layout: Send + fmt::Debug {
     /// class that has its share gives up what it cached first. `false`: there is none, and they must not be kept.
     fn make_room(&mut self, _class: ClassId, _sectors: u32) -> bool {
         true
+    }
+
+    /// A class that was refused room since this was asked, for what it could give up is dirty; each once. `None`: there
+    /// is none more. A layout that sees to that by itself names none.
+    fn take_full_of_dirty(&mut self) -> Option<ClassId> {
+        None
+    }
+
+    /// Begins to destage what of a class has been dirty for longest: about so many sectors, and nothing of other
+    /// classes. How many; 0: none was found, and nothing has begun. Else it ends as a request of this name, whether the
+    /// cores have it durably then or not.
+    fn destage_oldest(&mut self, _id: RequestId, _class: ClassId, _sectors: u64) -> u64 {
+        0
     }
 
     /// What a class has of the cache, in sectors.

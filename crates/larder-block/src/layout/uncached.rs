@@ -131,6 +131,10 @@ impl Layout for Uncached {
         Usage::default()
     }
 
+    fn dirty_sectors(&self, _: CoreId) -> u64 {
+        0
+    }
+
     fn set_shares(&mut self, _: Shares) {}
 
     fn refuses(&self, _: ClassId, _: u32) -> Option<Refusal> {

@@ -95,9 +95,19 @@ pub(super) struct Keeper {
 
 impl Keeper {
     pub(super) async fn write(&self) -> Result<(), Error> {
-        let Some(labeller) = &self.labeller else { return Ok(()) };
-        let written = labeller.write(self.stored.encode()?).await;
-        written.map_err(|error| Error::of_device("writing the label", &error))
+        self.begin().await
+    }
+
+    /// Begins a label that is newer than those begun before, whether or not this is waited for.
+    fn begin(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        let begun = self.labeller.as_ref().map(|labeller| {
+            let content = self.stored.encode()?;
+            Ok(labeller.write(content))
+        });
+        async move {
+            let Some(begun) = begun else { return Ok(()) };
+            begun?.await.map_err(|error| Error::of_device("writing the label", &error))
+        }
     }
 }
 
@@ -307,16 +317,32 @@ impl Opened {
     /// Changes the mode, for good. From a mode with dirty data to one without, they are destaged first, if that is
     /// wanted; new ones do not come meanwhile.
     ///
+    /// *Always:* the label says a mode with dirty data, durably, before the mode makes something dirty, and until it
+    /// makes nothing dirty any more: so a crash leaves no more that is dirty than the label has one expect.
+    ///
     /// # Errors
-    /// [`ErrorKind::Device`]; the cache is in the new mode then, with dirty data.
+    /// [`ErrorKind::Device`]. The cache is in the mode that it was in, but if that was one with dirty data and the new
+    /// one is without: then in the new one, and something may be dirty. The label says what it said; if that could not
+    /// be written again, which the error tells, either.
     pub async fn set_mode(&mut self, mode: Mode, destages: bool) -> Result<(), Error> {
-        self.cache.with(|cache| cache.set_mode(mode));
+        let set = |opened: &Self| opened.cache.with(|cache| cache.set_mode(mode));
+        if !mode.may_be_dirty() && self.cache.with(|cache| cache.options().mode).may_be_dirty() {
+            set(self);
+        }
         if destages && !mode.may_be_dirty() {
             self.cache.destage_all().await?;
         }
-        self.keeper.stored.mode = mode;
         self.look_at_cache();
-        self.keeper.write().await?;
+        let next = StoredCache { mode, ..self.keeper.stored.clone() };
+        if let Err(Unwritten { error, again }) = self.relabel(next).await {
+            let Some(again) = again else { return Err(error) };
+            let message = format!(
+                "{error}; and what it said before could not be written again ({again}): the next start may be in \
+                 the mode {mode}"
+            );
+            return Err(Error::new(ErrorKind::Device, message));
+        }
+        set(self);
         self.prepare_mark()
     }
 
@@ -329,12 +355,13 @@ impl Opened {
     pub async fn note_clean(&mut self) -> Result<(), Error> {
         let before = self.keeper.stored.clone();
         self.look_at_cache();
-        if self.keeper.stored == before {
+        if self.keeper.stored == before && !self.keeper.is_doubtful {
             return Ok(());
         }
-        let written = self.keeper.write().await;
-        if written.is_err() {
-            self.keeper.stored = before;
+        let written = self.write_label().await;
+        match written {
+            Ok(()) => self.is_believed(),
+            Err(_) => self.keeper.stored = before,
         }
         written
     }
@@ -353,15 +380,31 @@ impl Opened {
     /// Has the label say `next`, or what it said before: one that was not written may be there all the same.
     pub(super) async fn relabel(&mut self, next: StoredCache) -> Result<(), Unwritten> {
         let before = std::mem::replace(&mut self.keeper.stored, next);
-        let Err(error) = self.keeper.write().await else {
-            if std::mem::take(&mut self.keeper.is_doubtful) {
-                self.cache.with(|cache| cache.set_no_dirty(false));
-            }
+        let Err(error) = self.write_label().await else {
+            self.is_believed();
             return Ok(());
         };
         self.keeper.stored = before;
-        let again = self.keeper.write().await.err();
+        let again = self.write_label().await.err();
         Err(Unwritten { error, again })
+    }
+
+    /// Writes the label, which says that nothing must be believed if the cache was given up before it is begun. If that
+    /// comes later the label that says so is begun later too, and takes the place of this one.
+    async fn write_label(&mut self) -> Result<(), Error> {
+        let keeper = &mut self.keeper;
+        let begun = self.cache.with(|cache| {
+            keeper.stored.is_distrusted |= cache.is_given_up();
+            keeper.begin()
+        });
+        begun.await
+    }
+
+    /// A label was written: what may have been there instead is not there any more.
+    fn is_believed(&mut self) {
+        if std::mem::take(&mut self.keeper.is_doubtful) {
+            self.cache.with(|cache| cache.set_no_dirty(false));
+        }
     }
 
     /// Sees to it that nothing is lost if a label that was not written is there all the same, and what it said before
@@ -400,6 +443,6 @@ impl Opened {
         self.keeper.stored.was_stopped = true;
         self.keeper.stored.mode = self.cache.with(|cache| cache.options().mode);
         self.look_at_cache();
-        self.keeper.write().await
+        self.write_label().await
     }
 }

@@ -22,16 +22,27 @@ use super::seeds::each_seed;
 use super::shadow::{Kind, Known, Newest, Shadow};
 use super::subject::{Log, Ocf, Subject};
 
+/// What writes of a cache in write-back find no room for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Press {
+    /// All of it is dirty.
+    Cache,
+    /// All that their IO class may have is dirty.
+    Class,
+}
+
 struct World<S> {
     rng: Rng,
     subject: S,
     shadow: Shadow,
     /// Whether what is not durable by its request is volatile in write-back too: it may have passed by.
     passes_by: bool,
-    /// Whether it is in write-back and kept full of dirty data, so that writes find no room.
-    is_pressed: bool,
+    /// If it is in write-back and kept full of dirty data, so that writes find no room.
+    press: Option<Press>,
     /// Writes that have passed by for want of room.
     bypassed: u64,
+    /// What was destaged for classes, in bytes.
+    destaged: u64,
     fails: bool,
 }
 
@@ -58,11 +69,12 @@ impl<S: Subject> World<S>
 where
     S::Layout: 'static,
 {
-    fn new(seed: u64, fails: bool, is_pressed: bool) -> Self {
+    fn new(seed: u64, fails: bool, press: Option<Press>) -> Self {
         let mut rng = Rng::with_seed(seed);
         let subject = S::draw(&mut rng);
-        let passes_by = rng.bool() || is_pressed;
-        Self { rng, subject, shadow: Shadow::default(), passes_by, is_pressed, bypassed: 0, fails }
+        let passes_by = rng.bool() || press.is_some();
+        let (shadow, bypassed, destaged) = (Shadow::default(), 0, 0);
+        Self { rng, subject, shadow, passes_by, press, bypassed, destaged, fails }
     }
 
     fn cache(&mut self, layout: S::Layout) -> Cache {
@@ -85,17 +97,27 @@ where
             cache_errors_max: u32::MAX,
             ..CacheOptions::default()
         };
-        let options = if self.is_pressed { self.pressed() } else { options };
+        let options = self.press.map_or(options, |press| self.pressed(press));
         let mut cache = Cache::new(Box::new(layout), shape, options).unwrap();
         (0..CORES).for_each(|number| cache.set_core_bytes(core(number), CORE_SECTORS * 512));
         cache
     }
 
-    fn pressed(&mut self) -> CacheOptions {
+    fn pressed(&mut self, press: Press) -> CacheOptions {
+        let (bypass, of_classes) = match press {
+            Press::Cache => {
+                (self.rng.choice([BypassPolicy::Cost, BypassPolicy::Full]).unwrap(), "")
+            }
+            Press::Class => (
+                BypassPolicy::Never,
+                "0,unclassified,7,0.15\n1,core_id:0,7,0.30\n2,request_size:le:4096,7,0.05",
+            ),
+        };
         CacheOptions {
             mode: Mode::WriteBack,
             cut_off: CutOffPolicy::Never,
-            bypass: self.rng.choice([BypassPolicy::Cost, BypassPolicy::Full]).unwrap(),
+            bypass,
+            classes: classes::classes(of_classes),
             cache_errors_max: u32::MAX,
             ..CacheOptions::default()
         }
@@ -122,7 +144,7 @@ where
     /// Asks for something.
     fn ask(&mut self, run: &mut Accounting<Cache>) -> (RequestId, UnderWay) {
         let mut span = span_by_chance(&mut self.rng, self.subject.block_bytes());
-        let choice = self.rng.u8(if self.is_pressed { 2 } else { 0 }..16);
+        let choice = self.rng.u8(if self.press.is_some() { 2 } else { 0 }..16);
         if choice == 0 {
             return (run.submit(Request::Flush), UnderWay::Flush(self.shadow.newest()));
         }
@@ -160,7 +182,7 @@ where
             while under_way.len() < depth && self.rng.u8(..8) > 0 {
                 under_way.push(self.ask(&mut run));
             }
-            if !self.is_pressed && self.rng.u8(..40) == 0 {
+            if self.press.is_none() && self.rng.u8(..40) == 0 {
                 let mode = self.rng.choice(Mode::all()).unwrap();
                 run.layout_mut().set_mode(mode);
                 run.layout_mut().set_classes(self.classes());
@@ -198,6 +220,7 @@ where
         let statistics = run.layout().statistics();
         self.bypassed += statistics.bypasses(BypassReason::NoRoom);
         self.bypassed += statistics.bypasses(BypassReason::Pressure);
+        self.destaged += statistics.destaged_for_classes_bytes;
         let chance = self.rng.choice([0, 50, 90, 100]).unwrap();
         let rng = &mut self.rng;
         run.lose_power(|| rng.u8(..100) < chance)
@@ -246,7 +269,7 @@ fn five_lives<S: Subject>(seed: u64, fails: bool)
 where
     S::Layout: 'static,
 {
-    five_lives_of(&mut World::<S>::new(seed, fails, false));
+    five_lives_of(&mut World::<S>::new(seed, fails, None));
 }
 
 fn five_lives_of<S: Subject>(world: &mut World<S>)
@@ -268,11 +291,32 @@ where
 fn full_of_dirty_data(fails: bool) {
     let bypassed = AtomicU64::new(0);
     each_seed("cache_crash", 5, |seed| {
-        let mut world = World::<Log>::new(seed, fails, true);
+        let mut world = World::<Log>::new(seed, fails, Some(Press::Cache));
         five_lives_of(&mut world);
         bypassed.fetch_add(world.bypassed, Ordering::Relaxed);
     });
     assert!(bypassed.into_inner() > 0, "no write has passed by for want of room");
+}
+
+/// A log whose IO classes are full of dirty data, some of which is destaged for them.
+fn classes_full_of_dirty_data(fails: bool) {
+    let destaged = AtomicU64::new(0);
+    each_seed("cache_crash", 5, |seed| {
+        let mut world = World::<Log>::new(seed, fails, Some(Press::Class));
+        five_lives_of(&mut world);
+        destaged.fetch_add(world.destaged, Ordering::Relaxed);
+    });
+    assert!(destaged.into_inner() > 0, "nothing was destaged for a class");
+}
+
+#[test]
+fn a_log_whose_classes_are_full_of_dirty_data_keeps_what_was_durable() {
+    classes_full_of_dirty_data(false);
+}
+
+#[test]
+fn a_log_whose_classes_are_full_of_dirty_data_keeps_what_was_durable_when_devices_fail() {
+    classes_full_of_dirty_data(true);
 }
 
 #[test]

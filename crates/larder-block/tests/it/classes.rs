@@ -14,7 +14,7 @@ use larder_block::policy::classes::IoClasses;
 use super::rig::{IDENTITY, core, device};
 use super::subject::{Log, Ocf, Subject};
 
-const LINES: u64 = 4096;
+pub(crate) const LINES: u64 = 4096;
 const BYTES: u64 = LINES * 4096;
 
 pub(crate) fn classes(lines: &str) -> IoClasses {
@@ -40,7 +40,7 @@ pub(crate) fn class(number: u8) -> ClassId {
 }
 
 /// A cache of [`LINES`] lines of 4 KiB on each layout, in this mode.
-fn each_layout(mode: Mode, lines: &str, test: impl Fn(&str, &mut Accounting<Cache>)) {
+pub(crate) fn each_layout(mode: Mode, lines: &str, test: impl Fn(&str, &mut Accounting<Cache>)) {
     let log = || -> Box<dyn Layout> {
         let info = device(BYTES, 512);
         let options =
@@ -73,7 +73,7 @@ fn each_layout(mode: Mode, lines: &str, test: impl Fn(&str, &mut Accounting<Cach
     }
 }
 
-fn line(of: u16, number: u64) -> Span {
+pub(crate) fn line(of: u16, number: u64) -> Span {
     Span { core: core(of), first: number * 8, sectors: 8 }
 }
 
@@ -81,7 +81,7 @@ fn read(of: u16, number: u64) -> Request {
     Request::Read { span: line(of, number) }
 }
 
-fn write(of: u16, number: u64) -> Request {
+pub(crate) fn write(of: u16, number: u64) -> Request {
     let span = line(of, number);
     Request::Write { span, data: stamps(span, 1), durable: false }
 }
@@ -91,7 +91,7 @@ fn parts(run: &Accounting<Cache>) -> [f64; 2] {
     [1, 2].map(|number| run.layout().class_sectors(class(number)) as f64 / (LINES * 8) as f64)
 }
 
-fn bypasses(run: &Accounting<Cache>, reason: BypassReason) -> u64 {
+pub(crate) fn bypasses(run: &Accounting<Cache>, reason: BypassReason) -> u64 {
     run.layout().statistics().bypasses(reason)
 }
 

@@ -13,6 +13,7 @@ mod crashed;
 mod destaging;
 mod evicted;
 mod full;
+mod full_classes;
 mod held;
 mod latencies;
 mod loading;

@@ -210,6 +210,8 @@ fn write_devices(page: &mut Page<'_>) {
             samples.add("cache_written_bytes_total", &[("kind", kind)], bytes);
         }
     });
+    let help = "Bytes destaged for IO classes that were full of dirty data.";
+    page.counter("destaged_for_classes_bytes", help, |of| of.destaged_for_classes_bytes);
     let help = "Bytes sent in the metadata of the cache device's blocks, beside those written.";
     page.counter("beside_bytes", help, |of| of.beside_bytes);
     page.family(("device_flushes", "counter", "Flushes of devices."), |_, stats, samples| {

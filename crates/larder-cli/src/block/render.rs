@@ -142,6 +142,8 @@ pub(super) fn stats(stats: &Stats) -> String {
     let factor = stats.write_amplification;
     let factor = factor.map_or_else(|| "-".to_owned(), |factor| format!("{factor:.3}"));
     text += &format!("{:38}{factor:>16}\n", "cache written for a byte of users");
+    let destaged = BinaryBytes(stats.destaged_for_classes_bytes).to_string();
+    text += &format!("{:38}{destaged:>16}\n", "destaged for full IO classes");
     text += &format!("\n{:22}{:>16}\n", "PASSED BY", "REQUESTS");
     for bypass in &stats.bypasses {
         text += &format!("{:22}{:>16}\n", bypass.reason, count(bypass.requests));

@@ -266,6 +266,8 @@ pub(super) struct Stats {
     pub(super) read_ahead: ReadAhead,
     /// How often the cache device was found saturated.
     pub(super) saturations: u64,
+    /// Destaged for IO classes that were full of dirty data; it is among what was written to cores.
+    pub(super) destaged_for_classes_bytes: u64,
     pub(super) bypasses: Vec<Bypass>,
     pub(super) errors: Errors,
     pub(super) cores: Vec<CoreStats>,
@@ -422,6 +424,7 @@ impl Stats {
             core_hits: done.core_hits,
             read_ahead: ReadAhead::of(done.read_ahead),
             saturations: done.saturations,
+            destaged_for_classes_bytes: done.destaged_for_classes_bytes,
             bypasses: bypasses.collect(),
             errors: Errors {
                 cache_reads: done.errors.cache_reads,

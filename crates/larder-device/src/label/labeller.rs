@@ -1,10 +1,12 @@
 //! Writing labels.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_lock::Mutex;
 
 use super::{COPIES, COPY_BYTES, Found, Kind, Label, Uuid, copy};
-use crate::{Device, Error, Io, IoBuffer, PlacementHandle};
+use crate::{Device, Error, ErrorKind, Io, IoBuffer, PlacementHandle};
 
 /// Writes the labels of one content of one device, each newer than the last. Clones count together.
 #[derive(Clone)]
@@ -14,8 +16,17 @@ pub struct Labeller {
     uuid: Uuid,
     /// Of the label that was begun last.
     generation: Arc<AtomicU64>,
+    /// Whoever has it writes.
+    written: Arc<Mutex<Written>>,
+}
+
+/// What is on the device.
+#[derive(Clone, Copy, Debug, Default)]
+struct Written {
+    /// Of the latest label that was written whole by this labeller.
+    generation: u64,
     /// Both copies are what was written last.
-    is_even: Arc<AtomicBool>,
+    is_even: bool,
 }
 
 impl std::fmt::Debug for Labeller {
@@ -32,7 +43,7 @@ impl Labeller {
     /// Of a content whose latest label on the device, if there is one, has this generation.
     pub fn new(device: Arc<dyn Device>, kind: Kind, uuid: Uuid, generation: u64) -> Self {
         let generation = Arc::new(AtomicU64::new(generation));
-        Self { device, kind, uuid, generation, is_even: Arc::default() }
+        Self { device, kind, uuid, generation, written: Arc::default() }
     }
 
     /// Which content it is.
@@ -41,11 +52,12 @@ impl Labeller {
     }
 
     /// Writes both copies, one after the other, a flush after each; first the one without which a whole label is left.
-    /// One label at a time: whoever may have begun another has waited for its end. If it fails or is dropped, the label
-    /// may be there or not, but no third thing is.
+    /// It is the newest one as of this call, whenever it is waited for: it waits until one that is being written has
+    /// ended, and is not written any more when a newer one was. If it fails or is dropped, the label may be there or
+    /// not, but no third thing is.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Those of the device; [`ErrorKind::Busy`] if a newer one was written.
     ///
     /// # Panics
     /// If there are more than [`CONTENT_BYTES_MAX`](super::CONTENT_BYTES_MAX) bytes of content.
@@ -66,10 +78,16 @@ impl Labeller {
     ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let generation = self.generation.fetch_add(1, Ordering::SeqCst) + 1;
         let label = Label { kind: self.kind, uuid: self.uuid, generation, content };
-        let (device, is_even) = (Arc::clone(&self.device), Arc::clone(&self.is_even));
+        let (device, written) = (Arc::clone(&self.device), Arc::clone(&self.written));
         async move {
-            let order =
-                if is_even.swap(false, Ordering::SeqCst) { COPIES } else { order(&device).await };
+            let mut written = written.lock().await;
+            if written.generation > generation {
+                let newer = written.generation;
+                let context = format!("writing label {generation}: {newer} was written meanwhile");
+                return Err(Error::new(ErrorKind::Busy, context));
+            }
+            let is_even = std::mem::take(&mut written.is_even);
+            let order = if is_even { COPIES } else { order(&device).await };
             for offset in order {
                 let bytes = copy::encode(&label, offset);
                 let mut buffer = IoBuffer::zeroed(bytes.len());
@@ -79,7 +97,7 @@ impl Labeller {
                 // The second copy is touched only when the first one is safe.
                 device.submit(Io::Flush).await.map_err(|failure| failure.error)?;
             }
-            is_even.store(true, Ordering::SeqCst);
+            *written = Written { generation, is_even: true };
             Ok(())
         }
     }
@@ -112,6 +130,9 @@ async fn generation(device: &Arc<dyn Device>, offset: u64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
     use super::*;
     use crate::{Fault, FaultDevice, FaultPlan, FaultRule, MemoryDevice, block_on};
 
@@ -136,6 +157,35 @@ mod tests {
             let has = COPIES.map(|offset| block_on(generation(&device, offset)));
             let new_at = |offset| if offset == torn { Some(2) } else { Some(1) };
             assert_eq!(has, COPIES.map(new_at), "the copy at {torn} was torn");
+        }
+    }
+
+    /// Whatever of the earlier one is under way when the later one is begun; or nothing.
+    #[test]
+    fn of_two_labels_at_a_time_the_later_one_stays() {
+        for stalled in 0..5 {
+            let memory = MemoryDevice::holding(vec![0; 1 << 16]);
+            // Two reads come first; then a write and a flush for each copy.
+            let rule = FaultRule::new(Fault::Stall).at_io(2 + stalled);
+            let failing = Arc::new(FaultDevice::new(memory, &FaultPlan::new(1).with(rule)));
+            let device: Arc<dyn Device> = Arc::clone(&failing) as _;
+            let labeller = Labeller::new(Arc::clone(&device), Kind::Cache, Uuid::draw(), 0);
+            let mut earlier = pin!(labeller.write(b"earlier".to_vec()));
+            let mut later = pin!(labeller.write(b"later".to_vec()));
+            let mut context = Context::from_waker(Waker::noop());
+            if stalled < 4 {
+                assert!(earlier.as_mut().poll(&mut context).is_pending(), "I/O {stalled}");
+                assert!(later.as_mut().poll(&mut context).is_pending(), "it waits, I/O {stalled}");
+                failing.release_delayed();
+                block_on(earlier).unwrap();
+                block_on(later).unwrap();
+            } else {
+                failing.set_plan(&FaultPlan::new(1));
+                block_on(later).unwrap();
+                assert_eq!(block_on(earlier).unwrap_err().kind(), ErrorKind::Busy);
+            }
+            let has = COPIES.map(|offset| block_on(generation(&device, offset)));
+            assert_eq!(has, [Some(2); 2], "I/O {stalled}");
         }
     }
 }

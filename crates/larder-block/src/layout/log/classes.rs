@@ -3,7 +3,8 @@
 //!
 //! - A class that has its share gives up what it cached first ([`evicting`](super::evicting)). That frees no segment:
 //!   the log goes on as it is written. So it does that only where it takes nothing from others, and gets no more
-//!   where it would. What is dirty cannot go: where there is nothing else, the class gets no more either.
+//!   where it would. What is dirty cannot go: where there is nothing else, the class gets no more either, before
+//!   some of it was destaged for the class ([`oldest_dirty`](super::oldest_dirty)).
 //! - What is of a higher priority than something else that is cached is kept where its segment gives way, hit or not,
 //!   in front of what had hits. On average that is no more than the budget for hits: what segments have not used of
 //!   theirs is saved, for what is of one class lies together.

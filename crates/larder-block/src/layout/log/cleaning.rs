@@ -3,18 +3,30 @@
 //! What is dirty is marked as busy, so that nothing overwrites it in place any more; when the writes that were under
 //! way have ended, it is read, written to the core, and made durable there. What another mover has taken is waited
 //! for, and taken if that fails.
+//!
+//! What a class has had dirty for longest ([`oldest_dirty`](super::oldest_dirty)) goes the same way, but nobody relies
+//! on it: nothing is waited for, looked for again, or flushed.
 
 use super::grace::Phase;
 use super::index::Found;
 use super::segments::State;
 use super::state::{LogLayout, Mover, Purpose};
-use crate::layout::{Data, DeviceIo, RequestId, Span, Target};
+use super::written::Place;
+use crate::layout::{ClassId, Data, DeviceIo, RequestId, Span, Target};
 
-/// A range that is to be clean.
+/// What is to be clean.
+#[derive(Clone, Copy, Debug)]
+enum Aim {
+    Range(Span),
+    /// Some of a class, from this place on.
+    Oldest(ClassId, Place),
+}
+
+/// A range that is to be clean, or some of a class.
 #[derive(Debug)]
 pub(super) struct Cleaning {
     request: RequestId,
-    span: Span,
+    aim: Aim,
     /// What was dirty when it was asked for, and may be still.
     left: Vec<Found>,
     stage: Stage,
@@ -37,20 +49,36 @@ enum Stage {
     Flushing,
 }
 
+impl Cleaning {
+    /// Whether all that is dirty of `span` is to be destaged.
+    fn wants(&self, span: Span) -> bool {
+        matches!(self.aim, Aim::Range(range) if range.overlaps(span))
+    }
+}
+
 impl LogLayout {
     /// Begins to destage what is dirty of `span`.
     pub(super) fn clean(&mut self, request: RequestId, span: Span) {
         self.requests.add_part(request);
         let left = self.find(span);
-        let stage = Stage::Looking;
-        self.cleanings.push(Cleaning {
-            request,
-            span,
-            left,
-            stage,
-            outstanding: 0,
-            has_failed: false,
-        });
+        self.begin_cleaning(request, Aim::Range(span), left, Stage::Looking);
+    }
+
+    /// Begins to destage what of a class was found from `from` on and is marked as busy.
+    pub(super) fn clean_busy(
+        &mut self,
+        request: RequestId,
+        (class, from): (ClassId, Place),
+        busy: Vec<Found>,
+    ) {
+        self.requests.add_part(request);
+        let stage = Stage::Waiting(busy, self.grace.ask());
+        self.begin_cleaning(request, Aim::Oldest(class, from), Vec::new(), stage);
+    }
+
+    fn begin_cleaning(&mut self, request: RequestId, aim: Aim, left: Vec<Found>, stage: Stage) {
+        let (outstanding, has_failed) = (0, false);
+        self.cleanings.push(Cleaning { request, aim, left, stage, outstanding, has_failed });
         self.has_changed = true;
     }
 
@@ -61,6 +89,9 @@ impl LogLayout {
                 self.has_changed = true;
             }
             if one.outstanding == 0 && matches!(one.stage, Stage::Flushing) {
+                if let Aim::Oldest(class, from) = one.aim {
+                    self.evicting.look_from(class, from);
+                }
                 self.requests.end_part(one.request, !one.has_failed);
             } else {
                 self.cleanings.push(one);
@@ -92,8 +123,9 @@ impl LogLayout {
                 true
             }
             Stage::Writing => {
-                one.stage = if one.has_failed { Stage::Flushing } else { Stage::Looking };
-                !one.has_failed
+                let looks_again = !one.has_failed && matches!(one.aim, Aim::Range(_));
+                one.stage = if looks_again { Stage::Looking } else { Stage::Flushing };
+                looks_again
             }
             Stage::Flushing => false,
         }
@@ -101,16 +133,15 @@ impl LogLayout {
 
     /// Marks what is left and nobody else moves. With nothing left, asks the core for a flush if it needs one.
     fn look_for_dirty(&mut self, one: &mut Cleaning) -> bool {
+        let Aim::Range(span) = one.aim else { return false };
         one.left = one.left.iter().flat_map(|found| self.still_there(found)).collect();
         one.left.retain(|found| found.extent.is_dirty);
         if one.left.is_empty() {
-            let covers = *self.core(one.span.core);
+            let covers = *self.core(span.core);
             if covers.destages > covers.destages_flushed {
-                let io = DeviceIo::Flush { target: Target::Core(one.span.core) };
-                self.issue(
-                    io,
-                    Purpose::FlushCleaned { core: one.span.core, covers, request: one.request },
-                );
+                let io = DeviceIo::Flush { target: Target::Core(span.core) };
+                let (core, request) = (span.core, one.request);
+                self.issue(io, Purpose::FlushCleaned { core, covers, request });
                 one.outstanding = 1;
             }
             return false;
@@ -182,13 +213,13 @@ impl LogLayout {
     /// A batch has failed, and what it displaced is in force again: whoever looked for dirty data may not have seen it.
     pub(super) fn cleaning_missed(&mut self, span: Span) {
         for one in &mut self.cleanings {
-            one.has_failed |= one.span.overlaps(span);
+            one.has_failed |= one.wants(span);
         }
     }
 
     /// What was kept of a segment that gave way is elsewhere now.
     pub(super) fn cleaning_follows(&mut self, moved: Found) {
-        for one in self.cleanings.iter_mut().filter(|one| one.span.overlaps(moved.span)) {
+        for one in self.cleanings.iter_mut().filter(|one| one.wants(moved.span)) {
             one.left.push(moved);
         }
     }

@@ -8,11 +8,15 @@
 //! The log turns by what such a class writes, so it gets more only as long as no other class has anything in the
 //! segment that is filled next: a scan within a small share would take everything from everybody.
 //!
+//! What is dirty cannot go. A class that is refused for it is noted, so that the oldest of that may be destaged
+//! ([`oldest_dirty`](super::oldest_dirty)): only where it would get room then.
+//!
 //! Each class looks through what was written for it, segment by segment in the order in which they were opened, and
 //! remembers where it was. A request waits for so many lines at most.
 
 use super::index::Found;
 use super::state::LogLayout;
+use super::written::Place;
 use crate::layout::line::unpack_line;
 use crate::layout::{ClassId, Shares};
 
@@ -22,14 +26,6 @@ const SEGMENTS_MAX: u32 = 256;
 const LINES_MAX: u32 = 64;
 /// So often a class is refused for what others have in a segment before it is looked whether they have it still.
 const REFUSALS_MAX: u32 = 1000;
-
-/// A line of a filling.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    generation: u64,
-    /// Its number there.
-    line: usize,
-}
 
 /// Where a class looks for what it gives up.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,9 +52,21 @@ struct AtStake {
     refusals: u32,
 }
 
+/// What a class has given up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Evicted {
+    sectors: u64,
+    /// Something was seen that is dirty, or on its way to the core.
+    has_seen_dirty: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct Evicting {
     cursors: [Cursor; ClassId::COUNT],
+    /// Where each class looks for what it has had dirty for longest.
+    pub(super) oldest_dirty: [Place; ClassId::COUNT],
+    /// Classes that were refused room for what they have dirty, by bit.
+    full_of_dirty: u64,
     at_stake: AtStake,
     /// Whether shares were told. What is there before, a start has found: that it is more than class 0 may have lowers
     /// no share, for requests have yet to say of which classes it is.
@@ -70,7 +78,14 @@ pub(super) struct Evicting {
 impl Default for Evicting {
     fn default() -> Self {
         let cursors = [Cursor::default(); ClassId::COUNT];
-        Self { cursors, at_stake: AtStake::default(), has_shares: false, lowered: 0 }
+        Self {
+            cursors,
+            oldest_dirty: [Place::default(); ClassId::COUNT],
+            full_of_dirty: 0,
+            at_stake: AtStake::default(),
+            has_shares: false,
+            lowered: 0,
+        }
     }
 }
 
@@ -83,13 +98,28 @@ impl Evicting {
         }
     }
 
+    /// What a class has at `place` and behind it is clean now: it goes first.
+    pub(super) fn look_from(&mut self, class: ClassId, place: Place) {
+        let cursor = &mut self.cursors[class.index()];
+        if place > cursor.next {
+            cursor.leaves(cursor.next);
+        }
+        cursor.next = place;
+    }
+
+    pub(super) fn take_full_of_dirty(&mut self) -> Option<ClassId> {
+        let class = ClassId::all().find(|class| self.full_of_dirty & class.bit() != 0)?;
+        self.full_of_dirty &= !class.bit();
+        Some(class)
+    }
+
     /// Shares change. Classes that may have less shrink from now on.
     pub(super) fn shares_change(&mut self, before: &Shares, after: &Shares) {
         let is_lowered = |class: &ClassId| after.get(*class).percent < before.get(*class).percent;
         for class in ClassId::all().filter(is_lowered).filter(|_| self.has_shares) {
             self.lowered |= class.bit();
         }
-        self.has_shares = true;
+        (self.has_shares, self.full_of_dirty) = (true, 0);
     }
 }
 
@@ -109,7 +139,14 @@ impl LogLayout {
         // A class that has more than its share, for a start has found it, gives up twice what it gets.
         let (wanted, needed) =
             (too_many.min(2 * u64::from(sectors)), too_many.min(u64::from(sectors)));
-        self.takes_from_no_other(class) && self.evict(class, wanted) >= needed
+        if !self.takes_from_no_other(class) {
+            return false;
+        }
+        let evicted = self.evict(class, wanted);
+        if evicted.sectors < needed && evicted.has_seen_dirty {
+            self.evicting.full_of_dirty |= class.bit();
+        }
+        evicted.sectors >= needed
     }
 
     /// Whether no other class has anything in the segment that is filled next.
@@ -143,14 +180,13 @@ impl LogLayout {
     }
 
     /// Gives up so many sectors of a class or a few more, the oldest first, as far as they are clean and found soon.
-    /// How many.
-    fn evict(&mut self, class: ClassId, wanted: u64) -> u64 {
+    fn evict(&mut self, class: ClassId, wanted: u64) -> Evicted {
         let mut cursor = self.evicting.cursors[class.index()];
         let (began, mut has_turned) = (cursor.next, false);
         let needed = u32::try_from(wanted / u64::from(self.geometry.line_sectors()));
         let mut lines = needed.unwrap_or(u32::MAX).saturating_mul(2).saturating_add(LINES_MAX);
-        let (mut segments, mut freed) = (SEGMENTS_MAX, 0);
-        while freed < wanted && lines > 0 && segments > 0 {
+        let (mut segments, mut evicted) = (SEGMENTS_MAX, Evicted::default());
+        while evicted.sectors < wanted && lines > 0 && segments > 0 {
             let Some((generation, segment)) = self.segments.filling_from(cursor.next.generation)
             else {
                 // Behind the last one: once more through what was left.
@@ -182,26 +218,21 @@ impl LogLayout {
             lines -= 1;
             cursor.next.line = line + 1;
             let (gone, is_left) = self.evict_line(class, segment, line);
-            freed += gone;
+            evicted.sectors += gone;
             if is_left {
+                evicted.has_seen_dirty = true;
                 cursor.leaves(Place { generation, line });
             }
         }
         self.evicting.cursors[class.index()] = cursor;
-        freed
+        evicted
     }
 
     /// Gives up what a class has in a line of a segment. How many sectors, and whether there are more that cannot go.
     fn evict_line(&mut self, class: ClassId, segment: u32, line: usize) -> (u64, bool) {
-        let line = self.segments.get(segment).lines()[line];
-        let span = unpack_line(line, self.geometry.line_sectors());
         let (mut gone, mut is_left) = (0, false);
         let mut found = std::mem::take(&mut self.found);
-        self.index.find(span, &mut found);
-        let is_its = |one: &Found| {
-            one.extent.class == class && self.geometry.place_of(one.extent.location).0 == segment
-        };
-        found.retain(is_its);
+        self.find_of_class(class, segment, line, &mut found);
         for one in found.drain(..) {
             if one.extent.is_dirty || one.extent.is_busy {
                 is_left = true;
@@ -212,5 +243,20 @@ impl LogLayout {
         }
         self.found = found;
         (gone, is_left)
+    }
+
+    /// Puts into `found`, which is empty, what a class has in a line of a segment, by its number there.
+    pub(super) fn find_of_class(
+        &self,
+        class: ClassId,
+        segment: u32,
+        line: usize,
+        found: &mut Vec<Found>,
+    ) {
+        let line = self.segments.get(segment).lines()[line];
+        self.index.find(unpack_line(line, self.geometry.line_sectors()), found);
+        found.retain(|one| {
+            one.extent.class == class && self.geometry.place_of(one.extent.location).0 == segment
+        });
     }
 }

@@ -39,6 +39,7 @@ mod grace;
 mod index;
 mod leaving;
 mod metadata_header;
+mod oldest_dirty;
 mod reading;
 mod record;
 mod recovery;
@@ -241,7 +242,7 @@ impl Layout for LogLayout {
     fn is_on_cores(&self) -> bool {
         let is_durable = |core: &CoreState| core.destages == core.destages_flushed;
         self.unloaded.is_none()
-            && self.index.dirty_sectors() == 0
+            && self.index.dirty_sectors().all() == 0
             && self.cores.iter().all(is_durable)
     }
 
@@ -287,8 +288,12 @@ impl Layout for LogLayout {
         let (valid, dirty) = self.unloaded.as_ref().map_or((0, 0), Unloaded::sectors);
         Usage {
             valid_sectors: self.index.valid_sectors() + valid,
-            dirty_sectors: self.index.dirty_sectors() + dirty,
+            dirty_sectors: self.index.dirty_sectors().all() + dirty,
         }
+    }
+
+    fn dirty_sectors(&self, core: CoreId) -> u64 {
+        self.index.dirty_sectors().of(core)
     }
 
     fn unloaded_parts(&self) -> usize {
@@ -313,6 +318,14 @@ impl Layout for LogLayout {
 
     fn make_room(&mut self, class: ClassId, sectors: u32) -> bool {
         self.make_room_in(class, sectors)
+    }
+
+    fn take_full_of_dirty(&mut self) -> Option<ClassId> {
+        self.evicting.take_full_of_dirty()
+    }
+
+    fn destage_oldest(&mut self, id: RequestId, class: ClassId, sectors: u64) -> u64 {
+        self.clean_oldest(id, class, sectors)
     }
 
     fn occupied_sectors(&self, class: ClassId) -> u64 {

@@ -2,6 +2,14 @@
 
 use crate::layout::ClassId;
 
+/// A line of a filling.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) generation: u64,
+    /// Its number there.
+    pub(super) line: usize,
+}
+
 /// Lines in the order in which they were written. What was found by a start is of class 0.
 #[derive(Debug, Default)]
 pub(super) struct Written {

@@ -3,6 +3,8 @@
 use super::dirty_lines::DirtyLines;
 use super::geometry::Geometry;
 use super::table::{CoreLine, Table};
+use crate::layout::CoreId;
+use crate::layout::dirty_sectors::DirtySectors;
 use crate::layout::line::scattered;
 
 const NONE: u32 = u32::MAX;
@@ -16,7 +18,7 @@ pub(super) struct Lines {
     chains: Vec<u32>,
     pub(super) dirty_lines: DirtyLines,
     pub(super) valid_sectors: u64,
-    pub(super) dirty_sectors: u64,
+    pub(super) dirty_sectors: DirtySectors,
 }
 
 impl Lines {
@@ -28,7 +30,7 @@ impl Lines {
             chains: vec![NONE; geometry.lines as usize],
             dirty_lines: DirtyLines::default(),
             valid_sectors: 0,
-            dirty_sectors: 0,
+            dirty_sectors: DirtySectors::default(),
         }
     }
 
@@ -82,7 +84,12 @@ impl Lines {
         self.table.set_maps(line, valid, dirty);
         let count = |bits: u128| u64::from(bits.count_ones());
         self.valid_sectors = self.valid_sectors + count(valid) - count(old_valid);
-        self.dirty_sectors = self.dirty_sectors + count(dirty) - count(old_dirty);
+        if dirty != old_dirty {
+            let core = CoreId::new(self.table.core_line(line).core);
+            let core = core.expect("it was checked when it was mapped");
+            self.dirty_sectors.add(core, count(dirty));
+            self.dirty_sectors.remove(core, count(old_dirty));
+        }
         if (dirty == 0) != (old_dirty == 0) {
             self.dirty_lines.set(self.table.core_line(line), dirty != 0);
         }

@@ -247,7 +247,12 @@ impl Layout for OcfLayout {
     }
 
     fn usage(&self) -> Usage {
-        Usage { valid_sectors: self.lines.valid_sectors, dirty_sectors: self.lines.dirty_sectors }
+        let dirty_sectors = self.lines.dirty_sectors.all();
+        Usage { valid_sectors: self.lines.valid_sectors, dirty_sectors }
+    }
+
+    fn dirty_sectors(&self, core: CoreId) -> u64 {
+        self.lines.dirty_sectors.of(core)
     }
 
     fn set_shares(&mut self, shares: Shares) {

@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::chunk::CHUNK_SECTORS;
 use super::elapsed::Elapsed;
+use super::full_classes::FullClasses;
 use super::options::{AlruOptions, CleaningOptions, CleaningPolicy};
 use super::rate::RateLimit;
 use super::table::{CoreTable, Taken};
@@ -16,9 +17,9 @@ use crate::Error;
 use crate::layout::{CoreId, SECTOR_BYTES, Span};
 
 /// How long a core is left alone that has failed, as in ACP of Open CAS.
-const BACK_OFF: Duration = Duration::from_secs(5);
+pub(super) const BACK_OFF: Duration = Duration::from_secs(5);
 /// Nothing is asked for sooner than this.
-const WAIT_MIN: Duration = Duration::from_millis(1);
+pub(super) const WAIT_MIN: Duration = Duration::from_millis(1);
 /// What begins as if so much time had passed: what is found at a recovery is then stale by every staleness.
 const BEGIN: Duration = Duration::from_secs(3601);
 
@@ -38,12 +39,13 @@ pub struct CleaningFacts {
 pub struct Cleaning {
     options: CleaningOptions,
     line_bytes: u32,
-    elapsed: Elapsed,
+    pub(super) elapsed: Elapsed,
     cores: BTreeMap<CoreId, CoreTable>,
     under_way: FxHashMap<Span, UnderWay>,
-    /// Dirty bytes under way, about.
+    /// Dirty bytes under way, about, without those for full classes.
     bytes_under_way: u64,
-    rate: RateLimit,
+    pub(super) rate: RateLimit,
+    pub(super) full_classes: FullClasses,
     /// More was dirty than `dirty_high_percent`, and since then always more than `dirty_low_percent`.
     is_above: bool,
     /// When the policy looks again, in elapsed time.
@@ -91,6 +93,7 @@ impl Cleaning {
             under_way: FxHashMap::default(),
             bytes_under_way: 0,
             rate: RateLimit::new(options.bytes_per_second),
+            full_classes: FullClasses::default(),
             is_above: false,
             wake_at: Duration::ZERO,
             is_running: false,
@@ -106,6 +109,9 @@ impl Cleaning {
         options.check()?;
         if options.bytes_per_second != self.options.bytes_per_second {
             self.rate = RateLimit::new(options.bytes_per_second);
+        }
+        if options.policy == CleaningPolicy::Nop {
+            self.full_classes.forget_wishes();
         }
         self.options = options;
         (self.wake_at, self.is_running, self.cursor) = (Duration::ZERO, false, None);
@@ -199,18 +205,18 @@ impl Cleaning {
         }
         let Some(order) = self.order(at, facts) else { return self.until_policy_wakes(at) };
         let bytes_max = self.bytes_max();
-        if self.bytes_under_way > bytes_max / 2 {
+        if self.all_bytes_under_way() > bytes_max / 2 {
             // A piece for the little that has just ended would be short, and the next ones no longer: a disk would go
             // to and fro between them and what users ask.
             return None;
         }
         let estimate = self.estimate(facts);
-        while self.bytes_under_way < bytes_max {
+        while self.all_bytes_under_way() < bytes_max {
             let wait = self.rate.wait(at);
             if !wait.is_zero() {
                 return Some(wait);
             }
-            let budget = (bytes_max - self.bytes_under_way).min(self.rate.piece_bytes());
+            let budget = (bytes_max - self.all_bytes_under_way()).min(self.rate.piece_bytes());
             let Some((core, taken)) = self.take(order, at, estimate.of_dirty(budget)) else {
                 // What is left may be of chunks of which something is under way.
                 self.is_running &= !self.under_way.is_empty();
@@ -232,9 +238,13 @@ impl Cleaning {
         None
     }
 
+    pub(super) fn all_bytes_under_way(&self) -> u64 {
+        self.bytes_under_way + self.full_classes.bytes_under_way()
+    }
+
     /// Dirty bytes under way at a time. Above the watermark a chunk at least: whoever writes streams to the core then
     /// would wait for an arm that goes to and fro, twice for each piece.
-    fn bytes_max(&self) -> u64 {
+    pub(super) fn bytes_max(&self) -> u64 {
         let buffers = u64::from(self.options.policy.flush_max_buffers());
         let chunk = if self.is_above { CHUNK_SECTORS * SECTOR_BYTES as u64 } else { 0 };
         (buffers * u64::from(self.line_bytes)).max(chunk)

@@ -13,14 +13,19 @@
 //!
 //! How many bytes of a piece are dirty is an estimate: what was written, up to whole grains, by the part of all such
 //! estimates that the layout says is dirty.
+//!
+//! What is destaged for IO classes that are full of dirty data (`full_classes.rs`) is within the same limits; what of a
+//! class that is, the layout knows.
 
 mod chunk;
 mod cleaner;
 mod elapsed;
+mod full_classes;
 mod options;
 mod rate;
 mod regions;
 mod table;
 
 pub use cleaner::{Cleaning, CleaningFacts};
+pub use full_classes::ClassTurn;
 pub use options::{AcpOptions, AlruOptions, CleaningOptions, CleaningPolicy};

@@ -36,7 +36,7 @@ impl Default for CleaningOptions {
 /// What is destaged when, below the watermark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CleaningPolicy {
-    /// Nothing.
+    /// Nothing, nor for IO classes that are full of dirty data.
     Nop,
     /// What has not been written for long, while users are idle.
     Alru(AlruOptions),

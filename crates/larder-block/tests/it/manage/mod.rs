@@ -6,6 +6,7 @@ mod crash;
 mod errors;
 mod live_cores;
 mod metadata;
+mod mode;
 mod overlapping;
 mod power;
 mod refusals;

@@ -148,7 +148,7 @@ impl Answers {
 
     fn flush(&self, core: Option<u16>, tell: Tell<'_>) -> Result<Value, String> {
         let core = core.map(|number| self.core(number)).transpose()?;
-        let (flushed, destaged) = watched(&self.cache, tell, || match core {
+        let (flushed, destaged) = watched(&self.cache, core, tell, || match core {
             Some(core) => {
                 block_on(self.cache.clean_core(core)).map(drop).map_err(|failure| failure.error)
             }
@@ -162,8 +162,10 @@ impl Answers {
         let mode: Mode = mode.parse().map_err(|error: larder_block::Error| error.to_string())?;
         let mut opened = self.opened();
         let opened = opened.as_mut().ok_or(ENDING)?;
-        let (set, destaged) = watched(&self.cache, tell, || block_on(opened.set_mode(mode, flush)));
+        let (set, destaged) =
+            watched(&self.cache, None, tell, || block_on(opened.set_mode(mode, flush)));
         set.map_err(|error| {
+            let mode = self.cache.with(|cache| cache.options().mode);
             format!("{error}; the mode is {mode} now; {}", still_dirty(&self.cache))
         })?;
         value(&destaged)
@@ -244,7 +246,7 @@ impl Answers {
     fn detach(&self, tell: Tell<'_>) -> Result<Value, String> {
         let mut opened = self.opened();
         let opened = opened.as_mut().ok_or(ENDING)?;
-        let (left, destaged) = watched(&self.cache, tell, || block_on(opened.detach()));
+        let (left, destaged) = watched(&self.cache, None, tell, || block_on(opened.detach()));
         left.map_err(|error| format!("{error}; {}; the cache goes on", still_dirty(&self.cache)))?;
         value(&destaged)
     }
@@ -300,13 +302,20 @@ pub(super) fn value(answer: &impl Serialize) -> Result<Value, String> {
     serde_json::to_value(answer).map_err(|error| error.to_string())
 }
 
-/// Does it, and tells meanwhile how far destaging is. A client that is gone is told nothing any more.
+/// Does it, and tells meanwhile how far destaging is: of one core, or of all. A client that is gone is told nothing any
+/// more.
 pub(super) fn watched<T: Send>(
     cache: &RunningCache,
+    of: Option<CoreId>,
     tell: Tell<'_>,
     work: impl FnOnce() -> T + Send,
 ) -> (T, Destaged) {
     let dirty_before_bytes = Usage::of(cache).dirty_bytes;
+    let dirty_of = || match of {
+        Some(core) => cache.with(|cache| cache.dirty_sectors(core)) * SECTOR_BYTES as u64,
+        None => Usage::of(cache).dirty_bytes,
+    };
+    let mut before_bytes = dirty_of();
     let (finished, wait) = mpsc::channel::<()>();
     let done = std::thread::scope(|scope| {
         let worker = scope.spawn(move || {
@@ -315,8 +324,8 @@ pub(super) fn watched<T: Send>(
         });
         let mut is_heard = true;
         while wait.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-            let dirty_bytes = Usage::of(cache).dirty_bytes;
-            let before_bytes = dirty_before_bytes.max(dirty_bytes);
+            let dirty_bytes = dirty_of();
+            before_bytes = before_bytes.max(dirty_bytes);
             let progress = Answer::Progress(Progress { dirty_bytes, before_bytes });
             is_heard = is_heard && tell(&progress).is_ok();
         }

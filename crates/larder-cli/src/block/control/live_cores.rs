@@ -66,7 +66,8 @@ impl Answers {
         let core = self.core(number)?;
         let mut opened = self.opened();
         let opened = opened.as_mut().ok_or(ENDING)?;
-        let (removed, _) = watched(&self.cache, tell, || block_on(opened.remove_core(core)));
+        let (removed, _) =
+            watched(&self.cache, Some(core), tell, || block_on(opened.remove_core(core)));
         removed.map_err(|error| match error.kind() {
             ErrorKind::Setup => error.to_string(),
             _ => format!("{error}; {}; the core is served on", still_dirty(&self.cache)),

@@ -1,4 +1,4 @@
-//! A detach that fails, and one that does not: cores are served on.
+//! A detach that fails, and one that does not: cores are served on. How far the removal of a core is.
 
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::sync::{Arc, PoisonError};
@@ -7,32 +7,42 @@ use larder_block::cache::Mode;
 use larder_block::layout::CoreId;
 use larder_block::layout::log::LogOptions;
 use larder_block::manage::{self, Core, CreateOptions, LayoutOptions, OpenOptions, look};
+use larder_block::running::RunningCache;
 use larder_device::{
     Device, Durability, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, MemoryDevice,
     PlacementHandle, block_on,
 };
 
 use super::answers::{Answers, Asked};
-use super::{Answer, Exported, Question};
+use super::{Answer, Exported, Progress, Question};
 
 const MIB: usize = 1 << 20;
-
-type Failing = Arc<FaultDevice<MemoryDevice>>;
 
 fn memory(bytes: usize) -> MemoryDevice {
     MemoryDevice::holding(vec![0; bytes])
 }
 
-/// A write-back cache before a core that may fail.
-fn cache(failing: &Failing) -> (Arc<dyn Device>, [Core; 1]) {
+/// A write-back cache before these cores.
+fn cache_before(cores: &[Arc<dyn Device>]) -> (Arc<dyn Device>, Vec<Core>) {
     let device: Arc<dyn Device> = Arc::new(memory(4 * MIB));
-    let id = CoreId::new(0).unwrap();
-    let cores = [Core { id, name: "core".to_owned(), device: Arc::clone(failing) as _ }];
+    let numbered = (0..).map_while(CoreId::new).zip(cores);
+    let cores: Vec<Core> = numbered
+        .map(|(id, core)| Core { id, name: format!("core-{}", id.get()), device: Arc::clone(core) })
+        .collect();
     let log = LogOptions { segment_bytes: 64 << 10, ..LogOptions::default() };
     let (layout, mode) = (LayoutOptions::Log(log), Mode::WriteBack);
     let options = CreateOptions { layout, mode, ..CreateOptions::default() };
     block_on(manage::create(&device, &cores, &options)).unwrap();
     (device, cores)
+}
+
+/// Writes a block.
+fn write(running: &RunningCache, core: &Core, offset: u64) {
+    let mut buffer = IoBuffer::zeroed(4096);
+    buffer.as_mut_slice().fill(1);
+    let (handle, durability) = (PlacementHandle::DEFAULT, Durability::Device);
+    let write = Io::Write { offset, buffer, handle, durability };
+    block_on(running.core(core.id).unwrap().submit(write)).unwrap();
 }
 
 /// The last line of an answer.
@@ -53,20 +63,12 @@ fn nobody_asked(end: &Receiver<Asked>) -> bool {
 #[test]
 fn a_detach_that_cannot_destage_goes_on_with_the_device_and_one_that_can_without() {
     let failing = Arc::new(FaultDevice::new(memory(MIB), &FaultPlan::new(1)));
-    let (device, cores) = cache(&failing);
+    let (device, cores) = cache_before(&[Arc::clone(&failing) as _]);
     let opened = block_on(manage::open(&device, &cores, &OpenOptions::default())).unwrap();
     let running = opened.cache.clone();
     let (ends, end) = mpsc::channel();
     let (answers, opened) = Answers::new(opened, Exported::default(), ends);
-    let mut buffer = IoBuffer::zeroed(4096);
-    buffer.as_mut_slice().fill(1);
-    let write = Io::Write {
-        offset: 8192,
-        buffer,
-        handle: PlacementHandle::DEFAULT,
-        durability: Durability::Device,
-    };
-    block_on(running.core(cores[0].id).unwrap().submit(write)).unwrap();
+    write(&running, &cores[0], 8192);
 
     failing.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error).on_writes()));
     let Answer::Error(refused) = asked(&answers, Question::Detach {}) else { panic!("it failed") };
@@ -87,4 +89,32 @@ fn a_detach_that_cannot_destage_goes_on_with_the_device_and_one_that_can_without
     drop(opened.lock().unwrap_or_else(PoisonError::into_inner).take());
     let refused = asked(&answers, Question::Mode { mode: "wt".to_owned(), flush: true });
     assert!(matches!(&refused, Answer::Error(why) if why.contains("ending")), "{refused:?}");
+}
+
+/// Core 1 answers no write before somebody was told how far its removal is.
+#[test]
+fn a_removal_tells_how_much_of_the_core_that_goes_is_dirty() {
+    let stalls = FaultPlan::new(1).with(FaultRule::new(Fault::Stall).on_writes());
+    let failing = Arc::new(FaultDevice::new(memory(MIB), &stalls));
+    let (device, cores) = cache_before(&[Arc::new(memory(MIB)), Arc::clone(&failing) as _]);
+    let opened = block_on(manage::open(&device, &cores, &OpenOptions::default())).unwrap();
+    let running = opened.cache.clone();
+    let (answers, _opened) = Answers::new(opened, Exported::default(), mpsc::channel().0);
+    for (core, offset) in [(0, 0), (0, 8192), (1, 4096), (0, 65536)] {
+        write(&running, &cores[core], offset);
+    }
+    let (mut told, mut last) = (Vec::new(), None);
+    let mut tell = |answer: &Answer| {
+        match answer {
+            Answer::Progress(progress) => told.push(*progress),
+            other => last = Some(other.clone()),
+        }
+        failing.set_plan(&FaultPlan::new(1));
+        failing.release_delayed();
+        Ok(())
+    };
+    answers.answer(Question::RemoveCore { core: 1 }, &mut tell).unwrap();
+    assert!(matches!(&last, Some(Answer::Done(_))), "{last:?}");
+    assert_eq!(told[0], Progress { dirty_bytes: 4096, before_bytes: 4096 });
+    assert_eq!(running.with(|cache| cache.usage().dirty_sectors), 3 * 8, "of the other core");
 }

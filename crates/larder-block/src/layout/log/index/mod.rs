@@ -15,6 +15,7 @@ mod leaf;
 
 use std::collections::BTreeMap;
 
+use super::super::dirty_sectors::DirtySectors;
 use super::super::{ClassId, CoreId, Span};
 pub(crate) use extent::{EXTENT_SECTORS_MAX, Extent, HITS_MAX, LOCATION_END};
 use leaf::{CAPACITY, Leaf};
@@ -30,7 +31,7 @@ pub(crate) struct Index {
     cores: Vec<BTreeMap<u64, Box<Leaf>>>,
     line_sectors: u32,
     valid_sectors: u64,
-    dirty_sectors: u64,
+    dirty_sectors: DirtySectors,
     /// Of each IO class, of the valid ones.
     class_sectors: [u64; ClassId::COUNT],
 }
@@ -52,7 +53,7 @@ impl Index {
             cores: Vec::new(),
             line_sectors,
             valid_sectors: 0,
-            dirty_sectors: 0,
+            dirty_sectors: DirtySectors::default(),
             class_sectors: [0; ClassId::COUNT],
         }
     }
@@ -61,8 +62,8 @@ impl Index {
         self.valid_sectors
     }
 
-    pub(crate) fn dirty_sectors(&self) -> u64 {
-        self.dirty_sectors
+    pub(in crate::layout) fn dirty_sectors(&self) -> &DirtySectors {
+        &self.dirty_sectors
     }
 
     /// Valid ones of a class.
@@ -148,7 +149,7 @@ impl Index {
 
     /// Lets `change` have the extents of `span`, cut to it where it changes something. Their class stays.
     pub(crate) fn change(&mut self, span: Span, change: impl Fn(&mut Extent)) {
-        let mut dirtied = 0;
+        let (mut dirtied, mut cleaned) = (0, 0);
         let mut parts: Vec<Found> = Vec::new();
         let in_one_leaf = self.visit_leaf(span, |one, whole| {
             if whole.is_evicted {
@@ -160,13 +161,12 @@ impl Index {
             }
             let mut changed = whole;
             change(&mut changed);
-            let dirty =
-                |extent: Extent| if extent.is_dirty { i64::from(extent.sectors) } else { 0 };
-            dirtied += dirty(changed) - dirty(whole);
+            dirtied += dirty_of(changed);
+            cleaned += dirty_of(whole);
             Some(changed)
         });
-        let dirty = self.dirty_sectors.checked_add_signed(dirtied);
-        self.dirty_sectors = dirty.expect("no more becomes clean than was dirty");
+        self.dirty_sectors.add(span.core, dirtied);
+        self.dirty_sectors.remove(span.core, cleaned);
         if !in_one_leaf {
             self.find(span, &mut parts);
         }
@@ -183,7 +183,7 @@ impl Index {
     /// What was found of an extent as a whole is cached no more. It stays known that its record is on the device.
     pub(crate) fn evict(&mut self, found: Found) {
         debug_assert!(!found.extent.is_dirty && !found.extent.is_evicted);
-        self.uncount(found.extent);
+        self.uncount(found.span.core, found.extent);
         self.change_whole(found.span, |extent| {
             debug_assert_eq!(*extent, found.extent);
             extent.is_evicted = true;
@@ -267,22 +267,22 @@ impl Index {
         sector - sector % u64::from(self.line_sectors)
     }
 
-    fn count(&mut self, extent: Extent) {
+    fn count(&mut self, core: CoreId, extent: Extent) {
         if extent.is_evicted {
             return;
         }
         self.valid_sectors += u64::from(extent.sectors);
         self.class_sectors[extent.class.index()] += u64::from(extent.sectors);
-        self.dirty_sectors += if extent.is_dirty { u64::from(extent.sectors) } else { 0 };
+        self.dirty_sectors.add(core, dirty_of(extent));
     }
 
-    fn uncount(&mut self, extent: Extent) {
+    fn uncount(&mut self, core: CoreId, extent: Extent) {
         if extent.is_evicted {
             return;
         }
         self.valid_sectors -= u64::from(extent.sectors);
         self.class_sectors[extent.class.index()] -= u64::from(extent.sectors);
-        self.dirty_sectors -= if extent.is_dirty { u64::from(extent.sectors) } else { 0 };
+        self.dirty_sectors.remove(core, dirty_of(extent));
     }
 
     /// Base and number in its leaf of the extent that holds `sector`.
@@ -313,8 +313,8 @@ impl Index {
             if first == span.first && old.sectors == span.sectors {
                 leaf.set(number, extent.pack());
                 displaced.push(Found { span, extent: old });
-                self.uncount(old);
-                self.count(extent);
+                self.uncount(span.core, old);
+                self.count(span.core, extent);
                 return true;
             }
             if first + u64::from(old.sectors) > span.first {
@@ -326,7 +326,7 @@ impl Index {
             return false;
         }
         leaf.insert(number, offset, extent.pack());
-        self.count(extent);
+        self.count(span.core, extent);
         true
     }
 
@@ -348,7 +348,7 @@ impl Index {
         let first = base + u64::from(leaf.offset(number));
         let whole = Extent::unpack(leaf.packed(number));
         leaf.remove(number);
-        self.uncount(whole);
+        self.uncount(core, whole);
         self.merge(core, base);
         let from = u32::try_from(found.span.first - first).expect("within an extent");
         let to = from + found.span.sectors;
@@ -361,7 +361,7 @@ impl Index {
     }
 
     fn insert(&mut self, core: CoreId, first: u64, extent: Extent) {
-        self.count(extent);
+        self.count(core, extent);
         if self.cores.len() <= core.index() {
             self.cores.resize_with(core.index() + 1, BTreeMap::new);
         }
@@ -434,6 +434,10 @@ impl Index {
             leaves.insert(upper, absorbed);
         }
     }
+}
+
+fn dirty_of(extent: Extent) -> u64 {
+    if extent.is_dirty { u64::from(extent.sectors) } else { 0 }
 }
 
 /// The part of an extent that is in `span`.

@@ -110,8 +110,13 @@ proptest! {
         }
         shadow.check(&index, Span { core: core(0), first: 0, sectors: u32::MAX });
         shadow.check(&index, Span { core: core(1), first: 0, sectors: u32::MAX });
-        let dirty = shadow.0.values().filter(|(_, dirty)| *dirty).count() as u64;
-        prop_assert_eq!((index.valid_sectors(), index.dirty_sectors()), (shadow.0.len() as u64, dirty));
+        let dirty = [0, 1].map(|number| {
+            shadow.0.iter().filter(|((of, _), (_, dirty))| *of == number && *dirty).count() as u64
+        });
+        let told = [0, 1].map(|number| index.dirty_sectors().of(core(number)));
+        prop_assert_eq!(told, dirty);
+        let all = (index.valid_sectors(), index.dirty_sectors().all());
+        prop_assert_eq!(all, (shadow.0.len() as u64, dirty.iter().sum()));
     }
 }
 

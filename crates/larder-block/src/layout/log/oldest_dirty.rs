@@ -1,0 +1,96 @@
+//! What a class has had dirty for longest goes to the cores, so that the class may evict it and take in what is new
+//! ([`evicting`](super::evicting)). When that is to be, and how much at a time, says whoever drives the log.
+//!
+//! Each class has a place where it looks, segment by segment in the order in which they were opened, and behind the
+//! last one from the first on: what a core has refused is in nobody's way. What is on its way to a core already is left
+//! alone, and so is a segment that gives way, which sees to all of its own.
+//!
+//! *Always:* nothing of other classes is taken. It costs no flush: what was destaged so is as durable on the cores as
+//! what streams have written, and made so before its segment is filled anew.
+
+use super::index::Found;
+use super::segments::State;
+use super::state::LogLayout;
+use super::written::Place;
+use crate::layout::{ClassId, RequestId};
+
+/// Segments that are looked at each time.
+const SEGMENTS_MAX: u32 = 4096;
+/// Lines that are looked at each time, beyond four for each that is wanted.
+const LINES_MAX: u64 = 64;
+
+impl LogLayout {
+    /// Begins to destage about so many sectors of a class. How many; 0: none were found soon.
+    pub(super) fn clean_oldest(&mut self, request: RequestId, class: ClassId, sectors: u64) -> u64 {
+        let (from, busy) = self.mark_oldest_dirty(class, sectors);
+        let taken = busy.iter().map(|one| u64::from(one.span.sectors)).sum();
+        if taken > 0 {
+            self.requests.begin(request);
+            self.clean_busy(request, (class, from), busy);
+            self.requests.end_part(request, true);
+        }
+        taken
+    }
+
+    /// Marks as busy so many sectors, or up to a line more. Where the first of them are.
+    fn mark_oldest_dirty(&mut self, class: ClassId, sectors: u64) -> (Place, Vec<Found>) {
+        let began = self.evicting.oldest_dirty[class.index()];
+        let (mut at, mut has_turned, mut first) = (began, false, None);
+        let mut lines = 4 * sectors.div_ceil(u64::from(self.geometry.line_sectors())) + LINES_MAX;
+        let (mut segments, mut taken, mut busy) = (SEGMENTS_MAX, 0, Vec::new());
+        while taken < sectors && lines > 0 && segments > 0 {
+            let Some((generation, segment)) = self.segments.filling_from(at.generation) else {
+                if has_turned {
+                    break;
+                }
+                (at, has_turned) = (Place::default(), true);
+                continue;
+            };
+            if generation > at.generation {
+                at = Place { generation, line: 0 };
+            }
+            if has_turned && at >= began {
+                break;
+            }
+            let Some(line) = self.next_dirty_line(class, segment, at.line) else {
+                at = Place { generation: generation + 1, line: 0 };
+                segments -= 1;
+                continue;
+            };
+            lines -= 1;
+            at.line = line + 1;
+            let before = busy.len();
+            self.mark_dirty_of_line(class, segment, line, &mut busy);
+            taken += busy[before..].iter().map(|one| u64::from(one.span.sectors)).sum::<u64>();
+            if busy.len() > before {
+                first.get_or_insert(Place { generation, line });
+            }
+        }
+        self.evicting.oldest_dirty[class.index()] = at;
+        (first.unwrap_or(at), busy)
+    }
+
+    /// The number of the next line of a segment, from number `from` on, where a class may have something dirty that
+    /// nobody else takes to the core.
+    fn next_dirty_line(&self, class: ClassId, segment: u32, from: usize) -> Option<usize> {
+        let one = self.segments.get(segment);
+        let may_have = matches!(one.state(), State::Open | State::Sealed);
+        may_have.then(|| one.written().next_of(class, from)).flatten()
+    }
+
+    /// A line may be named twice: what is marked is not found again.
+    fn mark_dirty_of_line(
+        &mut self,
+        class: ClassId,
+        segment: u32,
+        line: usize,
+        busy: &mut Vec<Found>,
+    ) {
+        let mut found = std::mem::take(&mut self.found);
+        self.find_of_class(class, segment, line, &mut found);
+        found.retain(|one| one.extent.is_dirty && !self.is_moving(one));
+        self.mark_busy(&found);
+        busy.append(&mut found);
+        self.found = found;
+    }
+}
