@@ -7,15 +7,12 @@
 //! are not given, in the current directory, and opened with `O_DIRECT` where they can be; those that are given must be
 //! zeros or not exist, and hold a cache afterwards. Medians and spread of five rounds, in which all take turns.
 
-#[path = "../tests/it/blind.rs"]
-mod blind;
-
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use blind::Blind;
+use larder_block::accounting::Blind;
 use larder_block::cache::{CacheOptions, Mode};
 use larder_block::layout::log::{self, LogIdentity, LogLayout, LogOptions};
 use larder_block::layout::ocf::{self, OcfLayout, OcfOptions, OcfVersion};
