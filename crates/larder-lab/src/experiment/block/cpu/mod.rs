@@ -43,7 +43,8 @@ const CORE_DIR: Parameter = Parameter {
 const MIB: Parameter = Parameter {
     name: "mib",
     default: "1",
-    help: "length of the file that is written, MiB, 1 to 1024; of 64 writes at least, and in memory 16 times as long",
+    help: "length of the file that is written, MiB, 1 to 1024; of 64 writes at least, and in memory 16 times as \
+           long, up to 64 MiB",
 };
 const ROUNDS: Parameter = Parameter {
     name: "rounds",
@@ -56,6 +57,7 @@ const STUDY: &str = "HotStorage'23, table 1: processor and cache logic, of the t
 
 /// Of what is written in memory, which takes so little time: by the length on files.
 const IN_MEMORY: u64 = 16;
+const IN_MEMORY_BYTES_MAX: u64 = 64 << 20;
 
 /// Seeds have the machine for themselves, one after the other.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -123,7 +125,7 @@ pub(in crate::experiment) static BLOCK_CPU: Experiment = Experiment {
 
 fn measure(settings: &Settings, _seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
     let file_bytes = settings.within::<u64>(MIB.name, 1..=1024)? << 20;
-    let memory_bytes = file_bytes * IN_MEMORY;
+    let memory_bytes = (file_bytes * IN_MEMORY).min(IN_MEMORY_BYTES_MAX);
     let rounds: u32 = settings.within(ROUNDS.name, 1..=99)?;
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let points = Point::all();

@@ -83,12 +83,13 @@ fn file(settings: &Settings, dir: Parameter, bytes: u64) -> Result<(Arc<dyn Devi
 fn unfit(settings: &Settings, dir: Parameter, bytes: u64, error: &larder_device::Error) -> Error {
     let mut message = format!("block-cpu: --set {}={}: {error}", dir.name, settings.text(dir.name));
     if error.kind() == ErrorKind::NoSpace {
-        message += &format!(
-            "; it takes {} MiB there: free as much, name another directory, or set {} to less than {}",
-            bytes >> 20,
-            MIB.name,
-            settings.text(MIB.name)
-        );
+        let takes = bytes >> 20;
+        message +=
+            &format!("; it takes {takes} MiB there: free as much, or name another directory");
+        // Below that files have the same length: see `Point::file_bytes`.
+        if settings.get::<u64>(MIB.name).is_ok_and(|mib| mib > 4) {
+            message += &format!(", or make {} less than {}", MIB.name, settings.text(MIB.name));
+        }
     }
     Error::run(message)
 }
@@ -114,16 +115,17 @@ mod tests {
 
     #[test]
     fn a_directory_that_is_too_full_is_named_with_what_it_takes() {
-        let settings =
-            Settings::new(BLOCK_CPU.name, BLOCK_CPU.parameters, &["mib=9".to_owned()]).unwrap();
-        let of = |kind| {
+        let of = |kind, mib: &str| {
+            let set = [format!("mib={mib}")];
+            let settings = Settings::new(BLOCK_CPU.name, BLOCK_CPU.parameters, &set).unwrap();
             let error = larder_device::Error::new(kind, "file device x: no");
             unfit(&settings, CORE_DIR, 64 << 20, &error).to_string()
         };
-        let full = of(ErrorKind::NoSpace);
-        for part in ["--set core_dir=.: file device x: no", "64 MiB", "mib to less than 9"] {
+        let full = of(ErrorKind::NoSpace, "9");
+        for part in ["--set core_dir=.: file device x: no", "64 MiB", "mib less than 9"] {
             assert!(full.contains(part), "{part}: {full}");
         }
-        assert!(!of(ErrorKind::Io).contains("MiB"));
+        assert!(!of(ErrorKind::NoSpace, "4").contains("mib less"));
+        assert!(!of(ErrorKind::Io, "9").contains("MiB"));
     }
 }
