@@ -55,7 +55,7 @@ impl Experiment {
         OF_THE_MACHINE.contains(&self.name)
     }
 
-    /// Lines `name: text` about this machine, and the disk of the files if there are some; none where no clock measures.
+    /// Lines `name: text` about this machine, and the disk of files if there are some; none where no clock measures.
     pub(super) fn machine(&self, settings: &Settings) -> Vec<String> {
         if self.by_clock().is_empty() {
             return Vec::new();

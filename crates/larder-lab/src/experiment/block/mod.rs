@@ -8,7 +8,7 @@
 //! | `access` | the experiment `block-access`: bandwidth of first and second writes |
 //! | `full` | the experiment `block-full`: a stream that comes to a cache full of dirty data |
 //! | `recovery` | the experiment `block-recovery`: device time of a start after a crash |
-//! | `cpu` | the experiment `block-cpu`: processor time and bytes of first and second writes, on real files, by a clock |
+//! | `cpu` | the experiment `block-cpu`: processor time and bytes of first and second writes, on files, by a clock |
 //! | `counted` | a cache before a core, whose bytes are counted; the parameters that all have |
 //! | `metadata` | the experiment `block-metadata`: first and second writes of a file, by its length |
 //! | `eviction` | the experiment `block-eviction`: what a full cache writes and reads |

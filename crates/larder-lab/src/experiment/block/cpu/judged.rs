@@ -127,9 +127,9 @@ fn times(checks: Checks, summary: &Summary) -> Checks {
         )
         .shape(of_log < of_lines, format!("files: the log {}", percent(of_log)))
         .note(format!(
-            "the study has 45 and 38 % of the time of an access in the processor and the cache's logic; that logic alone \
-             is, of Open CAS 22 in lines of 4 KiB, {} and {} here on files, {} and {} in memory, and {least} to {most} \
-             of the processor's time on files",
+            "the study has 45 and 38 % of the time of an access in the processor and the cache's logic; that logic \
+             alone is, of Open CAS 22 in lines of 4 KiB, {} and {} here on files, {} and {} in memory, and {least} to \
+             {most} of the processor's time on files",
             of_time("files", "first"),
             of_time("files", "second"),
             of_time("memory", "first"),

@@ -1,5 +1,5 @@
-//! What the cache's logic takes of a processor, and metadata of a device: a file that is written twice, on real files and
-//! in memory, by a clock of this machine.
+//! What the cache's logic takes of a processor, and metadata of a device: a file that is written twice, on real files
+//! and in memory, by a clock of this machine.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -27,25 +27,9 @@ use crate::Error;
 use crate::experiment::{Experiment, Metrics, PaperValue, Parameter, Settings};
 use crate::replay::Monitor;
 use passes::{Pass, write_twice};
-use place::Place;
+use place::{CORE_DIR, DIR, MIB, Place};
 use point::Point;
 
-const DIR: Parameter = Parameter {
-    name: "dir",
-    default: ".",
-    help: "directory of the file that is the cache device, six times as long as the longest that is written and 8 MiB more",
-};
-const CORE_DIR: Parameter = Parameter {
-    name: "core_dir",
-    default: ".",
-    help: "directory of the file that is the core, as long as the longest that is written",
-};
-const MIB: Parameter = Parameter {
-    name: "mib",
-    default: "1",
-    help: "length of the file that is written, MiB, 1 to 1024; of 64 writes at least, and in memory 16 times as \
-           long, up to 64 MiB",
-};
 const ROUNDS: Parameter = Parameter {
     name: "rounds",
     default: "3",
@@ -66,17 +50,17 @@ pub(in crate::experiment) static BLOCK_CPU: Experiment = Experiment {
     name: "block-cpu",
     title: "processor time and bytes of the first and the second write of a file, on real files and in memory",
     reproduces: "HotStorage'23 study of Open CAS, table 1: what of an access is logic of the cache, what metadata",
-    criterion: "one request at a time, Open CAS 22 and 26 write 2, 1.25 and 1.0625 times to the cache by lines of 4, 16 \
-                and 64 KiB at first, within 2 %, and once again; the log at most as much as a block beside each line, and \
-                1.2 % more; with 32 under way all write no more; nothing reaches the core. On files the log's logic is at \
-                most a fifth of the processor's time, the first access in lines of 4 KiB is slower than the second with \
-                Open CAS 22, and the log loses less by it",
+    criterion: "one request at a time, Open CAS 22 and 26 write 2, 1.25 and 1.0625 times to the cache by lines of 4, \
+                16 and 64 KiB at first, within 2 %, and once again; the log at most as much as a block beside each \
+                line, and 1.2 % more; with 32 under way all write no more; nothing reaches the core. On files the \
+                log's logic is at most a fifth of the processor's time, the first access in lines of 4 KiB is slower \
+                than the second with Open CAS 22, and the log loses less by it",
     parameters: &[DIR, CORE_DIR, MIB, ROUNDS],
     metrics: &[
         (
             "mb_s.*",
-            "10^6 bytes a second: files or memory, first or second pass, layout, KiB of a line and of a write, requests \
-             under way",
+            "10^6 bytes a second: files or memory, first or second pass, layout, KiB of a line and of a write, \
+             requests under way",
         ),
         ("cpu_us.*", "us of processor time of a request, of all threads, by the same"),
         (
@@ -90,7 +74,8 @@ pub(in crate::experiment) static BLOCK_CPU: Experiment = Experiment {
         ),
         (
             "loss.*",
-            "part of the second access's bandwidth that the first lacks: files or memory, layout, KiB, requests under way",
+            "part of the second access's bandwidth that the first lacks: files or memory, layout, KiB, requests \
+             under way",
         ),
         (
             "cw.*",

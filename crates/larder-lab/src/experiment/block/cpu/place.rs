@@ -10,10 +10,26 @@ use larder_device::{
 };
 
 use super::super::counted::{BLOCK_BYTES, core};
-use super::{CORE_DIR, DIR, MIB};
 use crate::Error;
 use crate::experiment::{Parameter, Settings};
 
+pub(super) const DIR: Parameter = Parameter {
+    name: "dir",
+    default: ".",
+    help: "directory of the file that is the cache device, six times as long as the longest that is written and 8 MiB \
+           more",
+};
+pub(super) const CORE_DIR: Parameter = Parameter {
+    name: "core_dir",
+    default: ".",
+    help: "directory of the file that is the core, as long as the longest that is written",
+};
+pub(super) const MIB: Parameter = Parameter {
+    name: "mib",
+    default: "1",
+    help: "length of the file that is written, MiB, 1 to 1024; of 64 writes at least, and in memory 16 times as \
+           long, up to 64 MiB",
+};
 /// What is written at once before anything is measured.
 const PIECE_BYTES: usize = 1 << 20;
 
