@@ -6,13 +6,10 @@
 //! machines that do not count them: `valgrind --tool=callgrind --toggle-collect='layout::measured*' BENCH -- only N`
 //! with the number of a line of the table. That does one round.
 
-#[path = "../tests/it/blind.rs"]
-mod blind;
-
 use std::hint::black_box;
 use std::time::Duration;
 
-use blind::{BYTE, Blind};
+use larder_block::accounting::{BLIND_BYTE, Blind};
 use larder_block::cache::{self, Cache, CacheOptions, CacheShape, Ended, Mode};
 use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions};
 use larder_block::layout::{CoreId, Data, DeviceIo, IoId, Outcome, Request, RequestId, Span};
@@ -188,7 +185,7 @@ fn measured(subject: &mut Subject, load: Load, order: &[u64], depth: usize) {
 /// Requests for the lines of `order`, `depth` at a time.
 #[inline(always)]
 fn carry_out(subject: &mut Subject, load: Load, order: &[u64], depth: usize) {
-    let data = Data::copy_of(&[BYTE; LINE]);
+    let data = Data::copy_of(&[BLIND_BYTE; LINE]);
     let core = CoreId::new(0).expect("there is a first core");
     for lines in order.chunks(depth) {
         let spans = lines.iter().map(|line| Span { core, first: line * 8, sectors: 8 });

@@ -3,8 +3,6 @@
 //!
 //! `cargo bench -p larder-block --bench start [-- SEGMENTS]`: of 16 MiB, 256 if not said: a million records.
 
-#[path = "../tests/it/blind.rs"]
-mod blind;
 #[path = "../tests/it/crashed.rs"]
 #[allow(dead_code)] // A test stops it elsewhere.
 mod crashed;

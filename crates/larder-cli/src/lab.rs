@@ -40,7 +40,12 @@ fn list() -> Result<(), Error> {
             );
         }
         for (name, meaning) in experiment.metrics {
-            text += &format!("    measures {name}: {meaning}\n");
+            let by_clock = experiment.by_clock().contains(name);
+            let mark = if by_clock { ", by the clock of this machine" } else { "" };
+            text += &format!("    measures {name}{mark}: {meaning}\n");
+        }
+        if experiment.is_of_the_machine() {
+            text += "    is about this machine, and not among all\n";
         }
         text.push('\n');
     }
@@ -72,7 +77,7 @@ fn run_experiments(arguments: &LabRunArgs) -> Result<(), Error> {
         if !arguments.settings.is_empty() {
             return Err(Error::usage("--set goes with one experiment, not with all"));
         }
-        experiment::all().to_vec()
+        experiment::anywhere()
     } else {
         vec![experiment::find(&arguments.name)?]
     };
@@ -162,6 +167,12 @@ fn render(result: &ExperimentResult) -> String {
             "  {name:32} {:>10.4} {:>10.4} {:>10.4} {paper:>10}\n",
             spread.min, spread.mean, spread.max
         );
+    }
+    for line in &result.machine {
+        text += &format!("  {line}\n");
+    }
+    if !result.by_clock.is_empty() {
+        text += &format!("  by the clock of this machine: {}\n", result.by_clock.join(", "));
     }
     text.push('\n');
     text

@@ -2,8 +2,9 @@
 //!
 //! Time does not pass: the I/Os of a turn are carried out, all of them, and then told to the layout. So many requests
 //! are under way as there are clients; who is answered sends the next one before the next turn. [`timed`] has devices
-//! that take their time.
+//! that take their time, [`Blind`] has none.
 
+mod blind;
 mod counts;
 mod driven;
 mod image;
@@ -15,6 +16,7 @@ use crate::cache::Ended;
 use crate::layout::{
     CoreId, Data, DeviceIo, Ending, IoId, Outcome, Request, RequestId, SECTOR_BYTES, Span, Target,
 };
+pub use blind::{BLIND_BYTE, Blind};
 pub use counts::Counts;
 pub use driven::{Asked, Driven};
 pub use image::Image;

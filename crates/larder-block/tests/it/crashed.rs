@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use larder_block::accounting::{BLIND_BYTE, Blind};
 use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions};
 use larder_block::layout::{CoreId, Data, DeviceIo, Request, Span, Target};
 use larder_device::DeviceInfo;
 
-use super::blind::{BYTE, Blind};
-
 pub(crate) const IDENTITY: LogIdentity = LogIdentity { uuid: *b"a cache's UUID..", epoch: 1 };
 pub(crate) const SEGMENT_BYTES: u32 = 16 << 20;
 
-/// Headers and footers of a cache that was filled and is in use; all else there is `BYTE`.
+/// Headers and footers of a cache that was filled and is in use; all else there is `BLIND_BYTE`.
 pub(crate) struct Crashed {
     pub(crate) geometry: Geometry,
     metadata: BTreeMap<u64, Data>,
@@ -43,7 +42,7 @@ impl Crashed {
         let mut crashed = Self { geometry, metadata: BTreeMap::new(), last: (0, false) };
         let mut blind = Blind::new(LogLayout::new(geometry, IDENTITY, &info, &options));
         let core = CoreId::new(0).expect("a low number");
-        let data = Data::copy_of(&[BYTE; 4096]);
+        let data = Data::copy_of(&[BLIND_BYTE; 4096]);
         let mut number = 0;
         while !is_enough(&crashed, number) {
             let mut lines: Vec<u64> = (number..number + 32).map(&mut line).collect();
@@ -89,7 +88,7 @@ impl Crashed {
     }
 
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) {
-        into.fill(BYTE);
+        into.fill(BLIND_BYTE);
         let end = offset + into.len() as u64;
         let before = self.metadata.range(..offset).next_back();
         for (at, bytes) in before.into_iter().chain(self.metadata.range(offset..end)) {

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails panics, in its helpers too")]
 #![allow(clippy::cast_precision_loss)]
 
-mod blind;
 mod cache_crash;
 mod calibrated;
 mod classes;

@@ -1,11 +1,11 @@
 //! What layouts keep in memory of a line that is cached.
 
 use allocation_counter::measure;
+use larder_block::accounting::Blind;
 use larder_block::layout::log::{Geometry, LogLayout, LogOptions};
 use larder_block::layout::ocf::{self, OcfLayout, OcfOptions, OcfVersion};
 use larder_block::layout::{Data, Layout, Request, Span};
 
-use super::blind::Blind;
 use super::rig::{IDENTITY, core, device};
 
 /// Fills a cache of `lines` with lines at random places of a core of a hundred times its size, or in order, and writes
@@ -28,7 +28,7 @@ fn bytes_a_line<L: Layout>(
             let request = Request::Write { span, data: data.clone() };
             blind.run(std::iter::once(request), |_| ());
         }
-        let layout = blind.layout;
+        let layout = blind.into_layout();
         cached = layout.usage().valid_sectors / u64::from(line_bytes / 512);
         std::mem::forget(layout);
     });

@@ -9,6 +9,7 @@
 //! | `row` | what an experiment is made of |
 //! | `result` | what came out, in its stable JSON form |
 //! | `judge` | criteria in words and as checks |
+//! | `by_clock` | what a clock of this machine measures, and which experiments are about the machine |
 //! | `admission` | what may be judged: all that is needed was measured, on a settled drive |
 //! | `rig` | the drive of the experiments with the real cache, how runs on it are made |
 //! | `array` | the array engine, and indexes and rules of expiry that it is compared with |
@@ -24,6 +25,7 @@ mod admission;
 mod array;
 mod bare;
 mod block;
+mod by_clock;
 mod carbon;
 mod dram;
 mod dram_throughput;
@@ -55,13 +57,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::Error;
 use crate::replay::Monitor;
+pub use by_clock::anywhere;
 pub use judge::{Judgement, Verdict};
 pub use measured::{Metrics, PaperValue, Spread, Summary};
 pub use result::ExperimentResult;
 pub use row::Experiment;
 pub use settings::{Parameter, Settings};
 
-/// All experiments, in the order in which `lab run all` makes them.
+/// All experiments, in the order of `lab list`.
 pub fn all() -> &'static [&'static Experiment] {
     static ALL: &[&Experiment] = &[
         &ftl_uniform::FTL_UNIFORM,
@@ -114,6 +117,7 @@ pub fn all() -> &'static [&'static Experiment] {
         &block::BLOCK_FULL,
         &block::BLOCK_RECOVERY,
         &block::BLOCK_OFFLOAD,
+        &block::BLOCK_CPU,
         &bare::FULL_SCALE,
         &real_drive::REAL_DRIVE,
     ];
@@ -170,10 +174,11 @@ pub fn run(
     on_seed: &(dyn Fn(u32) + Sync),
 ) -> Result<ExperimentResult, Error> {
     let list = seeds.list()?;
+    let machine = experiment.machine(settings);
     let measured = measure_all(experiment, settings, &list, monitor, on_seed)?;
     let summary = Summary::of(&measured);
     let judgement = judge(experiment, settings, &summary);
-    Ok(ExperimentResult::new(experiment, settings, list, summary, judgement))
+    Ok(ExperimentResult::new(experiment, settings, list, summary, judgement).on(machine))
 }
 
 /// Judges `summary` by the criterion of `experiment`. Refuses where something that the criterion

@@ -27,6 +27,12 @@ pub struct ExperimentResult {
     pub seeds: Vec<u64>,
     /// What was measured.
     pub metrics: Summary,
+    /// Which of the metrics a clock of the machine has measured.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub by_clock: &'static [&'static str],
+    /// The machine, if there are such.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub machine: Vec<String>,
     /// What the paper says, by metric.
     pub paper: BTreeMap<&'static str, PaperValue>,
     /// When it counts as reproduced.
@@ -53,10 +59,16 @@ impl ExperimentResult {
             changed: settings.changed(),
             seeds,
             metrics,
+            by_clock: experiment.by_clock(),
+            machine: Vec::new(),
             paper: experiment.paper.iter().map(|value| (value.metric, *value)).collect(),
             criterion: experiment.criterion,
             verdict: judgement.verdict,
             reason: judgement.reason,
         }
+    }
+    /// With the machine that it was measured on.
+    pub(super) fn on(self, machine: Vec<String>) -> Self {
+        Self { machine, ..self }
     }
 }

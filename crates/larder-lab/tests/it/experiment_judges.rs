@@ -523,6 +523,17 @@ fn block_caches() {
     expect(name, &[("cw.zipf.log.150", 1.06)], InShape);
     expect(name, &[("cr.stream.log.16", 0.31)], InShape);
     expect(name, &[("cw.stream.log.4", 1.98)], Diverges);
+    let name = "block-cpu";
+    expect(name, &[("cw.memory.first.ocf26.4.1", 2.05)], InShape);
+    expect(name, &[("cw.memory.second.ocf22.4.1", 1.001)], InShape);
+    expect(name, &[("cw.files.first.ocf26.4.32", 2.03)], InShape);
+    expect(name, &[("cw.files.first.log.4.1", 1.15)], InShape);
+    expect(name, &[("cw.files.first.log.4.1", 2.02), ("block_bytes.files", 4096.0)], Reproduced);
+    expect(name, &[("cw.files.second.log.4.32", 1.135)], InShape);
+    expect(name, &[("kw.memory.first.log.4.1", 0.01)], InShape);
+    expect(name, &[("logic_of_cpu.files.first.log.4.32", 0.21)], Diverges);
+    expect(name, &[("loss.files.ocf22.4.1", -0.01), ("loss.files.log.4.1", -0.02)], Diverges);
+    expect(name, &[("loss.files.log.4.1", 0.46)], Diverges);
     let name = "block-invalidate";
     expect(name, &[("around.second.ocf26.4.125", 0.16)], InShape);
     expect(name, &[("around.first.ocf22.128.200", 0.44)], InShape);

@@ -1,5 +1,6 @@
 //! Every experiment, end to end, on a drive that is too small to mean much.
 
+use std::path::Path;
 use std::sync::Mutex;
 use std::thread::{available_parallelism, scope};
 
@@ -7,6 +8,18 @@ use larder_lab::experiment::{self, Seeds, Settings};
 use larder_lab::replay::Monitor;
 
 use crate::experiment_docs::declares;
+
+/// Where there is one, files of tests are in memory: a disk takes a minute for what is durable, if it is busy.
+const SHARED_MEMORY: &str = "/dev/shm";
+const ON_FILES: [&[&str]; 2] = [
+    &["mib=1", "rounds=1", "dir=/dev/shm", "core_dir=/dev/shm"],
+    &[
+        "mib=1",
+        "rounds=1",
+        concat!("dir=", env!("CARGO_TARGET_TMPDIR")),
+        concat!("core_dir=", env!("CARGO_TARGET_TMPDIR")),
+    ],
+];
 
 /// What makes an experiment short.
 fn short(name: &str) -> &'static [&'static str] {
@@ -46,6 +59,7 @@ fn short(name: &str) -> &'static [&'static str] {
         "block-invalidate" => &["lines=1024", "files=50,125"],
         "block-placement" => &["flash_mib=32", "drive_writes=2"],
         "block-offload" => &["cores=20", "windows=2"],
+        "block-cpu" => ON_FILES[usize::from(!Path::new(SHARED_MEMORY).is_dir())],
         "ycsb" => &["records=300", "ops=150"],
         "vssd-accounting" => {
             &["requests=40000", "flash_mib=8", "appends=2000", "map_gib=1", "scale=100"]
@@ -147,6 +161,47 @@ fn a_seed_gives_the_same_numbers_again() {
     }
 }
 
+/// Metrics that are declared to be a clock's aside, which no two runs have in common.
+#[test]
+fn what_no_clock_measures_is_the_same_again() {
+    let clocked = experiment::all().iter().filter(|experiment| !experiment.by_clock().is_empty());
+    let mut names = Vec::new();
+    for experiment in clocked {
+        names.push(experiment.name);
+        let assignments: Vec<_> = short(experiment.name).iter().map(|s| (*s).to_owned()).collect();
+        let settings = Settings::new(experiment.name, experiment.parameters, &assignments).unwrap();
+        let counted = || {
+            let mut metrics = (experiment.measure)(&settings, 7, &Monitor::default()).unwrap();
+            for pattern in experiment.by_clock() {
+                let series = pattern.split('*').next().unwrap();
+                assert!(metrics.keys().any(|name| name.starts_with(series)), "{pattern}");
+            }
+            metrics.retain(|name, _| !experiment.is_by_clock(name));
+            metrics
+        };
+        let (once, again) = (counted(), counted());
+        assert!(!once.is_empty(), "{}", experiment.name);
+        assert_eq!(once, again, "{}", experiment.name);
+    }
+    assert_eq!(names, ["vssd-accounting", "block-cpu", "full-scale"]);
+    let result = |name: &str| {
+        let experiment = experiment::find(name).unwrap();
+        let assignments: Vec<_> = short(name).iter().map(|s| (*s).to_owned()).collect();
+        let settings = Settings::new(experiment.name, experiment.parameters, &assignments).unwrap();
+        let seeds = Seeds { first: 5, count: 1 };
+        let ran = experiment::run(experiment, &settings, seeds, &Monitor::default(), &|_| {});
+        serde_json::to_value(ran.unwrap()).unwrap()
+    };
+    let left_out = experiment::all().len() - experiment::anywhere().len();
+    assert_eq!(left_out, 1, "verdicts of all are the same on any machine");
+    let cpu = result("block-cpu");
+    assert!(cpu["machine"][0].as_str().unwrap().starts_with("cpu: "), "{}", cpu["machine"]);
+    assert_eq!(cpu["by_clock"][0], "mb_s.*");
+    // All others stay a function of their seeds, to the byte.
+    let carbon = result("carbon");
+    assert!(carbon.get("machine").is_none() && carbon.get("by_clock").is_none());
+}
+
 /// One real run each, on a small drive: the options do what they say, and nothing else.
 #[test]
 fn the_options_of_the_engines_reach_them() {
@@ -177,7 +232,7 @@ fn the_options_of_the_engines_reach_them() {
 fn a_stopped_experiment_ends_with_an_error() {
     let monitor = Monitor::default();
     monitor.stop();
-    for name in ["utilization", "tenants", "full-scale", "wear-adversary"] {
+    for name in ["utilization", "tenants", "full-scale", "wear-adversary", "block-cpu"] {
         let experiment = experiment::find(name).unwrap();
         let assignments: Vec<_> = short(name).iter().map(|s| (*s).to_owned()).collect();
         let settings = Settings::new(experiment.name, experiment.parameters, &assignments).unwrap();

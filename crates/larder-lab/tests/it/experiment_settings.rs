@@ -94,6 +94,10 @@ fn settings_of_block_caches_are_refused_by_name() {
         ("block-placement", "drive_writes=1"),
         ("block-offload", "cores=40,200"),
         ("block-offload", "windows=1"),
+        ("block-cpu", "mib=0"),
+        ("block-cpu", "rounds=0"),
+        ("block-cpu", "dir=/absent/directory"),
+        ("block-cpu", "core_dir=/absent/directory"),
     ]);
 }
 

@@ -8,6 +8,7 @@
 //! | `access` | the experiment `block-access`: bandwidth of first and second writes |
 //! | `full` | the experiment `block-full`: a stream that comes to a cache full of dirty data |
 //! | `recovery` | the experiment `block-recovery`: device time of a start after a crash |
+//! | `cpu` | the experiment `block-cpu`: processor time and bytes of first and second writes, on files, by a clock |
 //! | `counted` | a cache before a core, whose bytes are counted; the parameters that all have |
 //! | `metadata` | the experiment `block-metadata`: first and second writes of a file, by its length |
 //! | `eviction` | the experiment `block-eviction`: what a full cache writes and reads |
@@ -17,6 +18,7 @@
 
 mod access;
 mod counted;
+mod cpu;
 mod eviction;
 mod full;
 mod invalidation;
@@ -29,6 +31,7 @@ mod study;
 mod timed;
 
 pub(super) use access::BLOCK_ACCESS;
+pub(super) use cpu::BLOCK_CPU;
 pub(super) use eviction::BLOCK_EVICTION;
 pub(super) use full::BLOCK_FULL;
 pub(super) use invalidation::BLOCK_INVALIDATE;

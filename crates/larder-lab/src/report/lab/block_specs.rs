@@ -64,6 +64,20 @@ const ACCESS: Spec<'static> = Spec {
     base: 0.0,
 };
 
+const LOGIC: Spec<'static> = Spec {
+    title: "Logic of the cache, of the processor's time on files, first access",
+    x: "line, and write",
+    y: "part (1 = all)",
+    series: &[
+        ("logic_of_cpu.files.first.ocf22.*.1", "Open CAS 22"),
+        ("logic_of_cpu.files.first.ocf26.*.1", "Open CAS 26"),
+        ("logic_of_cpu.files.first.log.*.1", "log"),
+        ("logic_of_cpu.files.first.log.*.32", "log, 32 under way"),
+    ],
+    places: LINE_KIB,
+    base: 0.0,
+};
+
 /// By experiment.
 pub(super) const SPECS: &[(&str, &[Spec<'static>])] = &[
     (
@@ -239,6 +253,31 @@ pub(super) const SPECS: &[(&str, &[Spec<'static>])] = &[
             places: Places::Numbers,
             base: 0.0,
         }],
+    ),
+    (
+        "block-cpu",
+        &[
+            LOGIC,
+            Spec {
+                title: "Part of the second access's bandwidth that the first lacks, on files",
+                series: &[
+                    ("loss.files.ocf22.*.1", "Open CAS 22"),
+                    ("loss.files.ocf26.*.1", "Open CAS 26"),
+                    ("loss.files.log.*.1", "log"),
+                ],
+                ..LOGIC
+            },
+            Spec {
+                title: "First access on files, one request at a time",
+                y: RATE,
+                series: &[
+                    ("mb_s.files.first.ocf22.*.1", "Open CAS 22"),
+                    ("mb_s.files.first.ocf26.*.1", "Open CAS 26"),
+                    ("mb_s.files.first.log.*.1", "log"),
+                ],
+                ..LOGIC
+            },
+        ],
     ),
     (
         "block-invalidate",

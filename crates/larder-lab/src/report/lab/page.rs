@@ -115,7 +115,12 @@ fn experiment_section(out: &mut Markup, result: &LabResult) {
                 ("parameters", parameters(result)),
                 ("seeds", seeds.join(", ")),
             ];
-            for (name, text) in facts {
+            let clock = [
+                ("by the clock of a machine", result.by_clock.join(", ")),
+                ("machine", result.machine.join("; ")),
+            ];
+            let clock = clock.into_iter().filter(|(_, text)| !text.is_empty());
+            for (name, text) in facts.into_iter().chain(clock) {
                 out.leaf("dt", &[], name);
                 out.leaf("dd", &[], &text);
             }

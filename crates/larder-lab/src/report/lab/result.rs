@@ -26,6 +26,12 @@ pub struct LabResult {
     pub seeds: Vec<u64>,
     /// What was measured.
     pub metrics: BTreeMap<String, Range>,
+    /// Which of the metrics a clock of the machine has measured; none in most.
+    #[serde(default)]
+    pub by_clock: Vec<String>,
+    /// The machine, if there are such.
+    #[serde(default)]
+    pub machine: Vec<String>,
     /// What the paper says, by metric.
     pub paper: BTreeMap<String, PaperMark>,
     /// When it counts as reproduced.

@@ -138,6 +138,18 @@ fn other_parameters_than_the_defaults_are_marked() {
 }
 
 #[test]
+fn what_a_clock_has_measured_is_named_with_its_machine() {
+    let mut timed = result("utilization", &BY_UTILISATION);
+    assert!(!render(std::slice::from_ref(&timed)).contains("clock of a machine"));
+    timed.by_clock = vec!["mb_s.*".to_owned(), "loss.*".to_owned()];
+    timed.machine = vec!["cpu: fast <one>".to_owned(), "disk: ext4 on a".to_owned()];
+    let page = render(&[timed]);
+    check(&page);
+    assert!(page.contains("by the clock of a machine") && page.contains("mb_s.*, loss.*"));
+    assert!(page.contains("cpu: fast &lt;one&gt;; disk: ext4 on a"));
+}
+
+#[test]
 fn hostile_results_are_text() {
     let hostile = "</td><script>alert('1')</script>\"&";
     let mut bad = result("utilization", &BY_UTILISATION);
