@@ -26,7 +26,7 @@ pub(super) const CORE_DIR: Parameter = Parameter {
 };
 pub(super) const MIB: Parameter = Parameter {
     name: "mib",
-    default: "1",
+    default: "4",
     help: "length of the file that is written, MiB, 1 to 1024; of 64 writes at least, and in memory 16 times as \
            long, up to 64 MiB",
 };

@@ -58,6 +58,8 @@ impl Point {
         LogOptions {
             segment_bytes: SEGMENT_BYTES,
             line_bytes: self.line_bytes,
+            // The file is a stream: half of it would go to the core in the middle of a pass, if it is long enough.
+            write_buffer_bytes: 0,
             ..LogOptions::default()
         }
     }
