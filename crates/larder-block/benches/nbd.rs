@@ -20,7 +20,7 @@ use larder_block::layout::log::LogOptions;
 use larder_block::manage::{Core, CreateOptions, LayoutOptions, OpenOptions, create, open};
 use larder_block::volume::{CachedVolume, DeviceVolume, Volume};
 use larder_device::sockets::{Endpoint, SocketBackend};
-use larder_device::{Device, MemoryDevice, block_on};
+use larder_device::{Device, MemoryDevice, RealClock, block_on};
 use larder_workload::{Spread, machine};
 
 type Failed = Box<dyn std::error::Error>;
@@ -67,6 +67,8 @@ fn cached(core: Arc<dyn Device>) -> Result<Arc<CachedVolume>, Failed> {
     let options = CreateOptions { layout, mode: Mode::WriteBack, ..CreateOptions::default() };
     block_on(create(&device, &cores, &options))?;
     let opened = block_on(open(&device, &cores, &OpenOptions::default()))?;
+    // Requests are timed, as in a server.
+    opened.cache.set_clock(Arc::new(RealClock));
     let core = opened.cache.core(id).ok_or("the core")?;
     // As long as the server runs.
     std::mem::forget(opened);
