@@ -11,6 +11,7 @@ mod files;
 mod fs;
 mod fuzz;
 mod guest;
+mod hears;
 mod hits;
 mod interleave;
 mod kills;

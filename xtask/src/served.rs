@@ -1,9 +1,9 @@
 //! `larder serve` for programs that others wrote, and what those say.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use crate::hears::hears;
 use crate::step::{self, Verdict};
 use crate::workspace;
 
@@ -46,11 +46,8 @@ impl Server {
         command.args(["--sockets", subject.sockets]).args(words);
         let started = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn();
         let mut child = started.map_err(|cause| format!("larder serve: {cause}"))?;
-        let said = child.stdout.take().map(BufReader::new);
-        let mut lines = said.into_iter().flat_map(|said| said.lines().map_while(Result::ok));
-        let address = lines.find_map(|line| Some(line.strip_prefix(protocol)?.trim().to_owned()));
-        // What it says later is read by nobody, but has somewhere to go.
-        std::thread::spawn(move || lines.for_each(drop));
+        let of_protocol = |line: String| Some(line.strip_prefix(protocol)?.trim().to_owned());
+        let address = hears(&mut child, of_protocol);
         match address.as_deref().and_then(|address| address.rsplit_once(':')) {
             Some((_, port)) => Ok(Self { child, port: port.to_owned() }),
             None => {

@@ -1,10 +1,10 @@
 //! What a suite has: a file of 64 MiB, served at a Unix socket as it is, or behind a block cache of half its length.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use crate::hears::is_ready;
 use crate::log::Log;
 use crate::problem::Problem;
 use crate::step;
@@ -130,11 +130,7 @@ impl Rig {
         command.args(["--threads", "2"]).args(words);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(self.log.end()?);
         let mut child = command.spawn().map_err(|cause| format!("larder block: {cause}"))?;
-        let said = child.stdout.take().map(BufReader::new);
-        let mut lines = said.into_iter().flat_map(|said| said.lines().map_while(Result::ok));
-        let is_ready = lines.any(|line| line.starts_with("ready"));
-        // What it says later is read by nobody, but has somewhere to go.
-        std::thread::spawn(move || lines.for_each(drop));
+        let is_ready = is_ready(&mut child);
         self.serving = Some(child);
         if is_ready { Ok(()) } else { Err("larder block: it does not start".to_owned()) }
     }

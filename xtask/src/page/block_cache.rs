@@ -1,9 +1,10 @@
 //! A block cache that the page tells of.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+
+use crate::hears::is_ready;
 
 const MIB: u64 = 1 << 20;
 
@@ -34,14 +35,10 @@ impl BlockCache {
         }
         let start = ["start", "fast.img", "--config", "larder.toml"];
         let mut child = block(&start).spawn().map_err(told)?;
-        let said = child.stdout.take().into_iter().flat_map(|said| BufReader::new(said).lines());
-        let mut said = said.map_while(Result::ok);
-        if !said.by_ref().any(|line| line.starts_with("ready")) {
+        if !is_ready(&mut child) {
             let _ = child.wait();
             return Err("larder block start: it ended before it was ready".to_owned());
         }
-        // What it says later is read by nobody, but has somewhere to go.
-        std::thread::spawn(move || said.for_each(drop));
         Ok(Self(child))
     }
 }

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::block_cache::ENTRIES;
+use crate::hears::hears;
 
 /// A name that would do harm if it were read as markup.
 pub(super) const HOSTILE_TENANT: &str = "<img src=x onerror=alert(1)>";
@@ -106,26 +107,20 @@ fn run(larder: &Path, dir: &Path, places: &[String; 2]) -> Result<(Child, [Strin
     command.args(["--memcached", &places[0], "--admin", &places[1]]);
     let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
     let mut child = spawned.map_err(|cause| format!("larder serve: {cause}"))?;
-    let mut said = child
-        .stdout
-        .take()
-        .into_iter()
-        .flat_map(|said| BufReader::new(said).lines().map_while(Result::ok));
     let mut found = [String::new(), String::new()];
-    for line in said.by_ref() {
+    let ready = hears(&mut child, |line| {
         for (name, place) in ["memcached", "admin"].iter().zip(&mut found) {
             if let Some(rest) = line.strip_prefix(name) {
                 *place = rest.trim().to_owned();
             }
         }
-        if line.starts_with("ready") {
-            // What it says later is read by nobody, but has somewhere to go.
-            std::thread::spawn(move || said.for_each(drop));
-            return Ok((child, found));
-        }
+        line.starts_with("ready").then_some(())
+    });
+    if ready.is_none() {
+        let _ = child.wait();
+        return Err("larder serve: it ended before it was ready".to_owned());
     }
-    let _ = child.wait();
-    Err("larder serve: it ended before it was ready".to_owned())
+    Ok((child, found))
 }
 
 /// Requests without end, until it is dropped.

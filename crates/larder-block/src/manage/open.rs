@@ -94,12 +94,8 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    pub(super) async fn write(&self) -> Result<(), Error> {
-        self.begin().await
-    }
-
     /// Begins a label that is newer than those begun before, whether or not this is waited for.
-    fn begin(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+    fn write(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let begun = self.labeller.as_ref().map(|labeller| {
             let content = self.stored.encode()?;
             Ok(labeller.write(content))
@@ -395,7 +391,7 @@ impl Opened {
         let keeper = &mut self.keeper;
         let begun = self.cache.with(|cache| {
             keeper.stored.is_distrusted |= cache.is_given_up();
-            keeper.begin()
+            keeper.write()
         });
         begun.await
     }

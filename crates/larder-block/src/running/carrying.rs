@@ -49,7 +49,7 @@ impl Shared {
     fn prepare(&self, io: DeviceIo, handles: Handles) -> (Io, Into) {
         match io {
             DeviceIo::Read { target, offset, bytes, reader: Some((request, at)) } => {
-                let whole = self.take_whole(request, at, bytes, target);
+                let whole = self.begin_read(target, request, (at, bytes));
                 let is_whole = whole.is_some();
                 let buffer = whole.unwrap_or_else(|| self.pool.take(bytes));
                 (Io::Read { offset, buffer }, Into::User { request, at, is_whole })
@@ -80,13 +80,12 @@ impl Shared {
         }
     }
 
-    /// The buffer of a user, if a read of `target` is to fill all of it.
-    fn take_whole(
+    /// A user needs something of `target`. Its buffer, if this is to fill all of it.
+    fn begin_read(
         &self,
-        RequestId(request): RequestId,
-        at: usize,
-        bytes: usize,
         target: Target,
+        RequestId(request): RequestId,
+        (at, bytes): (usize, usize),
     ) -> Option<IoBuffer> {
         let mut state = self.lock();
         let user = &mut state.users[usize::try_from(request).expect("a key")];

@@ -139,14 +139,14 @@ impl RunningCache {
         self.0.lock().clock = Some(clock);
     }
 
-    /// How long requests took since the last reset.
+    /// How long requests took since they were taken last.
     pub fn latencies(&self) -> Latencies {
         self.0.lock().latencies.clone()
     }
 
-    /// Forgets how long requests took.
-    pub fn reset_latencies(&self) {
-        self.0.lock().latencies = Latencies::default();
+    /// The same, and begins anew: what ends later is in the next ones.
+    pub fn take_latencies(&self) -> Latencies {
+        std::mem::take(&mut self.0.lock().latencies)
     }
 
     /// Has the label say `content` before cores are written without the cache device, if that should come.

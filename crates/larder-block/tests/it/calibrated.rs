@@ -10,19 +10,16 @@ use larder_block::manage::{
     open, store_profile,
 };
 use larder_block::policy::Direction;
-use larder_device::model::virtual_time::{Shape, ShapedStorage, shapes};
-use larder_device::{
-    Device, Io, IoBuffer, Payload, PlacementHandle, VirtualClock, VirtualTimeDevice, block_on,
-};
+use larder_device::model::virtual_time::{Shape, shapes};
+use larder_device::{Device, Io, IoBuffer, Payload, PlacementHandle, VirtualClock, block_on};
 
 use super::rig::core;
-use super::running::memory;
+use super::running::{memory, shaped};
 
 const BYTES: u64 = 64 << 20;
 
 fn timed(shape: Shape, clock: &Arc<VirtualClock>) -> Arc<dyn Device> {
-    let storage = ShapedStorage::new(shape, BYTES).unwrap();
-    Arc::new(VirtualTimeDevice::new(storage, Payload::Memory, Arc::clone(clock)).unwrap())
+    shaped(shape, BYTES, Payload::Memory, clock)
 }
 
 /// Bytes a second that a shape without an arm has for `point`.

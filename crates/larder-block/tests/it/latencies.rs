@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use larder_block::cache::Mode;
 use larder_block::running::{CachedCore, RunningCache, Timed};
-use larder_device::model::virtual_time::{Shape, ShapedStorage, shapes};
+use larder_device::model::virtual_time::shapes;
 use larder_device::{
     Clock, Device, Io, IoBuffer, IoFuture, Payload, PlacementHandle, VirtualClock,
-    VirtualTimeDevice,
 };
 
 use super::rig::core;
-use super::running::{cache_on, in_memory, read, write};
+use super::running::{cache_on, in_memory, read, shaped, write};
 
 struct Rig {
     clock: Arc<VirtualClock>,
@@ -25,11 +24,7 @@ impl Rig {
     /// An SSD before a disk.
     fn new(mode: Mode) -> Self {
         let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
-        let device = |shape: Shape, bytes| -> Arc<dyn Device> {
-            let storage = ShapedStorage::new(shape, bytes).unwrap();
-            let timed = VirtualTimeDevice::new(storage, Payload::None, Arc::clone(&clock));
-            Arc::new(timed.unwrap())
-        };
+        let device = |shape, bytes| shaped(shape, bytes, Payload::None, &clock);
         let cache =
             cache_on(device(shapes::SATA_SSD, 16 << 20), &[device(shapes::HDD, 64 << 20)], mode);
         cache.set_clock(Arc::clone(&clock) as Arc<dyn Clock>);
@@ -93,7 +88,8 @@ fn what_was_timed_is_forgotten_and_destaging_is_nobodys_request() {
     let write = Io::write(0, IoBuffer::zeroed(4096), PlacementHandle::DEFAULT);
     rig.end(rig.cached.submit(write));
     assert_eq!(rig.counts(), [0, 0, 1, 0, 0]);
-    rig.cache.reset_latencies();
+    let taken = rig.cache.take_latencies();
+    assert_eq!(taken.of(Timed::Write).count(), 1);
     assert!(rig.end(rig.cache.clean_core(core(0))) > Duration::ZERO);
     assert_eq!(rig.counts(), [0; 5]);
     assert_eq!(rig.cache.latencies().of(Timed::Write).longest(), None);

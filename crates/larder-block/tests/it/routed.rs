@@ -11,14 +11,14 @@ use larder_block::policy::routing::{RoutingCalibration, RoutingPolicy, RoutingSt
 use larder_block::policy::{ReadAheadOptions, ReadAheadPolicy};
 use larder_block::running::{CachedCore, RunningCache};
 use larder_device::model::virtual_time::shape::{Sourced, Transfer};
-use larder_device::model::virtual_time::{Shape, ShapedStorage, shapes};
+use larder_device::model::virtual_time::{Shape, shapes};
 use larder_device::{
     Clock, Device, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, IoFuture, Payload,
-    PlacementHandle, VirtualClock, VirtualTimeDevice,
+    PlacementHandle, VirtualClock,
 };
 
 use super::rig::core;
-use super::running::{cache_on, in_memory, memory, read, write};
+use super::running::{cache_on, in_memory, memory, read, shaped, write};
 
 const MIB: usize = 1 << 20;
 const ALL: RoutingPolicy = RoutingPolicy::Fixed { core_permille: 1000 };
@@ -107,11 +107,7 @@ fn slower(shape: Shape, percent: u64) -> Shape {
 impl Timed {
     fn new(core_percent: u64, seed: u64) -> Self {
         let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
-        let device = |shape: Shape, bytes| -> Arc<dyn Device> {
-            let storage = ShapedStorage::new(shape, bytes).unwrap();
-            let timed = VirtualTimeDevice::new(storage, Payload::None, Arc::clone(&clock));
-            Arc::new(timed.unwrap())
-        };
+        let device = |shape, bytes| shaped(shape, bytes, Payload::None, &clock);
         let cores = [device(slower(shapes::SATA_SSD, core_percent), 64 << 20)];
         let cache = cache_on(device(shapes::SATA_SSD, CACHE_BYTES), &cores, Mode::WriteThrough);
         cache.set_clock(Arc::clone(&clock) as Arc<dyn Clock>);

@@ -11,9 +11,10 @@ use larder_block::policy::routing::RoutingPolicy;
 use larder_block::policy::{CutOffPolicy, NHit, PromotionPolicy};
 use larder_block::running::{Handles, RunningCache};
 use larder_block::volume::{CachedVolume, Context, DeviceVolume, Volume};
+use larder_device::model::virtual_time::{Shape, ShapedStorage};
 use larder_device::{
     Device, Durability, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, MemoryDevice,
-    PlacementHandle, block_on,
+    Payload, PlacementHandle, VirtualClock, VirtualTimeDevice, block_on,
 };
 
 use super::classes::by_chance;
@@ -23,6 +24,17 @@ const MIB: usize = 1 << 20;
 
 pub(crate) fn memory(bytes: usize) -> Arc<MemoryDevice> {
     Arc::new(MemoryDevice::holding(vec![0; bytes]))
+}
+
+/// A device that takes the time of a shape, by this clock.
+pub(crate) fn shaped(
+    shape: Shape,
+    bytes: u64,
+    payload: Payload,
+    clock: &Arc<VirtualClock>,
+) -> Arc<dyn Device> {
+    let storage = ShapedStorage::new(shape, bytes).unwrap();
+    Arc::new(VirtualTimeDevice::new(storage, payload, Arc::clone(clock)).unwrap())
 }
 
 /// A cache of 8 MiB before two cores of 16 MiB each.

@@ -388,10 +388,7 @@ impl Stats {
     /// What has been since the last reset; forgotten afterwards, if that is wanted.
     pub(super) fn of(cache: &RunningCache, resets: bool) -> Self {
         let usage = Usage::of(cache);
-        let latencies = LatencyStats::all(&cache.latencies());
-        if resets {
-            cache.reset_latencies();
-        }
+        let latencies = if resets { cache.take_latencies() } else { cache.latencies() };
         let numbers: Vec<CoreId> = cache.cores().collect();
         let (done, cores, classes): (Statistics, Vec<_>, Vec<_>) = cache.with(|cache| {
             let done = *cache.statistics();
@@ -436,7 +433,7 @@ impl Stats {
             },
             cores,
             classes,
-            latencies,
+            latencies: LatencyStats::all(&latencies),
         }
     }
 }

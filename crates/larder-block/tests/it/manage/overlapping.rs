@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use larder_block::manage::{AttachOptions, Over};
 use larder_block::volume::{CachedVolume, Volume};
-use larder_device::{Durability, Error};
+use larder_device::{Durability, Error, IoResult};
 
 use super::*;
 
@@ -48,20 +48,30 @@ impl Past {
             word.copy_from_slice(&begin.to_le_bytes());
         }
         let ended = volume.write((sectors.start * SECTOR) as u64, buffer, Durability::Device);
-        ended.wait().map_err(|failure| failure.error)?;
-        let of = Event { sector: 0, version: begin, begin, end: self.now() };
-        Self::note(&self.changes, sectors, of);
-        Ok(())
+        self.changed(sectors, (begin, begin), ended.wait())
     }
 
     fn zero(&self, volume: &dyn Volume, sectors: std::ops::Range<usize>) -> Result<(), Error> {
         let begin = self.now();
         let bytes = (sectors.start * SECTOR) as u64..(sectors.end * SECTOR) as u64;
-        let ended = volume.write_zeroes(bytes, false, Durability::Device).wait();
-        ended.map_err(|failure| failure.error)?;
-        let of = Event { sector: 0, version: 0, begin, end: self.now() };
-        Self::note(&self.changes, sectors, of);
-        Ok(())
+        self.changed(
+            sectors,
+            (0, begin),
+            volume.write_zeroes(bytes, false, Durability::Device).wait(),
+        )
+    }
+
+    /// A change has ended. One that was refused may be there in part, for it has several steps where it does not begin
+    /// and end with blocks: it never ends.
+    fn changed(
+        &self,
+        sectors: std::ops::Range<usize>,
+        (version, begin): (u64, u64),
+        ended: IoResult,
+    ) -> Result<(), Error> {
+        let end = if ended.is_ok() { self.now() } else { u64::MAX };
+        Self::note(&self.changes, sectors, Event { sector: 0, version, begin, end });
+        ended.map(drop).map_err(|failure| failure.error)
     }
 
     pub(super) fn read(
