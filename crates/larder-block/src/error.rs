@@ -10,6 +10,8 @@ pub enum ErrorKind {
     Setup,
     /// What lies on the cache device is not what it has to be.
     Format,
+    /// What lies on the cache device is damaged, and data may be lost with it.
+    Damaged,
     /// A core is not what the cache has of it.
     Changed,
     /// A device has failed.

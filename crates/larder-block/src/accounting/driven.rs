@@ -129,7 +129,7 @@ impl Asked for cache::Request {
     fn span(&self) -> Option<Span> {
         match self {
             Self::Read { span } | Self::Write { span, .. } | Self::Trim { span } => Some(*span),
-            Self::Flush | Self::Clean { .. } => None,
+            Self::Flush | Self::Clean { .. } | Self::Settle { .. } | Self::PrepareStop => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Destaging: of a whole core when somebody asks, a few chunks at a time.
 
-use super::op::{Op, Step, What};
+use super::op::{Clean, Op, Step, What};
 use super::state::Cache;
 use crate::layout::{Request, RequestId, SECTOR_BYTES, Span};
 
@@ -19,7 +19,8 @@ impl Cache {
         let What::Clean(clean) = &mut self.ops[key].what else { unreachable!("it cleans") };
         let first = chunk_of(Span { core: clean.core, first: 0, sectors: 1 });
         (clean.next, clean.outstanding) = (Some(first.end()), 1);
-        self.destage(first, Some(key));
+        let request = clean.request(first);
+        self.destage_as(request, Some(key));
         self.go_on_cleaning(key);
     }
 
@@ -29,14 +30,18 @@ impl Cache {
         loop {
             let What::Clean(clean) = &mut self.ops[key].what else { unreachable!("it cleans") };
             let dirty = clean.next.filter(|_| clean.outstanding < CHUNKS_MAX && !pauses);
-            let dirty = dirty.map(|from| self.layout.dirty_after(clean.core, from));
+            let dirty = dirty.map(|from| match clean.settles {
+                true => self.layout.looks_dirty_after(clean.core, from),
+                false => self.layout.dirty_after(clean.core, from),
+            });
             match dirty {
                 None => break,
                 Some(None) => clean.next = None,
                 Some(Some(dirty)) => {
                     let chunk = chunk_of(dirty);
                     (clean.next, clean.outstanding) = (Some(chunk.end()), clean.outstanding + 1);
-                    self.destage(chunk, Some(key));
+                    let request = clean.request(chunk);
+                    self.destage_as(request, Some(key));
                 }
             }
         }
@@ -59,11 +64,16 @@ impl Cache {
         }
     }
 
-    pub(super) fn destage(&mut self, span: Span, of: Option<usize>) {
+    pub(super) fn destage(&mut self, span: Span) {
+        self.destage_as(Request::Destage { span }, None);
+    }
+
+    fn destage_as(&mut self, request: Request, of: Option<usize>) {
+        let span = request.span().expect("a chunk");
         // No user waits for it.
         let key = self.ops.insert(Op::of(RequestId(u64::MAX), What::Destage { span, of }));
         self.step(key, Step::Destage);
-        self.ask_layout(key, Request::Destage { span });
+        self.ask_layout(key, request);
     }
 
     pub(super) fn destage_ended(&mut self, key: usize, is_well: bool) {
@@ -75,6 +85,12 @@ impl Cache {
         clean.outstanding -= 1;
         clean.has_failed |= !is_well;
         self.go_on_cleaning(of);
+    }
+}
+
+impl Clean {
+    fn request(&self, span: Span) -> Request {
+        if self.settles { Request::Settle { span } } else { Request::Destage { span } }
     }
 }
 

@@ -39,8 +39,8 @@ use std::time::Duration;
 use slab::Slab;
 
 use crate::layout::{
-    ClassId, CoreId, Data, DeviceIo, Ending, IoId, Layout, Outcome, Piece, RequestId, Span, Target,
-    Usage,
+    ClassId, CoreId, Data, DeviceIo, Ending, IoId, Layout, Left, Outcome, Piece, RequestId, Span,
+    Target, Usage,
 };
 use crate::policy::classes::IoClasses;
 use crate::policy::cleaning::{Cleaning, CleaningOptions};
@@ -241,6 +241,21 @@ impl Cache {
     /// If they have: what a label may say of that ([`Layout::tell_clean`]).
     pub fn tell_clean(&mut self) -> Option<u64> {
         self.layout.tell_clean()
+    }
+
+    /// What a label may say of what is clean as long as cores have power ([`Layout::tell_settled`]).
+    pub fn tell_settled(&self) -> Option<u64> {
+        self.layout.tell_settled()
+    }
+
+    /// How the layout is left, once [`Request::PrepareStop`] has ended well ([`Layout::left`]).
+    pub fn left(&self) -> Option<Left> {
+        self.layout.left()
+    }
+
+    /// How much of a core a start finds dirty then, in sectors.
+    pub fn dirty_when_left(&self, core: CoreId) -> u64 {
+        self.layout.dirty_when_left(core)
     }
 
     /// What has happened so far.

@@ -34,6 +34,7 @@ pub(super) enum What {
     },
     Trim(Span),
     Flush,
+    PrepareStop,
     Clean(Clean),
     /// What is read ahead of a stream.
     Ahead(Span),
@@ -53,6 +54,8 @@ pub(super) enum What {
 #[derive(Debug)]
 pub(super) struct Clean {
     pub(super) core: CoreId,
+    /// Whether the cache device is to say that it is clean.
+    pub(super) settles: bool,
     /// What is in front of it is clean, or under way.
     pub(super) next: Option<u64>,
     pub(super) outstanding: usize,
@@ -60,8 +63,8 @@ pub(super) struct Clean {
 }
 
 impl Clean {
-    pub(super) fn new(core: CoreId) -> Self {
-        Self { core, next: None, outstanding: 0, has_failed: false }
+    pub(super) fn new(core: CoreId, settles: bool) -> Self {
+        Self { core, settles, next: None, outstanding: 0, has_failed: false }
     }
 }
 
@@ -123,7 +126,9 @@ impl Op {
             Request::Write { span, data, durable } => (What::Write { span, durable }, Some(data)),
             Request::Trim { span } => (What::Trim(span), None),
             Request::Flush => (What::Flush, None),
-            Request::Clean { core } => (What::Clean(Clean::new(core)), None),
+            Request::Clean { core } => (What::Clean(Clean::new(core, false)), None),
+            Request::Settle { core } => (What::Clean(Clean::new(core, true)), None),
+            Request::PrepareStop => (What::PrepareStop, None),
         };
         Self { data, ..Self::of(user, what) }
     }
@@ -147,7 +152,11 @@ impl Op {
         match &self.what {
             What::Read(span) => Some((*span, false)),
             What::Write { span, .. } | What::Trim(span) | What::Ahead(span) => Some((*span, true)),
-            What::Flush | What::Clean(_) | What::Destage { .. } | What::Relieve { .. } => None,
+            What::Flush
+            | What::PrepareStop
+            | What::Clean(_)
+            | What::Destage { .. }
+            | What::Relieve { .. } => None,
         }
     }
 

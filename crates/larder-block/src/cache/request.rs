@@ -33,6 +33,15 @@ pub enum Request {
         /// Whose dirty data.
         core: CoreId,
     },
+    /// The same, and the cache device says so durably: after a crash nothing of it is dirty but what was written after
+    /// this had come.
+    Settle {
+        /// Whose dirty data.
+        core: CoreId,
+    },
+    /// Nobody asks for anything any more. Ends when all that has ended before is durable, and the cache device has what
+    /// a start after an orderly stop needs to find all that is cached.
+    PrepareStop,
 }
 
 impl Request {
@@ -40,7 +49,7 @@ impl Request {
     pub(super) fn core(&self) -> Option<CoreId> {
         match self {
             Self::Read { span } | Self::Write { span, .. } | Self::Trim { span } => Some(span.core),
-            Self::Flush | Self::Clean { .. } => None,
+            Self::Flush | Self::Clean { .. } | Self::Settle { .. } | Self::PrepareStop => None,
         }
     }
 }

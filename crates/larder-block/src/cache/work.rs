@@ -42,7 +42,7 @@ impl Cache {
         };
         let mut pieces = Vec::new();
         let cleans_at = self.cleaning.work(self.now, &facts, &mut pieces);
-        pieces.into_iter().for_each(|piece| self.destage(piece, None));
+        pieces.into_iter().for_each(|piece| self.destage(piece));
         let dues = [self.retry_at, loads_at, relieves_at, cleans_at, self.router.due()];
         dues.into_iter().flatten().min()
     }

@@ -31,6 +31,10 @@ impl Cache {
                 self.step(key, Step::Flush);
                 self.ask_layout(key, Request::Flush);
             }
+            What::PrepareStop => {
+                self.step(key, Step::Flush);
+                self.ask_layout(key, Request::PrepareStop);
+            }
             What::Clean(_) => self.begin_cleaning(key),
             What::Destage { .. } | What::Relieve { .. } => unreachable!("it needs no lock"),
             What::Ahead(_) => unreachable!("it has its lock from the start"),

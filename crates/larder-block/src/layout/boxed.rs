@@ -1,8 +1,8 @@
 //! What is behind a box is a layout too.
 
 use super::{
-    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, Refusal, Request, RequestId,
-    Room, Shares, Span, Usage,
+    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, Left, Outcome, Piece, Refusal, Request,
+    RequestId, Room, Shares, Span, Usage,
 };
 
 /// What is behind a box decides just as well.
@@ -39,6 +39,18 @@ impl<L: Layout + ?Sized> Layout for Box<L> {
         (**self).tell_clean()
     }
 
+    fn tell_settled(&self) -> Option<u64> {
+        (**self).tell_settled()
+    }
+
+    fn left(&self) -> Option<Left> {
+        (**self).left()
+    }
+
+    fn dirty_when_left(&self, core: CoreId) -> u64 {
+        (**self).dirty_when_left(core)
+    }
+
     fn retry(&mut self) {
         (**self).retry();
     }
@@ -49,6 +61,10 @@ impl<L: Layout + ?Sized> Layout for Box<L> {
 
     fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span> {
         (**self).dirty_after(core, sector)
+    }
+
+    fn looks_dirty_after(&self, core: CoreId, sector: u64) -> Option<Span> {
+        (**self).looks_dirty_after(core, sector)
     }
 
     fn clean_after(&self, core: CoreId, sector: u64) -> Option<(Span, u64)> {

@@ -145,22 +145,32 @@ pub enum Request {
         /// Which.
         span: Span,
     },
+    /// The same, and the cache device says so durably: after a crash nothing of these sectors is dirty but what was
+    /// written after this had come.
+    Settle {
+        /// Which.
+        span: Span,
+    },
     /// Ends when all that has ended before is durable.
     Flush,
+    /// Nothing is asked any more. Ends when all that has ended before is durable, and the cache device has what a start
+    /// after an orderly stop needs to find all that is cached.
+    PrepareStop,
 }
 
 impl Request {
-    /// The sectors that it is about; `None` of a flush.
+    /// The sectors that it is about; `None` of a flush, and of what prepares a stop.
     pub fn span(&self) -> Option<Span> {
         match self {
             Self::Read { span }
             | Self::PassThroughRead { span }
             | Self::Destage { span }
+            | Self::Settle { span }
             | Self::Write { span, .. }
             | Self::InsertClean { span, .. }
             | Self::Bypass { span, .. }
             | Self::Discard { span } => Some(*span),
-            Self::Flush => None,
+            Self::Flush | Self::PrepareStop => None,
         }
     }
 }
@@ -311,6 +321,17 @@ pub struct Room {
     pub step_bytes: u64,
 }
 
+/// How a layout is left by an orderly stop: what its part of the label says of that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// The number of the last of what was written, where the layout has such numbers.
+    pub last: u64,
+    /// Of a log: the lowest generation of a segment that counts, drained or not.
+    pub lowest: u64,
+    /// Of a log: the checksum of its segments.
+    pub checksum: u32,
+}
+
 /// Decides where data lie: see the [module](self).
 pub trait Layout: Send + fmt::Debug {
     /// Takes a request of no IO class in particular. Nothing is to be done before the next [`turn`](Self::turn).
@@ -353,6 +374,22 @@ pub trait Layout: Send + fmt::Debug {
         None
     }
 
+    /// If the cores have durably all that was written around: the number of the last of what was written, where the
+    /// layout has such numbers ([`log::LogSuperblock::settled_up_to`]).
+    fn tell_settled(&self) -> Option<u64> {
+        None
+    }
+
+    /// How it is left, once [`Request::PrepareStop`] has ended well; `None` if a start has to take it as after a crash.
+    fn left(&self) -> Option<Left> {
+        None
+    }
+
+    /// How much of a core a start finds dirty then, in sectors.
+    fn dirty_when_left(&self, core: CoreId) -> u64 {
+        self.dirty_sectors(core)
+    }
+
     /// Tries once more what a device has refused: the destaging of dirty data.
     fn retry(&mut self);
 
@@ -361,6 +398,12 @@ pub trait Layout: Send + fmt::Debug {
 
     /// The first run of dirty sectors of a core at `sector` or behind it, within a line, of what is loaded.
     fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span>;
+
+    /// The first run of sectors of a core at `sector` or behind it, within a line, of what is loaded, that a crash would
+    /// leave dirty: what is dirty, and what was and is not said to be clean on the cache device.
+    fn looks_dirty_after(&self, core: CoreId, sector: u64) -> Option<Span> {
+        self.dirty_after(core, sector)
+    }
 
     /// The first run of clean sectors of a core at `sector` or behind it, within a line, of what is loaded, and where
     /// on the cache device it lies, in bytes. A layout whose clean data do not outlive a crash need not tell.

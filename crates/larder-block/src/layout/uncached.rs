@@ -77,8 +77,11 @@ impl Layout for Uncached {
             Request::Read { span } | Request::PassThroughRead { span } => self.read(id, span),
             Request::Write { span, data } => self.write(id, span, data, true),
             Request::Bypass { span, data, durable } => self.write(id, span, data, durable),
-            Request::Flush => self.flush(id),
-            Request::InsertClean { .. } | Request::Discard { .. } | Request::Destage { .. } => {}
+            Request::Flush | Request::PrepareStop => self.flush(id),
+            Request::InsertClean { .. }
+            | Request::Discard { .. }
+            | Request::Destage { .. }
+            | Request::Settle { .. } => {}
         }
         self.requests.end_part(id, true);
     }

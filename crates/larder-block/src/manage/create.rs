@@ -123,17 +123,18 @@ pub(super) fn plan(
     let layout = match &options.layout {
         LayoutOptions::Log(options) => {
             let geometry = log::Geometry::new(device.info(), AREA_BYTES, options)?;
-            StoredLayout::Log(LogSuperblock { geometry, epoch: 0, clean_up_to: 0 })
+            StoredLayout::Log(LogSuperblock::blank(geometry))
         }
         LayoutOptions::Ocf(options) => {
             let geometry = ocf::Geometry::new(device.info(), AREA_BYTES, options)?;
-            StoredLayout::Ocf(OcfSuperblock { geometry })
+            StoredLayout::Ocf(OcfSuperblock::blank(geometry))
         }
     };
     let mode = options.mode;
     Ok(StoredCache {
         next_core: 0,
         was_stopped: true,
+        left: None,
         is_distrusted: false,
         mode,
         cores: stored,
@@ -176,7 +177,7 @@ pub(super) async fn may_be_written_over(device: &Arc<dyn Device>, over: Over) ->
 
 /// What a layout needs before its first start. A log needs nothing: headers of another UUID are none.
 pub(super) async fn format(device: &Arc<dyn Device>, layout: &StoredLayout) -> Result<(), Error> {
-    let StoredLayout::Ocf(OcfSuperblock { geometry }) = layout else { return Ok(()) };
+    let StoredLayout::Ocf(OcfSuperblock { geometry, .. }) = layout else { return Ok(()) };
     let (offset, bytes) = (geometry.offset, u64::from(geometry.pages()) * 4096);
     for io in [Io::WriteZeroes { offset, bytes }, Io::Flush] {
         let done = device.submit(io).await;

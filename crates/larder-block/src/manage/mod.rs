@@ -11,6 +11,7 @@ mod attach;
 mod calibrate;
 mod cores;
 mod create;
+mod damage;
 mod front;
 mod live_cores;
 mod open;

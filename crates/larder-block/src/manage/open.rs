@@ -39,6 +39,8 @@ pub struct OpenOptions {
     pub handles: Handles,
     /// What may change between two starts of a log.
     pub log: LogOptions,
+    /// Whether a damaged cache is started all the same, with what is whole. Default: no.
+    pub accept_loss: bool,
     /// What is done if a core has changed.
     pub changed: ChangedCore,
     /// Pieces of clean data that are compared with the cores. Default 64; 0: none.
@@ -54,6 +56,7 @@ impl Default for OpenOptions {
             mode: None,
             handles: Handles::default(),
             log: LogOptions::default(),
+            accept_loss: false,
             changed: ChangedCore::default(),
             samples: 64,
             seed: 0,
@@ -111,7 +114,8 @@ impl Keeper {
 ///
 /// # Errors
 /// [`ErrorKind::Format`] if there is no cache, [`ErrorKind::Setup`] if it is not that of these cores or options,
-/// [`ErrorKind::Changed`] if a core was written meanwhile, [`ErrorKind::Device`].
+/// [`ErrorKind::Changed`] if a core was written meanwhile, [`ErrorKind::Damaged`] if what lies there is damaged and that
+/// is not accepted, [`ErrorKind::Device`].
 pub async fn open(
     device: &Arc<dyn Device>,
     cores: &[Core],
@@ -125,12 +129,13 @@ pub async fn open(
     next_epoch(&mut stored.layout)?;
     let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, generation);
     stored.mode = options.mode.unwrap_or(stored.mode);
-    stored.was_stopped = false;
+    let left = stored.clone();
+    stored.is_started();
     let mut keeper = Keeper { labeller: Some(labeller), uuid, stored, is_doubtful: false };
     let found = if keeper.stored.is_distrusted {
         anew(device, &mut keeper, &options.log).await?
     } else {
-        find(device, cores, options, &mut keeper).await?
+        find(device, cores, options, (&left, &mut keeper)).await?
     };
     let cache_options = CacheOptions { mode: keeper.stored.mode, ..options.cache.clone() };
     let cache = Cache::new(found.layout, found.shape, cache_options)?;
@@ -151,10 +156,11 @@ async fn find(
     device: &Arc<dyn Device>,
     cores: &[Core],
     options: &OpenOptions,
-    keeper: &mut Keeper,
+    (left, keeper): (&StoredCache, &mut Keeper),
 ) -> Result<Recovered, Error> {
     let identity = identity(keeper.uuid, &keeper.stored.layout);
-    let mut found = recover(device, &keeper.stored, identity, &options.log).await?;
+    let mut found = recover(device, left, identity, &options.log).await?;
+    found.accept_loss(device, left, options.accept_loss)?;
     let samples = (options.samples, options.seed);
     sample::sample(&mut *found.layout, device, cores, samples, &mut found.started).await?;
     let has_changed = found.started.changed > 0;
@@ -208,11 +214,10 @@ pub(super) async fn blank(
     options: &LogOptions,
 ) -> Result<(Keeper, Recovered), Error> {
     format(device, &stored.layout).await?;
-    (stored.was_stopped, stored.is_distrusted) = (false, false);
+    stored.is_started();
+    stored.is_distrusted = false;
     // A log begins with its first sequence again: none of the new ones is told to be clean.
-    if let StoredLayout::Log(log) = &mut stored.layout {
-        log.clean_up_to = 0;
-    }
+    stored.layout.forget();
     // Nothing of a core that was taken away is left.
     stored.next_core = 0;
     next_epoch(&mut stored.layout)?;
@@ -364,12 +369,14 @@ impl Opened {
 
     /// What a label has to say now. With all of a log on the cores the next start need not take for dirty what was.
     pub(super) fn look_at_cache(&mut self) {
-        let (told, is_given_up) =
-            self.cache.with(|cache| (cache.tell_clean(), cache.is_given_up()));
+        let (told, settled, is_given_up) = self
+            .cache
+            .with(|cache| (cache.tell_clean(), cache.tell_settled(), cache.is_given_up()));
         let stored = &mut self.keeper.stored;
         stored.is_distrusted |= is_given_up;
-        if let (Some(last), StoredLayout::Log(log)) = (told, &mut stored.layout) {
-            log.clean_up_to = last;
+        if let StoredLayout::Log(log) = &mut stored.layout {
+            log.clean_up_to = told.unwrap_or(log.clean_up_to);
+            log.settled_up_to = settled.unwrap_or(log.settled_up_to);
         }
     }
 
@@ -427,18 +434,43 @@ impl Opened {
         Ok(())
     }
 
-    /// Destages all that is dirty, if that is wanted, and says on the label that the cache was stopped, in which mode.
-    /// Nobody may write any more.
+    /// Destages all that is dirty, if that is wanted, makes durable on the cores what was written around, and says on the
+    /// label that the cache was stopped, in which mode, and what it has. Nobody may write any more.
     ///
     /// # Errors
-    /// [`ErrorKind::Device`] if something is dirty still though it was to be destaged: the label says what it said.
+    /// [`ErrorKind::Device`] if something is dirty still though it was to be destaged: the label says what it said. The
+    /// same if a core could not be flushed, or the cache device not be written: the label says that the cache was
+    /// stopped, but the next start finds only what a crash would have left.
     pub async fn stop(mut self, destages: bool) -> Result<(), Error> {
         if destages {
             self.cache.destage_all().await?;
         }
-        self.keeper.stored.was_stopped = true;
-        self.keeper.stored.mode = self.cache.with(|cache| cache.options().mode);
+        let prepared = self.cache.prepare_stop().await;
+        let prepared = prepared.map_err(|failure| Error::of_device("stopping", &failure.error));
+        let stored = &mut self.keeper.stored;
+        stored.was_stopped = true;
+        stored.mode = self.cache.with(|cache| cache.options().mode);
+        if prepared.is_ok() {
+            self.say_what_is_left();
+        }
         self.look_at_cache();
-        self.write_label().await
+        self.write_label().await.and(prepared)
+    }
+
+    /// Has the label say what a start finds, if it has room for that.
+    fn say_what_is_left(&mut self) {
+        let stored = &mut self.keeper.stored;
+        let left = self.cache.with(|cache| {
+            let dirty = stored.cores.iter().map(|core| (core.id, cache.dirty_when_left(core.id)));
+            let dirty: Vec<_> = dirty.filter(|(_, sectors)| *sectors > 0).collect();
+            cache.left().map(|left| (left, dirty))
+        });
+        let Some((left, dirty)) = left else { return };
+        let mut said = stored.clone();
+        said.layout.set_left(Some(left));
+        said.left = Some(dirty);
+        if said.encode().is_ok() {
+            *stored = said;
+        }
     }
 }

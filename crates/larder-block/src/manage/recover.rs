@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use larder_device::{BufferPool, Device, Io, IoBuffer, IoFuture};
 
+use super::damage::{Damage, LostOfCore};
 use super::stored::{StoredCache, StoredLayout};
 use crate::cache::CacheShape;
 use crate::layout::log::{self, LogOptions, LogRecovery};
@@ -24,6 +25,10 @@ pub struct Started {
     pub dirty_sectors: u64,
     /// Bytes read.
     pub read_bytes: u64,
+    /// Parts of what describes the data that are damaged. They were accepted as lost.
+    pub damaged: u64,
+    /// Sectors that are gone with them and that only the cache had, as far as that is known.
+    pub lost_sectors: u64,
     /// Reads that the device refused: dirty data may have been lost.
     pub failed_reads: u64,
     /// Parts of the device whose content was not what its description says: they were under way when the cache ended,
@@ -40,6 +45,7 @@ pub(super) struct Recovered {
     pub(super) layout: Box<dyn Layout>,
     pub(super) shape: CacheShape,
     pub(super) started: Started,
+    pub(super) damage: Damage,
 }
 
 /// `epoch`: of this start, for a log. What is found is of the cores that there are.
@@ -52,14 +58,17 @@ pub(super) async fn recover(
     (uuid, epoch): ([u8; 16], u32),
     options: &LogOptions,
 ) -> Result<Recovered, Error> {
-    let mut started = Started::default();
+    let (mut started, mut damage) = (Started::default(), Damage::default());
     // As long as none was taken away there is nothing of others.
     let cores = || stored.cores.iter().map(|core| core.id);
     let has_gone = stored.next_core > 0;
     let (layout, shape): (Box<dyn Layout>, CacheShape) = match &stored.layout {
         StoredLayout::Log(superblock) => {
             let geometry = superblock.geometry;
-            let mut recovery = LogRecovery::new(geometry, uuid).clean_up_to(superblock.clean_up_to);
+            let mut recovery = LogRecovery::new(geometry, uuid)
+                .clean_up_to(superblock.clean_up_to)
+                .settled_up_to(superblock.settled_up_to)
+                .after_stop(superblock.left.filter(|_| stored.left.is_some()));
             if has_gone {
                 recovery = recovery.of_cores(cores());
             }
@@ -76,14 +85,19 @@ pub(super) async fn recover(
                 );
                 return Err(Error::new(ErrorKind::Format, message));
             }
+            let torn = recovery.torn();
             let (layout, found) = recovery.finish(epoch, device.info(), options);
+            (damage.is_log, damage.failed_reads) = (found.is_damaged, found.failed_reads);
+            damage.torn = if found.is_damaged { torn } else { Vec::new() };
             (started.failed_reads, started.torn) = (found.failed_reads, found.torn_batches);
             let (capacity_bytes, line_bytes) = (geometry.capacity_bytes(), geometry.line_bytes);
             (Box::new(layout), CacheShape { capacity_bytes, line_bytes })
         }
         StoredLayout::Ocf(superblock) => {
             let geometry = superblock.geometry;
-            let mut recovery = OcfRecovery::new(geometry, uuid);
+            let was_left = superblock.is_left && stored.left.is_some();
+            let mut recovery =
+                OcfRecovery::new(geometry, uuid).left(superblock.told_up_to, was_left);
             if has_gone {
                 recovery = recovery.of_cores(cores());
             }
@@ -94,12 +108,14 @@ pub(super) async fn recover(
             let place = |read: &ocf::RecoveryRead| (read.offset, read.bytes, 0);
             started.read_bytes = read_all(device, &mut recovery, next, place, completed).await;
             let (layout, found) = recovery.finish();
+            (damage.sectors, damage.failed_reads) = (found.damaged_sectors, found.failed_reads);
+            damage.refused_lines = if was_left { found.refused_lines } else { 0 };
             (started.failed_reads, started.torn) = (found.failed_reads, found.damaged_sectors);
             let (capacity_bytes, line_bytes) = (geometry.capacity_bytes(), geometry.line_bytes);
             (Box::new(layout), CacheShape { capacity_bytes, line_bytes })
         }
     };
-    let mut recovered = Recovered { layout, shape, started };
+    let mut recovered = Recovered { layout, shape, started, damage };
     recovered.look();
     Ok(recovered)
 }
@@ -108,6 +124,30 @@ impl Recovered {
     fn look(&mut self) {
         let Usage { valid_sectors, dirty_sectors } = self.layout.usage();
         (self.started.valid_sectors, self.started.dirty_sectors) = (valid_sectors, dirty_sectors);
+    }
+
+    /// Whether it may be started though it is damaged.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Damaged`] if it is and that is not accepted.
+    pub(super) fn accept_loss(
+        &mut self,
+        device: &Arc<dyn Device>,
+        left: &StoredCache,
+        accepts: bool,
+    ) -> Result<(), Error> {
+        if !self.damage.is_some() {
+            return Ok(());
+        }
+        self.load_all();
+        let lost = self.damage.lost(left, &*self.layout);
+        self.started.damaged = self.damage.parts();
+        self.started.lost_sectors =
+            lost.iter().map(|LostOfCore { sectors: (before, found), .. }| before - found).sum();
+        if accepts {
+            return Ok(());
+        }
+        Err(self.damage.refusal(&device.info().name, left.left.is_some(), &lost))
     }
 
     pub(super) fn load_all(&mut self) {

@@ -9,8 +9,9 @@
 //!       4      4  bytes of the layout's part
 //!       8      4  bytes of the calibration; 0: there is none
 //!      12      2  the lowest number that a core may have that is added; 0: none was taken away
-//!      14      2  reserved, 0
+//!      14      2  m: number of cores of which something was dirty when it was stopped in order; 0 before that
 //!      16         n cores
+//!                 m times what was dirty of a core
 //!                 the layout's part: its superblock
 //!                 the calibration ([`Profile`])
 //!
@@ -20,6 +21,11 @@
 //!       4      4  reserved, 0
 //!       8      8  bytes of the core
 //!      16         its name, UTF-8
+//!
+//!  what was dirty of a core
+//!       0      2  its number; they ascend
+//!       2      6  reserved, 0
+//!       8      8  sectors
 //! ```
 //!
 //! The label has the version, the checksum and the UUID ([`larder_device::label`]).
@@ -34,7 +40,7 @@ use crate::cache::Mode;
 use crate::calibration::Profile;
 use crate::layout::log::LogSuperblock;
 use crate::layout::ocf::OcfSuperblock;
-use crate::layout::{CORES_MAX, CoreId};
+use crate::layout::{CORES_MAX, CoreId, Left};
 use crate::{Error, ErrorKind};
 
 const STOPPED: u8 = 1;
@@ -57,7 +63,7 @@ struct Fixed {
     layout_bytes: U32,
     profile_bytes: U32,
     next_core: U16,
-    reserved: U16,
+    dirty_cores: U16,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -69,6 +75,15 @@ struct FixedCore {
     bytes: U64,
 }
 
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct FixedDirty {
+    number: U16,
+    reserved: [u8; 6],
+    sectors: U64,
+}
+
+const _: () = assert!(size_of::<FixedDirty>() == 16);
 const _: () = assert!(size_of::<Fixed>() == 16 && size_of::<FixedCore>() == 16);
 
 /// What a cache knows of a core.
@@ -116,6 +131,36 @@ impl StoredLayout {
         }
     }
 
+    /// Whether an orderly stop has left it.
+    pub(super) fn is_left(&self) -> bool {
+        match self {
+            Self::Log(superblock) => superblock.left.is_some(),
+            Self::Ocf(superblock) => superblock.is_left,
+        }
+    }
+
+    /// Has it be left so by an orderly stop, or not (`None`).
+    pub(super) fn set_left(&mut self, left: Option<Left>) {
+        match self {
+            Self::Log(superblock) => superblock.left = left,
+            Self::Ocf(superblock) => {
+                superblock.is_left = left.is_some();
+                superblock.told_up_to = left.map_or(superblock.told_up_to, |left| left.last);
+            }
+        }
+    }
+
+    /// Nothing was written under its new name.
+    pub(super) fn forget(&mut self) {
+        match self {
+            Self::Log(log) => {
+                let epoch = log.epoch;
+                *log = LogSuperblock { epoch, ..LogSuperblock::blank(log.geometry) };
+            }
+            Self::Ocf(lines) => *lines = OcfSuperblock::blank(lines.geometry),
+        }
+    }
+
     fn encode(&self) -> Vec<u8> {
         match self {
             Self::Log(superblock) => superblock.encode(),
@@ -136,6 +181,9 @@ impl StoredLayout {
 pub struct StoredCache {
     /// Whether it was stopped in order, and has not been started since.
     pub was_stopped: bool,
+    /// If its layout was left in order too: sectors that only the cache had, of the cores of which there were any. A start
+    /// takes that back before it writes anything else.
+    pub left: Option<Vec<(CoreId, u64)>>,
     /// Whether cores were written past the cache, when it had nothing dirty: nothing on its device must be believed.
     pub is_distrusted: bool,
     /// The mode that it was in.
@@ -151,6 +199,12 @@ pub struct StoredCache {
 }
 
 impl StoredCache {
+    /// What an orderly stop has said is true no more.
+    pub(super) fn is_started(&mut self) {
+        (self.was_stopped, self.left) = (false, None);
+        self.layout.set_left(None);
+    }
+
     /// The content of a label.
     ///
     /// # Errors
@@ -158,6 +212,7 @@ impl StoredCache {
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         let layout = self.layout.encode();
         let profile = self.profile.as_ref().map(Profile::encode).unwrap_or_default();
+        let left = self.left.as_deref().unwrap_or_default();
         let flag = |is: bool, bit: u8| if is { bit } else { 0 };
         let mode = MODES.iter().position(|mode| *mode == self.mode).unwrap_or_default();
         let fixed = Fixed {
@@ -167,7 +222,7 @@ impl StoredCache {
             layout_bytes: u32::try_from(layout.len()).unwrap_or(u32::MAX).into(),
             profile_bytes: u32::try_from(profile.len()).unwrap_or(u32::MAX).into(),
             next_core: self.next_core.into(),
-            reserved: 0.into(),
+            dirty_cores: u16::try_from(left.len()).unwrap_or(u16::MAX).into(),
         };
         let mut content = fixed.as_bytes().to_vec();
         for StoredCore { id, name, bytes } in &self.cores {
@@ -179,6 +234,11 @@ impl StoredCache {
             };
             content.extend_from_slice(core.as_bytes());
             content.extend_from_slice(name.as_bytes());
+        }
+        for (core, sectors) in left {
+            let number = core.get().into();
+            let dirty = FixedDirty { number, reserved: [0; 6], sectors: (*sectors).into() };
+            content.extend_from_slice(dirty.as_bytes());
         }
         content.extend_from_slice(&layout);
         content.extend_from_slice(&profile);
@@ -203,7 +263,7 @@ impl StoredCache {
             |what: String| Error::new(ErrorKind::Format, format!("label of a block cache: {what}"));
         let cut = || wrong(format!("its {} bytes end too early", content.len()));
         let (fixed, mut rest) = Fixed::ref_from_prefix(content).map_err(|_| cut())?;
-        if fixed.state & !(STOPPED | DISTRUSTED) != 0 || fixed.reserved.get() != 0 {
+        if fixed.state & !(STOPPED | DISTRUSTED) != 0 {
             return Err(wrong(format!("state {:#x}: unknown bits", fixed.state)));
         }
         let next_core = fixed.next_core.get();
@@ -229,6 +289,16 @@ impl StoredCache {
             cores.push(StoredCore { id, name: name.to_owned(), bytes: core.bytes.get() });
             rest = behind;
         }
+        let mut left: Vec<(CoreId, u64)> = Vec::new();
+        for _ in 0..fixed.dirty_cores.get() {
+            let (dirty, behind) = FixedDirty::ref_from_prefix(rest).map_err(|_| cut())?;
+            let id = CoreId::new(dirty.number.get());
+            let id = id.filter(|id| left.last().is_none_or(|(last, _)| last < id));
+            let id = id.filter(|_| dirty.reserved == [0; 6]);
+            let id = id.ok_or_else(|| wrong("what is dirty of cores cannot be so".to_owned()))?;
+            left.push((id, dirty.sectors.get()));
+            rest = behind;
+        }
         let parts = [fixed.layout_bytes, fixed.profile_bytes].map(|bytes| bytes.get() as usize);
         let [layout, profile] = parts;
         let split = rest.split_at_checked(layout).filter(|(_, behind)| behind.len() == profile);
@@ -240,13 +310,20 @@ impl StoredCache {
             )));
         };
         let profile = (!profile.is_empty()).then(|| Profile::parse(profile)).transpose()?;
+        let layout = StoredLayout::parse(layout, capacity_bytes)?;
+        let was_stopped = fixed.state & STOPPED != 0;
+        let is_left = was_stopped && layout.is_left();
+        if !is_left && !left.is_empty() {
+            return Err(wrong("something was dirty at a stop that there was not".to_owned()));
+        }
         Ok(Self {
-            was_stopped: fixed.state & STOPPED != 0,
+            was_stopped,
+            left: is_left.then_some(left),
             is_distrusted: fixed.state & DISTRUSTED != 0,
             mode,
             cores,
             next_core,
-            layout: StoredLayout::parse(layout, capacity_bytes)?,
+            layout,
             profile,
         })
     }
@@ -278,11 +355,16 @@ mod tests {
         };
         StoredCache {
             was_stopped: true,
+            left: None,
             is_distrusted: false,
             mode: Mode::WriteOnly,
             cores: vec![core(0, "/dev/sda"), core(7, "")],
             next_core: 7,
-            layout: StoredLayout::Log(LogSuperblock { geometry, epoch: 3, clean_up_to: 1 }),
+            layout: StoredLayout::Log(LogSuperblock {
+                epoch: 3,
+                clean_up_to: 1,
+                ..LogSuperblock::blank(geometry)
+            }),
             profile: None,
         }
     }
@@ -294,6 +376,13 @@ mod tests {
             let profile = (number % 2 == 1).then(profile);
             let written = StoredCache { mode, was_stopped, is_distrusted, profile, ..stored() };
             assert_eq!(StoredCache::parse(&written.encode().unwrap(), CAPACITY), Ok(written));
+        }
+        let mut left = stored();
+        left.layout.set_left(Some(Left { last: 8, lowest: 2, checksum: 9 }));
+        let core = |number| CoreId::new(number).unwrap();
+        for dirty in [vec![], vec![(core(0), 3), (core(7), 1 << 40)]] {
+            left.left = Some(dirty);
+            assert_eq!(StoredCache::parse(&left.encode().unwrap(), CAPACITY).as_ref(), Ok(&left));
         }
         assert_eq!(MODES.len(), Mode::all().len());
     }

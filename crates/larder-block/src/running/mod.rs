@@ -223,19 +223,41 @@ impl RunningCache {
         answer
     }
 
-    /// Destages what is dirty of all cores, one after the other, in one pass each. Ends when they have it durably;
-    /// fails if one has refused something.
+    /// Destages what is dirty of all cores, one after the other, in one pass each. Ends when they have it durably. A core
+    /// that refuses something keeps none of the others from it; then this fails, and names those that have.
     pub fn clean(&self) -> impl Future<Output = Result<(), DeviceError>> + Send + use<> {
+        self.each_core(Self::clean_core)
+    }
+
+    /// The same, and the cache device says so durably: after a crash nothing is dirty but what was written after this
+    /// was asked for.
+    pub fn settle(&self) -> impl Future<Output = Result<(), DeviceError>> + Send + use<> {
+        self.each_core(Self::settle_core)
+    }
+
+    /// All of them get their turn, whether or not one fails.
+    fn each_core(
+        &self,
+        ask: fn(&Self, CoreId) -> IoFuture,
+    ) -> impl Future<Output = Result<(), DeviceError>> + Send + use<> {
         let cache = self.clone();
         async move {
+            let mut refused: Vec<DeviceError> = Vec::new();
             for core in cache.cores() {
-                match cache.clean_core(core).await {
+                match ask(&cache, core).await {
+                    Ok(_) => {}
                     // It was taken away meanwhile, and has all.
                     Err(failure) if failure.error.kind() == DeviceErrorKind::Gone => {}
-                    cleaned => drop(cleaned.map_err(|failure| failure.error)?),
+                    Err(failure) => refused.push(failure.error),
                 }
             }
-            Ok(())
+            match refused.len() {
+                0 | 1 => refused.pop().map_or(Ok(()), Err),
+                _ => {
+                    let all: Vec<String> = refused.iter().map(ToString::to_string).collect();
+                    Err(DeviceError::new(refused[0].kind(), all.join("; ")))
+                }
+            }
         }
     }
 
@@ -257,11 +279,31 @@ impl RunningCache {
 
     /// The same of one core, in one pass. Fails with [`DeviceErrorKind::Gone`] if there is none of this number.
     pub fn clean_core(&self, core: CoreId) -> IoFuture {
+        self.ask_for_core(core, Request::Clean { core })
+    }
+
+    /// As [`settle`](Self::settle), of one core.
+    pub fn settle_core(&self, core: CoreId) -> IoFuture {
+        self.ask_for_core(core, Request::Settle { core })
+    }
+
+    fn ask_for_core(&self, core: CoreId, request: Request) -> IoFuture {
         let waits = User::of(Operation::Destage, Some(core));
         match self.0.cores.get(core) {
-            Some(behind) => self.ask((core, &behind.device), Request::Clean { core }, waits),
+            Some(behind) => self.ask((core, &behind.device), request, waits),
             None => IoFuture::ready(Err(waits.refused(core))),
         }
+    }
+
+    /// Waits until nothing is under way, and makes ready what a start after an orderly stop needs. Nobody may ask for
+    /// anything any more.
+    pub(crate) async fn prepare_stop(&self) -> Result<(), IoFailure> {
+        self.quiet().await?;
+        self.go_on();
+        let Some(core) = self.cores().next() else { return Ok(()) };
+        let Some(behind) = self.0.cores.get(core) else { return Ok(()) };
+        let waits = User::of(Operation::Flush, None);
+        self.ask((core, &behind.device), Request::PrepareStop, waits).await.map(drop)
     }
 
     /// Does what is due at `now`, and says when something is due next, if anything is. To be called again then, or some

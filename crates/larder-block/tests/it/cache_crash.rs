@@ -63,6 +63,8 @@ enum UnderWay {
     Known(Known),
     Flush(Newest),
     Clean,
+    /// Of a core, and when it came.
+    Settle(CoreId, u64),
 }
 
 impl<S: Subject> World<S>
@@ -135,7 +137,8 @@ where
     }
 
     fn recover(&mut self, cache: Image, cores: HashMap<CoreId, Image>) -> Accounting<Cache> {
-        let layout = self.subject.recover(&mut self.rng, &cache);
+        let mut layout = self.subject.recover(&mut self.rng, &cache);
+        self.shadow.owed().check(&mut layout, (0..CORES).map(core));
         let whole_bytes = self.subject.whole_bytes();
         let run = Accounting::new(self.cache(layout), cache).with_cores(cores);
         run.tearing_between(whole_bytes)
@@ -149,7 +152,12 @@ where
             return (run.submit(Request::Flush), UnderWay::Flush(self.shadow.newest()));
         }
         if choice == 1 {
-            return (run.submit(Request::Clean { core: span.core }), UnderWay::Clean);
+            let core = span.core;
+            if self.rng.bool() {
+                return (run.submit(Request::Clean { core }), UnderWay::Clean);
+            }
+            let now = self.shadow.now();
+            return (run.submit(Request::Settle { core }), UnderWay::Settle(core, now));
         }
         if choice < 5 {
             // A stream.
@@ -165,6 +173,10 @@ where
             _ => Kind::Discard,
         };
         let known = self.shadow.known(span, kind);
+        // Classes may have modes of their own.
+        if mode.may_be_dirty() || self.passes_by {
+            self.shadow.owed().begins(span);
+        }
         let request = match kind {
             Kind::Read => Request::Read { span },
             Kind::Discard => Request::Trim { span },
@@ -193,6 +205,11 @@ where
                         && known.kind == Kind::Write
                     {
                         known.kind = Kind::Bypass;
+                    }
+                    if let UnderWay::Known(known) = one
+                        && known.kind.writes()
+                    {
+                        self.shadow.owed().begins(known.span);
                     }
                 }
             }
@@ -247,6 +264,9 @@ where
                 (UnderWay::Known(known), Ending::Done) => self.shadow.ended(known, &read),
                 (UnderWay::Known(known), Ending::Failed) => self.shadow.failed(known),
                 (UnderWay::Flush(newest), Ending::Done) => self.shadow.flush_ended(newest),
+                (UnderWay::Settle(core, asked), Ending::Done) => {
+                    self.shadow.owed().settled(|of, _| of == *core, *asked);
+                }
                 _ => {}
             }
             false

@@ -50,13 +50,13 @@ impl<S: Subject> World<S> {
                 }
                 let overlap = |other: &Known| {
                     other.span.overlaps(span)
-                        && kind != Kind::Destage
-                        && other.kind != Kind::Destage
+                        && !matches!(kind, Kind::Destage | Kind::Settle)
+                        && !matches!(other.kind, Kind::Destage | Kind::Settle)
                 };
                 if under_way.iter().any(|(_, other)| overlap(other)) {
                     continue;
                 }
-                if kind == Kind::Destage {
+                if matches!(kind, Kind::Destage | Kind::Settle) {
                     (span.first, span.sectors) = (span.first / 512 * 512, 512);
                 }
                 let (known, request) = self.shadow.request(span, kind);
@@ -148,7 +148,7 @@ impl<S: Subject> World<S> {
     }
 }
 
-const KINDS: [Kind; 12] = [
+const KINDS: [Kind; 13] = [
     Kind::Write,
     Kind::Write,
     Kind::Write,
@@ -158,6 +158,7 @@ const KINDS: [Kind; 12] = [
     Kind::Read,
     Kind::PassThroughRead,
     Kind::Destage,
+    Kind::Settle,
     Kind::Bypass,
     Kind::DurableBypass,
     Kind::Discard,
@@ -171,6 +172,7 @@ fn five_lives<S: Subject>(seed: u64, fails: bool) {
     for _ in 0..5 {
         let (cache, cores) = world.live(run);
         run = world.recover(cache, cores);
+        world.shadow.owed().check(run.layout_mut(), (0..CORES).map(core));
         world.check(&mut run);
     }
 }

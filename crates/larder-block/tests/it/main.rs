@@ -25,6 +25,7 @@ mod memory;
 mod nbd;
 mod ocf_bytes;
 mod ocf_doubt;
+mod owed;
 mod read_ahead;
 mod rig;
 mod routed;

@@ -5,11 +5,15 @@ use std::collections::HashMap;
 use larder_block::accounting::stamps;
 use larder_block::layout::{CoreId, Request, Span};
 
+use super::owed::Owed;
+
 #[derive(Default)]
 pub(crate) struct Shadow {
     sectors: HashMap<(CoreId, u64), Allowed>,
     next_version: u64,
     last: Option<Span>,
+    /// What a crash may leave dirty.
+    owed: Owed,
 }
 
 /// The newest version of each sector.
@@ -47,6 +51,7 @@ pub(crate) enum Kind {
     Read,
     PassThroughRead,
     Destage,
+    Settle,
     /// What was read, or written around, is kept.
     Insert,
     Write,
@@ -85,8 +90,12 @@ impl Shadow {
             Kind::Read => Request::Read { span },
             Kind::PassThroughRead => Request::PassThroughRead { span },
             Kind::Destage => Request::Destage { span },
+            Kind::Settle => Request::Settle { span },
             Kind::Insert => unreachable!("it has the data of another request"),
-            Kind::Write => Request::Write { span, data: stamps(span, version) },
+            Kind::Write => {
+                self.owed.begins(span);
+                Request::Write { span, data: stamps(span, version) }
+            }
             Kind::Bypass | Kind::DurableBypass => {
                 let durable = kind == Kind::DurableBypass;
                 Request::Bypass { span, data: stamps(span, version), durable }
@@ -102,6 +111,16 @@ impl Shadow {
 
     /// The request has ended well; a read has brought `read`.
     pub(crate) fn ended(&mut self, known: &Known, read: &[u8]) {
+        match known.kind {
+            Kind::Settle => {
+                let span = known.span;
+                let is_of =
+                    |core, sector| span.core == core && (span.first..span.end()).contains(&sector);
+                self.owed.settled(is_of, known.version);
+            }
+            _ if known.kind.writes() => self.owed.ended(known.span, self.next_version),
+            _ => {}
+        }
         for (number, sector) in (known.span.first..known.span.end()).enumerate() {
             let allowed = self.of(known.span.core, sector);
             match known.kind {
@@ -111,7 +130,7 @@ impl Shadow {
                 Kind::Discard => {
                     *allowed = Allowed { versions: Vec::new(), any_up_to: Some(known.version) }
                 }
-                Kind::Destage | Kind::Insert => {}
+                Kind::Destage | Kind::Settle | Kind::Insert => {}
                 Kind::Read | Kind::PassThroughRead => {
                     let version = version_of(known.span, sector, &read[number * 512..][..512]);
                     if allowed.versions.is_empty() && allowed.has(version) {
@@ -163,6 +182,7 @@ impl Shadow {
 
     /// Power was lost with these under way.
     pub(crate) fn lost_power(&mut self, under_way: &[Known]) {
+        self.owed.crashed(self.next_version);
         for known in under_way.iter().filter(|known| known.kind.writes()) {
             for sector in known.span.first..known.span.end() {
                 let allowed = self.of(known.span.core, sector);
@@ -172,6 +192,17 @@ impl Shadow {
                 }
             }
         }
+    }
+
+    /// What a crash may leave dirty, to be told of writes and flushes.
+    pub(crate) fn owed(&mut self) -> &mut Owed {
+        &mut self.owed
+    }
+
+    /// A moment behind all that was drawn.
+    pub(crate) fn now(&mut self) -> u64 {
+        self.next_version += 1;
+        self.next_version
     }
 
     /// What was found after a loss of power: from now on that is what is there.

@@ -33,8 +33,18 @@ pub(super) enum Source {
     Void { request: RequestId },
     /// The same, and a write around waits for it.
     VoidBefore { request: RequestId },
+    /// What is cached of these sectors at this location, and was dirty, the core has durably.
+    Destaged { request: RequestId, location: u64 },
     /// A segment gives way, and this is kept: from where, and in which attempt to drain it.
     Kept { location: u64, is_dirty: bool, attempt: u64 },
+}
+
+impl Source {
+    /// Whether it may go to the segments that are reserved: it makes room, or a flush waits for it that must not wait
+    /// for a core that refuses something.
+    pub(super) fn may_use_reserve(self) -> bool {
+        matches!(self, Self::Kept { .. } | Self::Destaged { .. })
+    }
 }
 
 impl Pending {
@@ -42,7 +52,10 @@ impl Pending {
     fn new_sectors(&self) -> u64 {
         match self.source {
             Source::Write { .. } | Source::Insert { .. } => u64::from(self.span.sectors),
-            Source::Void { .. } | Source::VoidBefore { .. } | Source::Kept { .. } => 0,
+            Source::Void { .. }
+            | Source::VoidBefore { .. }
+            | Source::Destaged { .. }
+            | Source::Kept { .. } => 0,
         }
     }
 }

@@ -179,6 +179,7 @@ mod tests {
             RecordKind::Clean,
             RecordKind::Void,
             RecordKind::Unsettled,
+            RecordKind::Destaged,
         ];
         let records: Vec<Record> = (0_u16..)
             .zip(kinds)

@@ -2,13 +2,14 @@
 
 use super::appender::{Appended, Batch, DIRTY_LANE, Pending, Source};
 use super::batch::{BatchHeader, RECORDS_MAX};
+use super::drain::Drain;
 use super::index::{Extent, Found};
 use super::record::{Record, RecordKind};
 use super::room::Place;
 use super::state::{LogLayout, Purpose, bytes_between};
 use super::write_buffer::Held;
 use crate::layout::line::{pack_line, unpack_line};
-use crate::layout::{Data, DeviceIo, Target};
+use crate::layout::{Data, DeviceIo, Span, Target};
 
 /// A batch of that many bytes does not wait for others to complete.
 const FULL_BATCH_BYTES: usize = 128 << 10;
@@ -51,7 +52,7 @@ impl LogLayout {
     /// Whether a batch was sent, or pending records turned out to be out of date.
     fn form_batch(&mut self, lane: usize) -> bool {
         let Some(first) = self.appender.lanes[lane].pending.front() else { return false };
-        let is_kept = matches!(first.source, Source::Kept { .. });
+        let is_kept = first.source.may_use_reserve();
         if !self.make_room(lane, is_kept) {
             let waits = self.appender.lanes[lane].awaits_note || self.segments.ready() > 0;
             return is_kept && !waits && self.give_up_kept(lane);
@@ -82,19 +83,31 @@ impl LogLayout {
         true
     }
 
-    /// Batches that failed have taken the room that is reserved for what is kept: it goes to the core, or is evicted,
-    /// for nothing else would make room.
+    /// The room is taken that is reserved for what is kept and for markers, by batches that failed, or while a core that
+    /// refuses what is destaged keeps segments from giving way. What is kept goes to the core, or is evicted: that makes
+    /// room for markers. If a segment waits for a core to be tried once more, nothing does, and they fail with their
+    /// flushes. Whether something was given up.
     fn give_up_kept(&mut self, lane: usize) -> bool {
-        let kept = |one: &Pending| match one.source {
-            Source::Kept { attempt, .. } => Some(attempt),
-            _ => None,
-        };
-        while let Some(attempt) = self.appender.lanes[lane].pending.front().and_then(kept) {
-            self.appender.pop(lane);
-            self.kept_ended(attempt);
+        let is_stuck = self.drain.as_ref().is_some_and(Drain::waits_for_retry);
+        let is_kept = |one: &Pending| one.source.may_use_reserve();
+        let mut markers = Vec::new();
+        let mut has_given_up = false;
+        while self.appender.lanes[lane].pending.front().is_some_and(is_kept)
+            && let Some(pending) = self.appender.pop(lane)
+        {
+            match pending.source {
+                Source::Destaged { .. } if !is_stuck => markers.push(pending),
+                source => {
+                    self.has_failed(pending.span, source);
+                    has_given_up = true;
+                }
+            }
         }
-        self.has_changed = true;
-        true
+        for marker in markers.into_iter().rev() {
+            self.appender.push_first(lane, marker);
+        }
+        self.has_changed |= has_given_up;
+        has_given_up
     }
 
     /// Of what was kept, and was overwritten or is void meanwhile, the attempt to drain that it is of. It must not get
@@ -223,9 +236,12 @@ impl LogLayout {
             Source::Write { .. } | Source::Kept { is_dirty: true, .. } => {
                 RecordKind::Dirty { is_overwritable }
             }
-            Source::Kept { is_dirty: false, .. } => RecordKind::Clean,
-            Source::Insert { .. } if self.is_settled(pending.span.core) => RecordKind::Clean,
-            Source::Insert { .. } => RecordKind::Unsettled,
+            // A clean copy is no more durable than the core that it copies.
+            Source::Kept { .. } | Source::Insert { .. } if self.is_settled(pending.span.core) => {
+                RecordKind::Clean
+            }
+            Source::Kept { .. } | Source::Insert { .. } => RecordKind::Unsettled,
+            Source::Destaged { .. } => RecordKind::Destaged,
             Source::Void { .. } | Source::VoidBefore { .. } => RecordKind::Void,
         };
         let checksum =
@@ -246,11 +262,11 @@ impl LogLayout {
             let line = pack_line(pending.span, self.geometry.line_sectors());
             self.segments.add_line(segment, line, pending.class);
         }
-        if matches!(pending.source, Source::Kept { .. }) {
+        if matches!(pending.source, Source::Kept { .. } | Source::Destaged { .. }) {
             return;
         }
         let extent = match record.kind {
-            RecordKind::Void => None,
+            RecordKind::Void | RecordKind::Destaged => None,
             RecordKind::Clean | RecordKind::Unsettled => Some(extent_at(location, pending, false)),
             RecordKind::Dirty { is_overwritable } => {
                 let extent = extent_at(location, pending, true);
@@ -279,6 +295,7 @@ impl LogLayout {
             }
             if batch.ended == Some(true) {
                 self.segments.is_stated(batch.void_below);
+                self.segments.has_batch(batch.segment, batch.generation, batch.sequence);
                 if batch.end == self.geometry.notes_bytes() {
                     self.segments.note_is_durable(batch.segment);
                 }
@@ -309,6 +326,7 @@ impl LogLayout {
                 self.requests.end_part(request, true);
             }
             Source::VoidBefore { request } => self.prepared(request, true, false),
+            Source::Destaged { request, .. } => self.cleaning_io_ended(request, true),
             Source::Kept { location: from, is_dirty, attempt } => {
                 // What was evicted meanwhile is evicted where the copy is.
                 let found = self.find_recorded(span);
@@ -324,6 +342,7 @@ impl LogLayout {
                     let moved = Extent {
                         location: location + shift,
                         is_overwritable,
+                        was_dirty: is_dirty && !one.extent.is_dirty,
                         hits: 0,
                         // An earlier attempt may be on its way to the core from where it was.
                         is_busy: false,
@@ -345,13 +364,15 @@ impl LogLayout {
         let first_end = self.geometry.header_bytes(0, 0).max(self.geometry.notes_bytes());
         let is_first = batch.records.is_empty() && batch.end == first_end;
         while is_first && let Some(pending) = self.appender.pop(batch.lane) {
-            self.has_failed(pending.source);
+            self.has_failed(pending.span, pending.source);
         }
         for Appended { pending, .. } in batch.records {
-            if !matches!(pending.source, Source::VoidBefore { .. } | Source::Kept { .. }) {
+            if let Source::Write { .. } | Source::Insert { .. } | Source::Void { .. } =
+                pending.source
+            {
                 self.index.replace(pending.span, None, &mut Vec::new());
             }
-            self.has_failed(pending.source);
+            self.has_failed(pending.span, pending.source);
         }
         for Found { span, extent } in batch.displaced {
             // It may be on its way to the core still: a write in place would then be taken for what arrives there.
@@ -364,12 +385,16 @@ impl LogLayout {
     }
 
     /// What was to be appended is not.
-    fn has_failed(&mut self, source: Source) {
+    fn has_failed(&mut self, span: Span, source: Source) {
         match source {
             Source::Write { request, .. }
             | Source::Insert { request }
             | Source::Void { request } => self.requests.end_part(request, false),
             Source::VoidBefore { request } => self.prepared(request, false, false),
+            Source::Destaged { request, location } => {
+                self.is_not_marked(span, location);
+                self.cleaning_io_ended(request, false);
+            }
             Source::Kept { attempt, .. } => self.kept_ended(attempt),
         }
     }
@@ -408,6 +433,15 @@ impl LogLayout {
 fn extent_at(location: u64, pending: &Pending, is_dirty: bool) -> Extent {
     let sectors = pending.span.sectors;
     let class = pending.class;
-    let (is_overwritable, is_busy, is_evicted) = (false, false, false);
-    Extent { location, sectors, is_dirty, is_overwritable, is_busy, hits: 0, class, is_evicted }
+    Extent {
+        location,
+        sectors,
+        is_dirty,
+        is_overwritable: false,
+        is_busy: false,
+        hits: 0,
+        class,
+        is_evicted: false,
+        was_dirty: false,
+    }
 }

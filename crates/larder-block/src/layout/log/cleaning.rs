@@ -4,13 +4,20 @@
 //! way have ended, it is read, written to the core, and made durable there. What another mover has taken is waited
 //! for, and taken if that fails.
 //!
+//! Whoever [settles](crate::layout::Request::Settle) a range wants more: after a crash, too, nothing of it is dirty. What
+//! was destaged and has a record that says dirty gets a marker ([`record`](super::record)), when a flush of the core
+//! has covered it. From the moment that the flush sets out it is not overwritten in place, or the flush would not cover
+//! what comes then; and markers go in front of all that is pending, so that what is written later has a younger record.
+//!
 //! What a class has had dirty for longest ([`oldest_dirty`](super::oldest_dirty)) goes the same way, but nobody relies
 //! on it: nothing is waited for, looked for again, or flushed.
 
+use super::appender::{DIRTY_LANE, Pending, Source};
+use super::drain::Drain;
 use super::grace::Phase;
-use super::index::Found;
+use super::index::{Extent, Found};
 use super::segments::State;
-use super::state::{LogLayout, Mover, Purpose};
+use super::state::{LogLayout, Mover, Purpose, bytes_between};
 use super::written::Place;
 use crate::layout::{ClassId, Data, DeviceIo, RequestId, Span, Target};
 
@@ -30,7 +37,10 @@ pub(super) struct Cleaning {
     /// What was dirty when it was asked for, and may be still.
     left: Vec<Found>,
     stage: Stage,
-    /// I/Os under way.
+    /// Of what is settled: what was clean and looked dirty when the flush set out.
+    marks: Vec<Found>,
+    settles: bool,
+    /// I/Os, and markers, under way.
     outstanding: usize,
     has_failed: bool,
 }
@@ -47,6 +57,9 @@ enum Stage {
     Writing,
     /// Waits for the flush of the core.
     Flushing,
+    /// Waits for the markers.
+    Marking,
+    Ended,
 }
 
 impl Cleaning {
@@ -58,10 +71,10 @@ impl Cleaning {
 
 impl LogLayout {
     /// Begins to destage what is dirty of `span`.
-    pub(super) fn clean(&mut self, request: RequestId, span: Span) {
+    pub(super) fn clean(&mut self, request: RequestId, span: Span, settles: bool) {
         self.requests.add_part(request);
         let left = self.find(span);
-        self.begin_cleaning(request, Aim::Range(span), left, Stage::Looking);
+        self.begin_cleaning((request, settles), Aim::Range(span), left, Stage::Looking);
     }
 
     /// Begins to destage what of a class was found from `from` on and is marked as busy.
@@ -73,12 +86,19 @@ impl LogLayout {
     ) {
         self.requests.add_part(request);
         let stage = Stage::Waiting(busy, self.grace.ask());
-        self.begin_cleaning(request, Aim::Oldest(class, from), Vec::new(), stage);
+        self.begin_cleaning((request, false), Aim::Oldest(class, from), Vec::new(), stage);
     }
 
-    fn begin_cleaning(&mut self, request: RequestId, aim: Aim, left: Vec<Found>, stage: Stage) {
-        let (outstanding, has_failed) = (0, false);
-        self.cleanings.push(Cleaning { request, aim, left, stage, outstanding, has_failed });
+    fn begin_cleaning(
+        &mut self,
+        (request, settles): (RequestId, bool),
+        aim: Aim,
+        left: Vec<Found>,
+        stage: Stage,
+    ) {
+        let (outstanding, has_failed, marks) = (0, false, Vec::new());
+        let one = Cleaning { request, aim, left, stage, marks, settles, outstanding, has_failed };
+        self.cleanings.push(one);
         self.has_changed = true;
     }
 
@@ -88,7 +108,7 @@ impl LogLayout {
             while one.outstanding == 0 && self.go_on_with(&mut one) {
                 self.has_changed = true;
             }
-            if one.outstanding == 0 && matches!(one.stage, Stage::Flushing) {
+            if one.outstanding == 0 && matches!(one.stage, Stage::Ended) {
                 if let Aim::Oldest(class, from) = one.aim {
                     self.evicting.look_from(class, from);
                 }
@@ -101,7 +121,7 @@ impl LogLayout {
 
     /// Whether it is a stage further. Nothing of it is under way.
     fn go_on_with(&mut self, one: &mut Cleaning) -> bool {
-        match std::mem::replace(&mut one.stage, Stage::Flushing) {
+        match std::mem::replace(&mut one.stage, Stage::Ended) {
             Stage::Looking => self.look_for_dirty(one),
             Stage::Waiting(busy, asked) => {
                 if !self.grace.has_passed(asked) {
@@ -124,10 +144,11 @@ impl LogLayout {
             }
             Stage::Writing => {
                 let looks_again = !one.has_failed && matches!(one.aim, Aim::Range(_));
-                one.stage = if looks_again { Stage::Looking } else { Stage::Flushing };
+                one.stage = if looks_again { Stage::Looking } else { Stage::Ended };
                 looks_again
             }
-            Stage::Flushing => false,
+            Stage::Flushing if !one.has_failed => self.mark(one),
+            Stage::Flushing | Stage::Marking | Stage::Ended => false,
         }
     }
 
@@ -137,6 +158,10 @@ impl LogLayout {
         one.left = one.left.iter().flat_map(|found| self.still_there(found)).collect();
         one.left.retain(|found| found.extent.is_dirty);
         if one.left.is_empty() {
+            if one.settles && !self.look_for_marks(one, span) {
+                return false;
+            }
+            one.stage = Stage::Flushing;
             let covers = *self.core(span.core);
             if covers.destages > covers.destages_flushed {
                 let io = DeviceIo::Flush { target: Target::Core(span.core) };
@@ -144,19 +169,72 @@ impl LogLayout {
                 self.issue(io, Purpose::FlushCleaned { core, covers, request });
                 one.outstanding = 1;
             }
-            return false;
+            return true;
         }
         let mut free = one.left.clone();
         // What a draining segment keeps is copied: that it is clean would come too late to be flushed.
         free.retain(|found| !self.is_moving(found) && !self.is_draining(found));
         if free.is_empty() {
-            one.has_failed |= self.drain.as_ref().is_some_and(|drain| drain.is_stuck());
-            one.stage = if one.has_failed { Stage::Flushing } else { Stage::Looking };
+            one.stage = Stage::Looking;
             return false;
         }
         self.mark_busy(&free);
         one.stage = Stage::Waiting(free, self.grace.ask());
         true
+    }
+
+    /// Finds what is clean of `span` and looks dirty, and sees to it that it stays as it is. `false`: not now.
+    fn look_for_marks(&mut self, one: &mut Cleaning, span: Span) -> bool {
+        let mut marks = self.find_recorded(span);
+        marks.retain(|found| found.extent.was_dirty && !found.extent.is_dirty);
+        if marks.iter().any(|found| self.is_draining(found)) {
+            // A copy of it may be on its way that says that it is dirty.
+            one.stage = Stage::Looking;
+            return false;
+        }
+        for found in &marks {
+            let extent = Extent { is_overwritable: false, ..found.extent };
+            self.index.replace(found.span, Some(extent), &mut Vec::new());
+        }
+        one.marks = marks;
+        true
+    }
+
+    /// The core has durably what looks dirty: says so, of what is still where it was. `false`: nothing is left to be
+    /// done.
+    fn mark(&mut self, one: &mut Cleaning) -> bool {
+        if one.settles && !one.left.is_empty() {
+            // Something was kept elsewhere meanwhile, and may look dirty there.
+            one.stage = Stage::Looking;
+            return true;
+        }
+        let marks = std::mem::take(&mut one.marks);
+        for Found { span, extent } in marks {
+            for now in self.find_recorded(span) {
+                let location = extent.location + bytes_between(span, now.span);
+                if now.extent.location == location && now.extent.was_dirty && !now.extent.is_dirty {
+                    let marked = Extent { was_dirty: false, ..now.extent };
+                    self.index.replace(now.span, Some(marked), &mut Vec::new());
+                    let source = Source::Destaged { request: one.request, location };
+                    let (span, class) = (now.span, ClassId::UNCLASSIFIED);
+                    let marker = Pending { span, data: None, source, class };
+                    self.appender.push_first(DIRTY_LANE, marker);
+                    one.outstanding += 1;
+                }
+            }
+        }
+        one.stage = if one.outstanding == 0 { Stage::Ended } else { Stage::Marking };
+        true
+    }
+
+    /// A marker was not written: what it was of looks dirty still.
+    pub(super) fn is_not_marked(&mut self, span: Span, location: u64) {
+        for now in self.find_recorded(span) {
+            if now.extent.location == location + bytes_between(span, now.span) {
+                let extent = Extent { was_dirty: !now.extent.is_dirty, ..now.extent };
+                self.index.replace(now.span, Some(extent), &mut Vec::new());
+            }
+        }
     }
 
     fn read_busy(&mut self, one: &mut Cleaning, busy: &[Found]) {
@@ -207,6 +285,9 @@ impl LogLayout {
         let cleaning = self.cleaning_of(request);
         cleaning.outstanding -= 1;
         cleaning.has_failed |= !is_well;
+        if matches!(cleaning.stage, Stage::Marking) && cleaning.outstanding == 0 {
+            cleaning.stage = Stage::Ended;
+        }
         self.has_changed = true;
     }
 
@@ -224,9 +305,12 @@ impl LogLayout {
         }
     }
 
+    /// Whether its segment is about to move it. One that waits to be tried once more is not: a core that has refused
+    /// something must not keep others from what is theirs, nor itself from another try.
     fn is_draining(&self, found: &Found) -> bool {
         let (segment, _) = self.geometry.place_of(found.extent.location);
-        self.segments.get(segment).state() == State::Draining
+        let waits = self.drain.as_ref().is_some_and(Drain::waits_for_retry);
+        self.segments.get(segment).state() == State::Draining && !waits
     }
 
     fn cleaning_of(&mut self, request: RequestId) -> &mut Cleaning {

@@ -115,6 +115,7 @@ impl LogLayout {
             for now in self.still_there(one) {
                 self.index.change(now.span, |extent| {
                     extent.is_busy = false;
+                    extent.was_dirty |= is_well && extent.is_dirty;
                     extent.is_dirty &= !is_well;
                 });
             }

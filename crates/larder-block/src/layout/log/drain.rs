@@ -19,9 +19,9 @@ pub(super) struct Drain {
 }
 
 impl Drain {
-    /// Whether it waits to be tried once more.
-    pub(super) fn is_stuck(&self) -> bool {
-        matches!(self.phase, Phase::Stuck)
+    /// Whether it waits to be tried once more, and nothing of it is under way.
+    pub(super) fn waits_for_retry(&self) -> bool {
+        matches!(self.phase, Phase::Stuck) && self.under_way == 0
     }
 }
 

@@ -143,8 +143,10 @@ impl LogLayout {
             read.into_iter().partition(|(one, _)| is_kept(one));
         let copies = copied.len();
         for (one, data) in copied {
-            // A clean record in the place of a dirty one has to be true after a crash too.
-            let is_dirty = one.extent.is_dirty || !self.is_settled(one.span.core);
+            // A clean record in the place of a dirty one has to be true after a crash too: what no flush of the core
+            // covers yet stays dirty there.
+            let is_dirty =
+                one.extent.is_dirty || (one.extent.was_dirty && !self.is_durable_on_core(&one));
             let lane = self.lane_of(is_dirty);
             let source = Source::Kept {
                 location: one.extent.location,
@@ -279,7 +281,7 @@ impl LogLayout {
 
     /// Tries once more, as soon as nothing of the failed attempt is under way.
     pub(super) fn retry_draining(&mut self) {
-        if matches!(self.drain, Some(Drain { phase: Phase::Stuck, under_way: 0, .. })) {
+        if self.drain.as_ref().is_some_and(Drain::waits_for_retry) {
             self.set_phase(Phase::Waiting);
         }
     }

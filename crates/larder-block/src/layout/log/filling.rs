@@ -99,6 +99,12 @@ impl Filling {
         self.batches[batch].is_torn = true;
     }
 
+    /// Batches that count.
+    pub(super) fn batches_whole(&self) -> u32 {
+        u32::try_from(self.batches.iter().filter(|batch| !batch.is_torn).count())
+            .expect("within a segment")
+    }
+
     /// Each batch with its records.
     pub(super) fn whole(&self) -> impl Iterator<Item = (&Batch, &[Record])> {
         let all = self.batches.iter().enumerate();

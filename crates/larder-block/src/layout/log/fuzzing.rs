@@ -154,7 +154,7 @@ mod tests {
             superblock(&bytes);
             start(&bytes, &bytes);
         }
-        let superblock_of = LogSuperblock { geometry: GEOMETRY, epoch: 1, clean_up_to: 0 }.encode();
+        let superblock_of = LogSuperblock { epoch: 1, ..LogSuperblock::blank(GEOMETRY) }.encode();
         superblock(&superblock_of);
     }
 }

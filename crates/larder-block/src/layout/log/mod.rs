@@ -47,6 +47,7 @@ mod room;
 mod segments;
 mod short_header;
 mod state;
+mod stopping;
 mod superblock;
 mod unloaded;
 mod waiting;
@@ -60,8 +61,8 @@ use slab::Slab;
 
 use super::requests::Requests;
 use super::{
-    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, PieceState, Refusal, Request,
-    RequestId, Room, Shares, Span, Usage,
+    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, Left, Outcome, Piece, PieceState, Refusal,
+    Request, RequestId, Room, Shares, Span, Usage,
 };
 use crate::streams::Streams;
 use appender::Appender;
@@ -129,6 +130,7 @@ impl LogLayout {
             found: Vec::new(),
             headers: BufferPool::new(),
             issued: Vec::new(),
+            is_prepared: false,
             has_changed: false,
         }
     }
@@ -160,11 +162,13 @@ impl Layout for LogLayout {
         match request {
             Request::Read { span } => self.read(id, span, Some(class)),
             Request::PassThroughRead { span } => self.read(id, span, None),
-            Request::Destage { span } => self.clean(id, span),
+            Request::Destage { span } => self.clean(id, span, false),
+            Request::Settle { span } => self.clean(id, span, true),
             Request::Write { span, data } => self.write(class, id, span, &data),
             Request::InsertClean { span, data } => self.insert_clean(class, id, span, &data),
             Request::Bypass { .. } | Request::Discard { .. } => self.void_or_wait(id, request),
             Request::Flush => self.flush(id),
+            Request::PrepareStop => self.prepare_stop(id),
         }
         self.shrink_lowered();
         self.requests.end_part(id, true);
@@ -253,12 +257,28 @@ impl Layout for LogLayout {
         })
     }
 
+    fn tell_settled(&self) -> Option<u64> {
+        self.settled_up_to()
+    }
+
+    fn left(&self) -> Option<Left> {
+        self.how_left()
+    }
+
+    fn dirty_when_left(&self, core: CoreId) -> u64 {
+        Self::dirty_when_left(self, core)
+    }
+
     fn retry(&mut self) {
         self.retry_draining();
     }
 
     fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span> {
         self.index.first_after(core, sector, |extent| extent.is_dirty).map(|found| found.span)
+    }
+
+    fn looks_dirty_after(&self, core: CoreId, sector: u64) -> Option<Span> {
+        self.index.first_after(core, sector, |extent| extent.looks_dirty()).map(|found| found.span)
     }
 
     fn clean_after(&self, core: CoreId, sector: u64) -> Option<(Span, u64)> {

@@ -6,12 +6,20 @@
 //!       0      8  first sector of the core
 //!       8      2  core
 //!      10      1  sectors, 1 to 128, less 1
-//!      11      1  kind: 1 dirty, 2 clean, 3 void (without data), 4 unsettled; + 16 if it may be overwritten in place
+//!      11      1  kind: 1 dirty, 2 clean, 3 void (without data), 4 unsettled, 5 destaged (without data); + 16 if it may
+//!                 be overwritten in place
 //!      12      4  a word of whoever holds it
 //! ```
 //!
 //! What is unsettled is clean as long as the core has power: the core has it too, but no flush covered that when this
-//! was written. After a crash it is void: the core counts.
+//! was written. After a crash it is void, for a clean copy is no more durable than the core that it copies. After an
+//! orderly stop, which flushes the cores, it is clean: the label says up to which sequence that holds
+//! ([`settled_up_to`](super::LogSuperblock::settled_up_to)).
+//!
+//! What is destaged, the core has durably as records with lower sequences say it: what they call dirty is clean. Nothing
+//! of that is overwritten in place any more. A flush that a user has asked for writes such markers before it is
+//! answered. So after a crash a sector is dirty only if a write to it was acknowledged that was to be dirty, and no flush
+//! that came later was answered.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -29,6 +37,7 @@ const DIRTY: u8 = 1;
 const CLEAN: u8 = 2;
 const VOID: u8 = 3;
 const UNSETTLED: u8 = 4;
+const DESTAGED: u8 = 5;
 const OVERWRITABLE: u8 = 16;
 
 /// What a record says of its sectors.
@@ -41,11 +50,13 @@ pub(super) enum RecordKind {
     Void,
     /// Clean now, void after a crash.
     Unsettled,
+    /// What older records call dirty is clean.
+    Destaged,
 }
 
 impl RecordKind {
     pub(super) fn has_data(self) -> bool {
-        self != Self::Void
+        !matches!(self, Self::Void | Self::Destaged)
     }
 
     fn encode(self) -> u8 {
@@ -55,6 +66,7 @@ impl RecordKind {
             Self::Clean => CLEAN,
             Self::Void => VOID,
             Self::Unsettled => UNSETTLED,
+            Self::Destaged => DESTAGED,
         }
     }
 
@@ -65,6 +77,7 @@ impl RecordKind {
             Self::Clean,
             Self::Void,
             Self::Unsettled,
+            Self::Destaged,
         ]
         .into_iter()
         .find(|kind| kind.encode() == byte)
@@ -76,7 +89,7 @@ impl RecordKind {
 pub(super) struct Record {
     pub(super) span: Span,
     pub(super) kind: RecordKind,
-    /// CRC-32C of the data as they were written first; 0 of a void one, and where a footer is all that is known.
+    /// CRC-32C of the data as they were written first; 0 of one without data, and where a footer is all that is known.
     pub(super) checksum: u32,
 }
 

@@ -6,6 +6,9 @@
 //! crash, and their data are checked. Like the layout this does no I/O: it says what is to be read. Segments do not
 //! depend on each other, so as many reads may go side by side.
 //!
+//! Behind an orderly stop nothing was under way, and the label says what there is ([`stopping`](super::stopping)): if
+//! something else is found, that is damage. If not, what drained segments hold is taken as well.
+//!
 //! *Always:* whatever was acknowledged is found, for its batch and all before it in its segment were complete. A batch
 //! that was not is left out as a whole, now and in every later recovery: statements count within an epoch, and what
 //! was not stated in its own is checked each time. So it is not overwritten in place either.
@@ -24,9 +27,10 @@ use super::index::Extent;
 use super::record::{Record, RecordKind};
 use super::segments::Adopted;
 use super::state::{LogIdentity, LogLayout};
-use super::unloaded::Unloaded;
+use super::stopping::checksum;
+use super::unloaded::{Said, Unloaded};
 use crate::layout::line::pack_line;
-use crate::layout::{ClassId, CoreId, Layout};
+use crate::layout::{ClassId, CoreId, Layout, Left, Span};
 
 /// Read at once where headers follow each other.
 const CHAIN_BYTES: usize = 128 << 10;
@@ -68,6 +72,8 @@ pub struct Recovered {
     pub failed_reads: u64,
     /// Epoch of the last header that was found.
     pub last_epoch: u32,
+    /// Whether something else was found than an orderly stop has left.
+    pub is_damaged: bool,
 }
 
 /// A recovery: reads are taken with [`next_read`](Self::next_read) and answered with [`completed`](Self::completed)
@@ -85,6 +91,9 @@ pub struct LogRecovery {
     has_checked: bool,
     found: Recovered,
     clean_up_to: u64,
+    settled_up_to: u64,
+    /// How an orderly stop has left it, if one has.
+    left: Option<Left>,
     /// Those that there are, if that is said.
     cores: Option<BTreeSet<CoreId>>,
 }
@@ -102,6 +111,8 @@ impl LogRecovery {
             has_checked: false,
             found: Recovered::default(),
             clean_up_to: 0,
+            settled_up_to: 0,
+            left: None,
             cores: None,
         };
         for segment in 0..geometry.segments {
@@ -114,6 +125,30 @@ impl LogRecovery {
     #[must_use]
     pub fn clean_up_to(self, sequence: u64) -> Self {
         Self { clean_up_to: sequence, ..self }
+    }
+
+    /// What is unsettled by batches up to this sequence is clean:
+    /// [`LogSuperblock::settled_up_to`](super::LogSuperblock).
+    #[must_use]
+    pub fn settled_up_to(self, sequence: u64) -> Self {
+        Self { settled_up_to: sequence, ..self }
+    }
+
+    /// It was stopped in order, and left like this.
+    #[must_use]
+    pub fn after_stop(self, left: Option<Left>) -> Self {
+        Self { left, ..self }
+    }
+
+    /// Of what cores a batch is whose data are not those that it was written with, in no order.
+    pub fn torn(&self) -> Vec<Span> {
+        let of_filling = |filling: &Filling| {
+            let all = filling.batches().iter().enumerate().filter(|(_, batch)| batch.is_torn);
+            let records = all.flat_map(|(number, _)| filling.records_of(number));
+            let with_data = records.filter(|record| record.kind.has_data());
+            with_data.map(|record| record.span).collect::<Vec<_>>()
+        };
+        self.found().flat_map(of_filling).collect()
     }
 
     /// What is said of any but these is of cores that were taken away, which had all by then: nothing of it is found.
@@ -331,16 +366,17 @@ impl LogRecovery {
             "epoch {epoch} behind one of {}",
             self.found.last_epoch
         );
+        let lowest = self.compare_with_stop(last_sequence).unwrap_or(void_below);
         for filling in &mut self.fillings {
-            filling.take_if(|filling| filling.generation < void_below);
+            filling.take_if(|filling| filling.generation < lowest);
         }
         let identity = LogIdentity { uuid: self.uuid, epoch };
         let mut log = LogLayout::new(self.geometry, identity, info, options);
         log.appender = Appender::new(last_sequence);
         log.segments.adopt_bounds(void_below, youngest);
-        self.adopt_segments(&mut log, &horizons);
+        self.adopt_segments(&mut log, &horizons, void_below);
         let may_overwrite = log.policy.overwrite_align_bytes.is_some();
-        let unloaded = self.put_records(&options.load, may_overwrite);
+        let unloaded = self.put_records(&options.load, may_overwrite, void_below);
         log.unloaded = Some(unloaded).filter(|unloaded| unloaded.left() > 0);
         if self.found.records <= options.load.at_start_max as u64 {
             log.load_all();
@@ -349,7 +385,22 @@ impl LogRecovery {
         (log, self.found)
     }
 
-    fn adopt_segments(&self, log: &mut LogLayout, horizons: &HashMap<u32, u64>) {
+    /// After an orderly stop: the lowest generation that counts, if what is found is what was left.
+    fn compare_with_stop(&mut self, last_sequence: u64) -> Option<u64> {
+        let left = self.left?;
+        let counts = |filling: &Filling| filling.generation >= left.lowest;
+        let standing = (0..).zip(&self.fillings).filter_map(|(segment, filling)| {
+            let filling = filling.as_ref().filter(|filling| counts(filling))?;
+            Some((segment, filling.generation, filling.batches_whole(), filling.last().sequence))
+        });
+        let is_whole = checksum(standing) == left.checksum
+            && last_sequence == left.last
+            && self.found.failed_reads == 0;
+        self.found.is_damaged = !is_whole;
+        is_whole.then_some(left.lowest)
+    }
+
+    fn adopt_segments(&self, log: &mut LogLayout, horizons: &HashMap<u32, u64>, void_below: u64) {
         // The youngest generation of those that begin up to a sequence.
         let mut youngest: Vec<(u64, u64)> =
             self.found().map(|filling| (filling.first().sequence, filling.generation)).collect();
@@ -377,6 +428,9 @@ impl LogRecovery {
                 generation,
                 barrier: youngest[..beside].last().map_or(generation, |(_, youngest)| *youngest),
                 covered_bytes: covered.unwrap_or(0),
+                batches: filling.batches_whole(),
+                last_sequence: filling.last().sequence,
+                is_drained: generation < void_below,
                 is_listed: filling.is_listed,
                 lines,
             };
@@ -389,7 +443,12 @@ impl LogRecovery {
     }
 
     /// What all records say, for the index. They are forgotten here, segment by segment.
-    fn put_records(&mut self, options: &LoadOptions, may_overwrite: bool) -> Unloaded {
+    fn put_records(
+        &mut self,
+        options: &LoadOptions,
+        may_overwrite: bool,
+        void_below: u64,
+    ) -> Unloaded {
         let of_filling =
             |filling: &Filling| filling.whole().map(|(_, records)| records.len()).sum();
         let records: usize = self.found().map::<usize, _>(of_filling).sum();
@@ -397,8 +456,11 @@ impl LogRecovery {
         for (segment, filling) in (0..).zip(std::mem::take(&mut self.fillings)) {
             let Some(filling) = filling else { continue };
             let mut batches = filling.batches().len() as u64;
+            let is_drained = filling.generation < void_below;
             for (batch, records) in filling.whole() {
-                self.put_batch(&mut unloaded, (segment, batch), records, may_overwrite);
+                let is_clean = is_drained || batch.sequence <= self.clean_up_to;
+                let how = (is_clean, may_overwrite);
+                self.put_batch(&mut unloaded, (segment, batch), records, how);
                 self.found.batches += 1;
                 self.found.records += records.len() as u64;
                 batches -= 1;
@@ -413,17 +475,16 @@ impl LogRecovery {
         unloaded: &mut Unloaded,
         (segment, batch): (u32, &Batch),
         records: &[Record],
-        may_overwrite: bool,
+        (is_clean, may_overwrite): (bool, bool),
     ) {
-        let is_clean = batch.sequence <= self.clean_up_to;
+        let is_settled = is_clean || batch.sequence <= self.settled_up_to;
         let data_bytes = records.iter().map(Record::data_bytes).sum();
         let mut position = batch.position + self.geometry.header_bytes(records.len(), data_bytes);
         for Record { span, kind, .. } in records {
-            let is_known = !matches!(kind, RecordKind::Void | RecordKind::Unsettled);
-            let extent = is_known.then(|| Extent {
+            let cached = |is_dirty| Extent {
                 location: self.geometry.offset_of(segment, position),
                 sectors: span.sectors,
-                is_dirty: *kind != RecordKind::Clean && !is_clean,
+                is_dirty,
                 // What is told to be clean would be taken for clean again if it were overwritten where it is.
                 is_overwritable: may_overwrite
                     && !is_clean
@@ -432,9 +493,17 @@ impl LogRecovery {
                 hits: 0,
                 class: ClassId::UNCLASSIFIED,
                 is_evicted: false,
-            });
+                was_dirty: false,
+            };
+            let said = match kind {
+                RecordKind::Dirty { .. } => Said::Cached(cached(!is_clean)),
+                RecordKind::Clean => Said::Cached(cached(false)),
+                RecordKind::Unsettled if is_settled => Said::Cached(cached(false)),
+                RecordKind::Unsettled | RecordKind::Void => Said::Void,
+                RecordKind::Destaged => Said::Destaged,
+            };
             if self.cores.as_ref().is_none_or(|cores| cores.contains(&span.core)) {
-                unloaded.push(batch.sequence, *span, extent);
+                unloaded.push(batch.sequence, *span, said);
             }
             position += if kind.has_data() { span.sectors * 512 } else { 0 };
         }

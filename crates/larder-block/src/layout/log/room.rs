@@ -5,10 +5,19 @@
 //! behind it in the same device write. So no segment is filled to its end without a footer.
 
 use super::appender::DIRTY_LANE;
+use super::batch::{HEADER_BYTES_MAX, RECORDS_MAX};
 use super::footer::footer_bytes;
+use super::geometry::Geometry;
 use super::segments::RESERVED_SEGMENTS;
 use super::state::LogLayout;
 use crate::layout::Room;
+
+/// Bytes that so many records without data take at most: their headers, and a footer that lists them.
+pub(super) fn entries_bytes(records: usize, geometry: &Geometry) -> usize {
+    let batches = records.div_ceil(RECORDS_MAX);
+    batches * (HEADER_BYTES_MAX + geometry.block_bytes as usize)
+        + footer_bytes(records, geometry.block_bytes)
+}
 
 /// Where a batch goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +43,10 @@ impl LogLayout {
         }
         if let Some(full) = self.appender.lanes[lane].open.take() {
             self.segments.seal(full);
+        }
+        // What a stop has left drained may not be loaded: it would be told to the index when it is gone.
+        if let Some(next) = self.segments.next_to_open() {
+            while self.load_one_of(next) {}
         }
         let state = &mut self.appender.lanes[lane];
         let opened = self.segments.open(state.class).expect("one was ready");

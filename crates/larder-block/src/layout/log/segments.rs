@@ -18,6 +18,7 @@
 use std::collections::BTreeMap;
 
 use super::geometry::NotePlace;
+use super::stopping::Standing;
 use super::written::Written;
 use crate::layout::{Class, ClassId};
 
@@ -52,6 +53,9 @@ pub(super) struct Segment {
     told_bytes: u32,
     /// [`ADOPTED`], [`LISTED`]: one byte, for there may be many segments.
     marks: u8,
+    /// Batches that a start finds and that count, and the sequence of the last that it finds.
+    batches: u32,
+    last_sequence: u64,
     /// Device writes under way.
     writes: u32,
     /// Others who need what is there: readers, batches that may still fail and leave it in force.
@@ -86,6 +90,8 @@ impl Segments {
             covered_bytes: 0,
             told_bytes: 0,
             marks: 0,
+            batches: 0,
+            last_sequence: 0,
             writes: 0,
             pins: 0,
             note_place: NotePlace::default(),
@@ -152,6 +158,11 @@ impl Segments {
         self.free.is_empty().then(|| self.filling_from(0)).flatten()
     }
 
+    /// The segment that is opened next.
+    pub(super) fn next_to_open(&self) -> Option<u32> {
+        self.free.last().copied().or_else(|| self.ready_drained().next())
+    }
+
     /// Opens a segment.
     pub(super) fn open(&mut self, class: Class) -> Option<Opened> {
         let segment = self.free.pop().or_else(|| self.ready_drained().next())?;
@@ -167,8 +178,38 @@ impl Segments {
         (one.state, one.class, one.generation) = (State::Open, class, generation);
         (one.barrier, one.used_bytes, one.covered_bytes) = (generation, 0, 0);
         (one.told_bytes, one.marks) = (0, 0);
+        (one.batches, one.last_sequence) = (0, 0);
         self.order.insert(generation, segment);
         Some(Opened { segment, lines, needs_note })
+    }
+
+    /// A batch of this filling is on the device, and all before it.
+    pub(super) fn has_batch(&mut self, segment: u32, generation: u64, sequence: u64) {
+        let one = self.at(segment);
+        if one.generation == generation {
+            (one.batches, one.last_sequence) = (one.batches + 1, sequence);
+        }
+    }
+
+    /// Those that are not free, by generation.
+    pub(super) fn standing_in_order(&self) -> impl Iterator<Item = u32> + '_ {
+        self.order.values().copied()
+    }
+
+    /// Those that are not free, by number, as a start finds them.
+    pub(super) fn standing(&self) -> impl Iterator<Item = Standing> + '_ {
+        let standing = (0..).zip(&self.all).filter(|(_, one)| one.state != State::Free);
+        standing.map(|(number, one)| (number, one.generation, one.batches, one.last_sequence))
+    }
+
+    /// Earlier generations are none of those.
+    pub(super) fn lowest_generation(&self) -> u64 {
+        self.order.keys().next().copied().unwrap_or(self.next_generation)
+    }
+
+    /// Whether a header on the device says that it is void.
+    pub(super) fn is_void(&self, segment: u32) -> bool {
+        self.get(segment).generation < self.stated_void_below
     }
 
     /// Takes what is between what is there and `end`.
@@ -280,11 +321,13 @@ impl Segments {
         *writes = writes.checked_sub(1).expect("begun before");
     }
 
-    /// Takes over a segment as a crash left it: sealed.
+    /// Takes over a segment as it was left: sealed, or drained.
     pub(super) fn adopt(&mut self, segment: u32, found: Adopted) {
         let one = self.at(segment);
-        (one.state, one.class, one.generation) = (State::Sealed, Class::Dirty, found.generation);
+        let state = if found.is_drained { State::Drained } else { State::Sealed };
+        (one.state, one.class, one.generation) = (state, Class::Dirty, found.generation);
         (one.barrier, one.covered_bytes) = (found.barrier, found.covered_bytes);
+        (one.batches, one.last_sequence) = (found.batches, found.last_sequence);
         one.written = Written::of_no_class(found.lines);
         one.marks = if found.is_listed { ADOPTED | LISTED } else { ADOPTED };
         self.order.insert(found.generation, segment);
@@ -331,6 +374,11 @@ pub(super) struct Adopted {
     pub(super) generation: u64,
     pub(super) barrier: u64,
     pub(super) covered_bytes: u32,
+    /// Batches that count, and the sequence of the last one.
+    pub(super) batches: u32,
+    pub(super) last_sequence: u64,
+    /// Whether the cores have it, and a stop has said that it may be found all the same.
+    pub(super) is_drained: bool,
     /// Whether that is from its footer.
     pub(super) is_listed: bool,
     pub(super) lines: Vec<u64>,
@@ -378,6 +426,11 @@ impl Segment {
     /// Whether no write is under way there.
     pub(super) fn is_still(&self) -> bool {
         self.writes == 0
+    }
+
+    /// Whether the cores had durably what lies at `position` when that was asked last. It was not overwritten since.
+    pub(super) fn is_told(&self, position: u32) -> bool {
+        position < self.told_bytes
     }
 
     /// Whether what is dirty there may be overwritten as soon as a header states more, if it ends up to `position`.

@@ -77,6 +77,8 @@ pub struct LogLayout {
     /// Of headers and footers.
     pub(super) headers: BufferPool,
     pub(super) issued: Vec<(IoId, DeviceIo)>,
+    /// A stop has made sure that a start finds what drained segments hold.
+    pub(super) is_prepared: bool,
     /// Something has changed since the last look at what might be done.
     pub(super) has_changed: bool,
 }
@@ -97,7 +99,7 @@ impl Policy {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CoreState {
     /// Writes of a bypass that a user's flush has to make durable, counted.
     pub(super) bypasses: u64,
@@ -105,6 +107,13 @@ pub(super) struct CoreState {
     /// Destaging writes that a drain has to make durable, counted.
     pub(super) destages: u64,
     pub(super) destages_flushed: u64,
+}
+
+impl CoreState {
+    /// With all of it durable.
+    pub(super) fn flushed(self) -> Self {
+        Self { bypasses_flushed: self.bypasses, destages_flushed: self.destages, ..self }
+    }
 }
 
 /// Why dirty data go to the core.
@@ -137,7 +146,7 @@ pub(super) enum Purpose {
     Bypass { request: RequestId, span: Span, durable: bool },
     /// A flush of a core that a write around waits for.
     FlushBefore { core: CoreId, covers: CoreState, request: RequestId },
-    /// A flush of a core that ends a cleaning.
+    /// A flush of a core that ends a cleaning, but for markers.
     FlushCleaned { core: CoreId, covers: CoreState, request: RequestId },
     /// A flush of a core: up to which counts, and for whom.
     Flush { core: CoreId, covers: CoreState, request: Option<RequestId> },
@@ -168,6 +177,14 @@ impl LogLayout {
             one.bypasses == one.bypasses_flushed && one.destages == one.destages_flushed
         };
         self.cores.get(core.index()).is_none_or(is_settled)
+    }
+
+    /// Whether it is known that a core has durably what was destaged of `found`.
+    pub(super) fn is_durable_on_core(&self, found: &Found) -> bool {
+        let is_durable = |one: &CoreState| one.destages == one.destages_flushed;
+        let (segment, position) = self.geometry.place_of(found.extent.location);
+        self.cores.get(found.span.core.index()).is_none_or(is_durable)
+            || self.segments.get(segment).is_told(position)
     }
 
     pub(super) fn find(&self, span: Span) -> Vec<Found> {

@@ -10,7 +10,12 @@
 //!      24      4  bytes of a block: headers begin and end with one
 //!      28      4  bytes of a line
 //!      32      8  clean up to: the cores have durably what all batches up to this sequence say
-//!      40      2  only where headers travel in metadata: bytes of metadata beside each block, 64 or more
+//!      40      8  settled up to: what is unsettled by batches up to this sequence is clean
+//!      48      8  lowest generation that counts after an orderly stop; 0: there was none
+//!      56      8  sequence of the last batch then
+//!      64      4  checksum of the segments then
+//!      68      4  reserved, 0
+//!      72      2  only where headers travel in metadata: bytes of metadata beside each block, 64 or more
 //! ```
 //!
 //! The label has the version, the checksum and the UUID ([`larder_device::label`]).
@@ -21,6 +26,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::geometry::Geometry;
+use crate::layout::Left;
 use crate::{Error, ErrorKind};
 
 const LAYOUT: [u8; 4] = *b"LOG1";
@@ -36,9 +42,14 @@ struct Fixed {
     block_bytes: U32,
     line_bytes: U32,
     clean_up_to: U64,
+    settled_up_to: U64,
+    lowest: U64,
+    last: U64,
+    checksum: U32,
+    reserved: U32,
 }
 
-const _: () = assert!(size_of::<Fixed>() == 40);
+const _: () = assert!(size_of::<Fixed>() == 72);
 
 /// What is fixed at format, and the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,13 +61,24 @@ pub struct LogSuperblock {
     /// The cores have durably what all batches up to this sequence say. Whoever writes here what is not 0 has seen that
     /// nothing is dirty.
     pub clean_up_to: u64,
+    /// What is [unsettled](super::record) by batches up to this sequence is clean: the cores had it durably when this was
+    /// written.
+    pub settled_up_to: u64,
+    /// How an orderly stop has left it. A start takes that back before it writes anything else.
+    pub left: Option<Left>,
 }
 
 impl LogSuperblock {
+    /// Of a log in which nothing was written.
+    pub fn blank(geometry: Geometry) -> Self {
+        Self { geometry, epoch: 0, clean_up_to: 0, settled_up_to: 0, left: None }
+    }
+
     /// The content of a label.
     pub fn encode(&self) -> Vec<u8> {
         let Geometry { offset, segments, segment_bytes, block_bytes, line_bytes, metadata_bytes } =
             self.geometry;
+        let left = self.left.unwrap_or_default();
         let fixed = Fixed {
             layout: LAYOUT,
             epoch: self.epoch.into(),
@@ -66,6 +88,11 @@ impl LogSuperblock {
             block_bytes: block_bytes.into(),
             line_bytes: line_bytes.into(),
             clean_up_to: self.clean_up_to.into(),
+            settled_up_to: self.settled_up_to.into(),
+            lowest: left.lowest.into(),
+            last: left.last.into(),
+            checksum: left.checksum.into(),
+            reserved: 0.into(),
         };
         let mut content = fixed.as_bytes().to_vec();
         if metadata_bytes > 0 {
@@ -81,7 +108,7 @@ impl LogSuperblock {
     pub fn parse(content: &[u8], capacity_bytes: u64) -> Result<Self, Error> {
         let wrong =
             |what: String| Error::new(ErrorKind::Format, format!("superblock of a log: {what}"));
-        let cut = || wrong(format!("it has {} bytes and must have 40 or 42", content.len()));
+        let cut = || wrong(format!("it has {} bytes and must have 72 or 74", content.len()));
         let (fixed, rest) = Fixed::ref_from_prefix(content).map_err(|_| cut())?;
         let metadata_bytes = match rest {
             [] => 0,
@@ -96,6 +123,9 @@ impl LogSuperblock {
                 fixed.layout
             )));
         }
+        if fixed.reserved.get() != 0 {
+            return Err(wrong("its reserved bytes are not 0".to_owned()));
+        }
         let geometry = Geometry {
             offset: fixed.offset.get(),
             segments: fixed.segments.get(),
@@ -106,8 +136,15 @@ impl LogSuperblock {
         };
         match geometry.complaint(capacity_bytes) {
             None => {
-                let clean_up_to = fixed.clean_up_to.get();
-                Ok(Self { geometry, epoch: fixed.epoch.get(), clean_up_to })
+                let (lowest, last) = (fixed.lowest.get(), fixed.last.get());
+                let left = Left { lowest, last, checksum: fixed.checksum.get() };
+                Ok(Self {
+                    geometry,
+                    epoch: fixed.epoch.get(),
+                    clean_up_to: fixed.clean_up_to.get(),
+                    settled_up_to: fixed.settled_up_to.get(),
+                    left: (lowest > 0).then_some(left),
+                })
             }
             Some(complaint) => Err(wrong(complaint)),
         }
@@ -127,18 +164,25 @@ mod tests {
         metadata_bytes: 0,
     };
 
+    fn sample() -> LogSuperblock {
+        let left = Some(Left { last: 11, lowest: 3, checksum: 5 });
+        LogSuperblock { geometry: GEOMETRY, epoch: 7, clean_up_to: 9, settled_up_to: 10, left }
+    }
+
     #[test]
     fn what_is_written_is_read() {
-        let written = LogSuperblock { geometry: GEOMETRY, epoch: 7, clean_up_to: 9 };
+        let written = sample();
         assert_eq!(LogSuperblock::parse(&written.encode(), 17 << 20), Ok(written));
-        assert_eq!(written.encode().len(), 40);
+        assert_eq!(written.encode().len(), 72);
+        let running = LogSuperblock { left: None, ..written };
+        assert_eq!(LogSuperblock::parse(&running.encode(), 17 << 20), Ok(running));
         let geometry = Geometry { metadata_bytes: 64, ..GEOMETRY };
         let written = LogSuperblock { geometry, ..written };
         assert_eq!(LogSuperblock::parse(&written.encode(), 17 << 20), Ok(written));
         for (metadata, named) in
-            [(&[0, 0][..], "must be left out"), (&[63, 0], "of 63 beside"), (&[64], "it has 41")]
+            [(&[0, 0][..], "must be left out"), (&[63, 0], "of 63 beside"), (&[64], "it has 73")]
         {
-            let content = [written.encode().get(..40).unwrap(), metadata].concat();
+            let content = [written.encode().get(..72).unwrap(), metadata].concat();
             let refused = LogSuperblock::parse(&content, 17 << 20).unwrap_err().to_string();
             assert!(refused.contains(named), "{refused}");
         }
@@ -146,7 +190,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_with_the_field() {
-        let content = LogSuperblock { geometry: GEOMETRY, epoch: 7, clean_up_to: 9 }.encode();
+        let content = sample().encode();
         let complaint = |content: &[u8], capacity| {
             LogSuperblock::parse(content, capacity).unwrap_err().to_string()
         };

@@ -18,6 +18,17 @@ const PARTS_MAX: usize = 1 << 14;
 const CORE_SHIFT: u32 = 52;
 /// In the place of a location: nothing is known. No extent can begin there, so close to the end.
 const VOID: u64 = LOCATION_END - 64;
+/// The same: what is known is clean.
+const DESTAGED: u64 = LOCATION_END - 128;
+
+/// What a record says of its sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Cached(Extent),
+    Void,
+    /// What older records call dirty is clean.
+    Destaged,
+}
 
 /// A record, and which of those of its sectors counts.
 #[derive(Clone, Copy, Debug)]
@@ -60,12 +71,13 @@ impl Unloaded {
     }
 
     /// Takes what a record of a batch of `sequence` says. Those of a batch come in their order.
-    pub(super) fn push(&mut self, sequence: u64, span: Span, extent: Option<Extent>) {
-        let packed = match extent {
-            Some(extent) => extent.pack(),
-            None => nothing_of(span.sectors).pack(),
+    pub(super) fn push(&mut self, sequence: u64, span: Span, said: Said) {
+        let packed = match said {
+            Said::Cached(extent) => extent.pack(),
+            Said::Void => nothing_at(VOID, span.sectors).pack(),
+            Said::Destaged => nothing_at(DESTAGED, span.sectors).pack(),
         };
-        let [sectors, dirty] = sectors_of(extent);
+        let [sectors, dirty] = sectors_of(said);
         (self.sectors, self.dirty_sectors) = (self.sectors + sectors, self.dirty_sectors + dirty);
         let number = self.part_of(span.core, span.first >> self.range_shift);
         let part = &mut self.parts[number];
@@ -117,8 +129,8 @@ impl Unloaded {
         // Those of a batch stay in their order.
         let line_shift = self.line_shift;
         records.sort_by_key(|late| (late.line(line_shift), late.sequence));
-        for (_, extent) in records.iter().map(|late| late.record()) {
-            let [sectors, dirty] = sectors_of(extent);
+        for (_, said) in records.iter().map(|late| late.record()) {
+            let [sectors, dirty] = sectors_of(said);
             (self.sectors, self.dirty_sectors) =
                 (self.sectors - sectors, self.dirty_sectors - dirty);
         }
@@ -127,16 +139,15 @@ impl Unloaded {
 }
 
 /// Sectors that are cached by it, and dirty.
-fn sectors_of(extent: Option<Extent>) -> [u64; 2] {
-    extent.map_or([0, 0], |Extent { sectors, is_dirty, .. }| {
-        [u64::from(sectors), if is_dirty { u64::from(sectors) } else { 0 }]
-    })
+fn sectors_of(said: Said) -> [u64; 2] {
+    let Said::Cached(Extent { sectors, is_dirty, .. }) = said else { return [0, 0] };
+    [u64::from(sectors), if is_dirty { u64::from(sectors) } else { 0 }]
 }
 
-/// In the place of an extent: nothing is known of so many sectors.
-fn nothing_of(sectors: u32) -> Extent {
+/// In the place of an extent: so many sectors, and what is said of them.
+fn nothing_at(location: u64, sectors: u32) -> Extent {
     Extent {
-        location: VOID,
+        location,
         sectors,
         is_dirty: false,
         is_overwritable: false,
@@ -144,6 +155,7 @@ fn nothing_of(sectors: u32) -> Extent {
         hits: 0,
         class: ClassId::UNCLASSIFIED,
         is_evicted: false,
+        was_dirty: false,
     }
 }
 
@@ -153,12 +165,17 @@ impl Late {
         (self.packed >> CORE_SHIFT, self.first >> line_shift)
     }
 
-    fn record(self) -> (Span, Option<Extent>) {
+    fn record(self) -> (Span, Said) {
         let core = u16::try_from(self.packed >> CORE_SHIFT).expect("12 bits");
         let core = CoreId::new(core).expect("12 bits");
         let extent = Extent::unpack(self.packed & ((1 << CORE_SHIFT) - 1));
         let span = Span { core, first: self.first, sectors: extent.sectors };
-        (span, Some(extent).filter(|extent| extent.location != VOID))
+        let said = match extent.location {
+            VOID => Said::Void,
+            DESTAGED => Said::Destaged,
+            _ => Said::Cached(extent),
+        };
+        (span, said)
     }
 }
 
@@ -203,16 +220,16 @@ impl LogLayout {
     /// Of records of the same sectors the last one counts. Most often all of a line are.
     fn load_line(&mut self, records: &[Late]) {
         let Some((span, last)) = records.last().map(|late| late.record()) else { return };
-        if records.iter().all(|late| late.record().0 == span) {
-            self.index.replace(span, last, &mut self.found);
-            self.found.clear();
-            self.loaded_dirty.extend(last.filter(|extent| extent.is_dirty).map(|_| span));
+        if last != Said::Destaged && records.iter().all(|late| late.record().0 == span) {
+            self.load_record(span, last);
+            if let Said::Cached(Extent { is_dirty: true, .. }) = last {
+                self.loaded_dirty.push(span);
+            }
             return;
         }
-        for (span, extent) in records.iter().map(|late| late.record()) {
-            self.index.replace(span, extent, &mut self.found);
+        for (span, said) in records.iter().map(|late| late.record()) {
+            self.load_record(span, said);
         }
-        self.found.clear();
         let line_sectors = self.geometry.line_sectors();
         let line = unpack_line(pack_line(span, line_sectors), line_sectors);
         let mut found = std::mem::take(&mut self.found);
@@ -224,6 +241,23 @@ impl LogLayout {
     }
 }
 
+impl LogLayout {
+    fn load_record(&mut self, span: Span, said: Said) {
+        let extent = match said {
+            Said::Cached(extent) => Some(extent),
+            Said::Void => None,
+            Said::Destaged => {
+                // Overwritten where it is, it would be taken for clean again.
+                return self.index.change(span, |extent| {
+                    (extent.is_dirty, extent.is_overwritable) = (false, false);
+                });
+            }
+        };
+        self.index.replace(span, extent, &mut self.found);
+        self.found.clear();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,8 +266,9 @@ mod tests {
         Span { core: CoreId::new(core).unwrap(), first, sectors }
     }
 
-    fn extent(location: u64, sectors: u32, is_dirty: bool) -> Extent {
-        Extent { location, is_dirty, is_overwritable: is_dirty, ..nothing_of(sectors) }
+    fn cached(location: u64, sectors: u32, is_dirty: bool) -> Said {
+        let extent = nothing_at(location, sectors);
+        Said::Cached(Extent { is_dirty, is_overwritable: is_dirty, ..extent })
     }
 
     /// Of the highest core, sector and location, and of nothing known: what was put in comes out, by sequence.
@@ -242,14 +277,12 @@ mod tests {
         let mut unloaded = Unloaded::new(4, 8, &LoadOptions::default());
         let far = span(4095, u64::MAX / 512 - 128, 128);
         let records = [
-            (9, far, Some(extent((1 << 49) - 128, 128, true))),
-            (7, span(0, 8, 8), Some(extent(0, 8, false))),
-            (8, span(4095, 16, 1), None),
-            (8, span(0, 8, 1), None),
+            (9, far, cached((1 << 49) - 256, 128, true)),
+            (7, span(0, 8, 8), cached(0, 8, false)),
+            (8, span(4095, 16, 1), Said::Void),
+            (8, span(0, 8, 1), Said::Destaged),
         ];
-        records
-            .iter()
-            .for_each(|(sequence, span, extent)| unloaded.push(*sequence, *span, *extent));
+        records.iter().for_each(|(sequence, span, said)| unloaded.push(*sequence, *span, *said));
         assert_eq!((unloaded.left(), unloaded.sectors()), (1, (136, 128)));
         let part = unloaded.missing(far).unwrap();
         let order = [1, 3, 2, 0].map(|number: usize| (records[number].1, records[number].2));
@@ -265,7 +298,7 @@ mod tests {
         let mut unloaded = Unloaded::new(32, 8, &options);
         let range = 16 * 8;
         for number in 0..64 {
-            unloaded.push(number, span(3, number * range, 1), Some(extent(0, 1, false)));
+            unloaded.push(number, span(3, number * range, 1), cached(0, 1, false));
         }
         let whole = span(3, 0, 64 * 16 * 8);
         let mut taken = 0;
@@ -274,7 +307,7 @@ mod tests {
             assert!(unloaded.left() < 8);
         }
         assert_eq!((taken, unloaded.left()), (64, 0));
-        unloaded.push(0, span(3, range, 1), None);
+        unloaded.push(0, span(3, range, 1), Said::Void);
         assert!(unloaded.missing(span(3, range - 1, 2)).is_some(), "its second sector");
         let core = whole.core;
         assert_ne!(unloaded.part_of(core, 0), unloaded.part_of(core, 1), "neighbours are apart");

@@ -1,7 +1,7 @@
 //! How far a cleaning has come.
 
 use super::table::CoreLine;
-use crate::layout::Data;
+use crate::layout::{Data, Span};
 
 /// Some lines whose dirty sectors go to their cores.
 #[derive(Debug)]
@@ -12,6 +12,16 @@ pub(super) struct Cleaning {
     /// I/Os, or pages, that have not ended.
     pub(super) outstanding: u32,
     pub(super) has_failed: bool,
+}
+
+impl Cleaning {
+    /// Whether something of `span` is among it.
+    pub(super) fn has_some_of(&self, span: Span, line_sectors: u32) -> bool {
+        let line_sectors = u64::from(line_sectors);
+        let numbers = span.first / line_sectors..=(span.end() - 1) / line_sectors;
+        let is_in = |of: CoreLine| of.core == span.core.get() && numbers.contains(&of.number);
+        self.lines.iter().any(|line| is_in(line.of))
+    }
 }
 
 #[derive(Debug)]

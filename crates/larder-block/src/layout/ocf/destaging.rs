@@ -51,7 +51,13 @@ impl OcfLayout {
             next.number += 1;
         }
         if lines.is_empty() {
-            return false;
+            // What another cleaning has sent to the core is not dirty any more, and its page may not say so yet.
+            let line_sectors = self.geometry.line_sectors();
+            let waits =
+                self.cleanings.iter().any(|(_, other)| other.has_some_of(one.span, line_sectors));
+            // It may fail, and they are dirty again.
+            one.next = self.core_line(one.span);
+            return waits;
         }
         if lines.iter().any(|line| !self.locks.is_idle(*line)) {
             lines.iter().for_each(|line| self.locks.claim(*line));

@@ -108,6 +108,11 @@ impl Journal {
         }
     }
 
+    /// The sequence of the last block.
+    pub(super) fn last_sequence(&self) -> u64 {
+        self.sequence - 1
+    }
+
     fn entries_per_block(&self) -> usize {
         (self.block_bytes - HEADER_BYTES) / self.entry_bytes
     }

@@ -10,7 +10,8 @@
 //! - Free lines, clean ones and dirty ones are in 32 lists each, in two zones. Only clean lines give way. If there are
 //!   too few, the request goes to the core instead, what was cached of it is void, and 32 lines are cleaned for later
 //!   ones.
-//! - A crash loses what is clean, and the order of use.
+//! - A crash loses what is clean, and the order of use. An orderly stop writes all of the table, and only loses that
+//!   order.
 //!
 //! With a log in front of the table ([`journal`](self), [`OcfVersion::Wal`]) a change is an entry there, together with
 //! others, and pages are written when the log gives way.
@@ -41,6 +42,7 @@ mod pages;
 mod reading;
 mod recovery;
 mod state;
+mod stopping;
 mod superblock;
 mod table;
 mod version;
@@ -53,8 +55,8 @@ use slab::Slab;
 
 use super::requests::Requests;
 use super::{
-    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, Outcome, Piece, Refusal, Request, RequestId,
-    Shares, Span, Usage,
+    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, Left, Outcome, Piece, Refusal, Request,
+    RequestId, Shares, Span, Usage,
 };
 pub use geometry::{Geometry, OcfOptions};
 use journal::Journal;
@@ -100,6 +102,8 @@ impl OcfLayout {
             next_cleaned: 0,
             writes_around: 0,
             cores: BTreeSet::new(),
+            stopping: None,
+            is_prepared: false,
             ios: Slab::new(),
             issued: Vec::new(),
             has_changed: false,
@@ -145,7 +149,8 @@ impl OcfLayout {
                 self.read(id, *span, None);
                 true
             }
-            Request::Destage { span } => {
+            // With its end pages of the table say so.
+            Request::Destage { span } | Request::Settle { span } => {
                 self.destage(id, *span);
                 true
             }
@@ -155,6 +160,10 @@ impl OcfLayout {
             }
             Request::Flush => {
                 self.flush(id);
+                true
+            }
+            Request::PrepareStop => {
+                self.prepare_stop(id);
                 true
             }
         }
@@ -193,6 +202,7 @@ impl Layout for OcfLayout {
             Purpose::Pages { pages } => self.pages_written(pages, is_well),
             Purpose::Journal { lines } => self.journal_written(&lines, is_well),
             Purpose::Copy => self.copy_went_on(is_well),
+            Purpose::Stop => self.stopping_went_on(is_well),
             Purpose::Cleaning { number, first } => match outcome {
                 Outcome::Read(data) => self.cleaning_read(number, first, &data),
                 _ => self.cleaning_went_on(number, is_well),
@@ -225,6 +235,10 @@ impl Layout for OcfLayout {
 
     fn core_is_gone(&mut self, core: CoreId) {
         self.cores.remove(&core);
+    }
+
+    fn left(&self) -> Option<Left> {
+        self.how_left()
     }
 
     /// Writes the pages of the table once more that could not be written. Cleaning is tried again by whoever needs

@@ -1,6 +1,7 @@
 //! What a cache of lines says of itself after a crash: its collision table, what a log in front of that says more, and
-//! nothing else. What was dirty is found
-//! with its mapping; what was clean, and in which order lines were used, is lost.
+//! nothing else. What was dirty is found with its mapping; what was clean, and in which order lines were used, is lost.
+//! After an orderly stop the table has all, what was clean too: then what it says is taken, and a sector of it that was
+//! never written is damaged.
 //!
 //! Like the layout this does no I/O: it says what is to be read. As many reads may go side by side.
 
@@ -39,7 +40,8 @@ enum Want {
 pub struct Recovered {
     /// Lines with dirty sectors.
     pub dirty_lines: u64,
-    /// Sectors of the table that are not what was written there. Dirty data may have been lost.
+    /// Sectors of the table that are not what was written there: dirty data may have been lost. A device writes sectors
+    /// whole, so no crash leaves any.
     pub damaged_sectors: u64,
     /// Lines that say that they have what another has as well, or what no core has. They are given up.
     pub refused_lines: u64,
@@ -60,6 +62,8 @@ pub struct OcfRecovery {
     entries: BTreeMap<u64, Block>,
     outstanding: usize,
     found: Recovered,
+    told_up_to: u64,
+    was_left: bool,
     /// Those that there are, if that is said.
     cores: Option<BTreeSet<CoreId>>,
 }
@@ -83,8 +87,16 @@ impl OcfRecovery {
             entries: BTreeMap::new(),
             outstanding: 0,
             found: Recovered::default(),
+            told_up_to: 0,
+            was_left: false,
             cores: None,
         }
+    }
+
+    /// What the label says of the table: [`OcfSuperblock`](super::OcfSuperblock).
+    #[must_use]
+    pub fn left(self, told_up_to: u64, was_left: bool) -> Self {
+        Self { told_up_to, was_left, ..self }
     }
 
     /// What is said of any but these is of cores that were taken away, which had all by then: it is given up.
@@ -129,7 +141,11 @@ impl OcfRecovery {
             Want::Table { first_page } => {
                 let first = u64::from(first_page * (PAGE_BYTES / 512));
                 for (number, sector) in (first..).zip(bytes.chunks_exact(TABLE_SECTOR_BYTES)) {
-                    let is_damaged = self.table.adopt(number, sector) == Adopted::Damaged;
+                    let is_damaged = match self.table.adopt(number, sector) {
+                        Adopted::Whole => false,
+                        Adopted::Blank => self.was_left,
+                        Adopted::Damaged => true,
+                    };
                     self.found.damaged_sectors += u64::from(is_damaged);
                 }
             }
@@ -154,6 +170,9 @@ impl OcfRecovery {
                 continue;
             }
             journal.goes_on_behind(number, sequence);
+            if sequence <= self.told_up_to {
+                continue;
+            }
             for (line, record) in entries {
                 self.table.adopt_record(line, &record);
                 if line < self.geometry.lines {
@@ -174,13 +193,17 @@ impl OcfRecovery {
         assert!(is_done, "a recovery is finished when all is read");
         self.tell_table();
         let cores = self.cores;
-        let dirty: Vec<u128> =
-            (0..self.geometry.lines).map(|line| self.table.dirty(line)).collect();
+        let was_left = self.was_left;
+        let said = |line: u32| {
+            let dirty = self.table.dirty(line);
+            (if was_left { self.table.valid(line) | dirty } else { dirty }, dirty)
+        };
+        let said: Vec<(u128, u128)> = (0..self.geometry.lines).map(said).collect();
         (0..self.geometry.lines).for_each(|line| self.table.set_maps(line, 0, 0));
         let mut layout = OcfLayout::with_table(self.geometry, self.table);
         layout.journal = self.journal;
-        for (line, dirty) in (0..).zip(dirty) {
-            if dirty == 0 {
+        for (line, (valid, dirty)) in (0..).zip(said) {
+            if valid == 0 {
                 continue;
             }
             let of = layout.lines.table.core_line(line);
@@ -188,15 +211,17 @@ impl OcfRecovery {
             let is_known = CoreId::new(of.core).as_ref().is_some_and(is_there)
                 && of.number < 1 << CORE_LINE_BITS;
             if !is_known || layout.lines.find(of).is_some() {
-                // Its page says that it is dirty: it has to say otherwise before the line is another's.
-                layout.pages.doubt(self.geometry.unit_of(line));
-                self.found.refused_lines += 1;
+                if dirty != 0 {
+                    // Its page says so: it has to say otherwise before the line is another's.
+                    layout.pages.doubt(self.geometry.unit_of(line));
+                    self.found.refused_lines += 1;
+                }
                 continue;
             }
             layout.map(ClassId::UNCLASSIFIED, line, of);
-            layout.lines.set(line, dirty, dirty);
-            layout.put(Kind::Dirty, line);
-            self.found.dirty_lines += 1;
+            layout.lines.set(line, valid, dirty);
+            layout.put(if dirty == 0 { Kind::Clean } else { Kind::Dirty }, line);
+            self.found.dirty_lines += u64::from(dirty != 0);
         }
         layout.fill_free_lists();
         (layout, self.found)

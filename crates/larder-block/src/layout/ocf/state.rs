@@ -14,6 +14,7 @@ use super::lines::Lines;
 use super::lists::{Kind, Lists};
 use super::locks::Locks;
 use super::pages::Pages;
+use super::stopping::Stopping;
 use super::table::CoreLine;
 use crate::layout::requests::Requests;
 use crate::layout::{ClassId, CoreId, DeviceIo, IoId, Request, RequestId, Shares, Span};
@@ -46,6 +47,10 @@ pub struct OcfLayout {
     pub(super) writes_around: u64,
     /// Cores that were written.
     pub(super) cores: BTreeSet<CoreId>,
+    /// The table that goes to the device before a stop.
+    pub(super) stopping: Option<Stopping>,
+    /// It is there.
+    pub(super) is_prepared: bool,
     pub(super) ios: Slab<Purpose>,
     pub(super) issued: Vec<(IoId, DeviceIo)>,
     /// Something has changed since the last look at what might be done.
@@ -67,6 +72,8 @@ pub(super) enum Purpose {
     Copy,
     /// Part of a cleaning: the first of its lines that it is of, where it is of some.
     Cleaning { number: usize, first: usize },
+    /// A write of the table before a stop.
+    Stop,
     /// A user's flush.
     Flush { request: RequestId },
 }

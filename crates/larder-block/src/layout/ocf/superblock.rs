@@ -7,6 +7,9 @@
 //!       8      8  where the collision table begins; it is zeros at format
 //!      16      4  bytes of a line
 //!      20      4  bytes of a block of the device
+//!      24      8  what the log says up to this sequence is in the table
+//!      32      4  1: it was stopped in order, and the table has all; else 0
+//!      36      4  reserved, 0
 //! ```
 //!
 //! The label has the version, the checksum and the UUID ([`larder_device::label`]).
@@ -32,18 +35,31 @@ struct Fixed {
     offset: U64,
     line_bytes: U32,
     block_bytes: U32,
+    told_up_to: U64,
+    is_left: U32,
+    reserved: U32,
 }
 
-const _: () = assert!(size_of::<Fixed>() == 24);
+const _: () = assert!(size_of::<Fixed>() == 40);
 
 /// What is fixed at format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OcfSuperblock {
     /// How the device is divided.
     pub geometry: Geometry,
+    /// Entries of the log up to this sequence are in the table: they say nothing more.
+    pub told_up_to: u64,
+    /// Whether an orderly stop has left it, and the table has all that was cached. A start takes that back before it
+    /// writes anything else.
+    pub is_left: bool,
 }
 
 impl OcfSuperblock {
+    /// Of a cache in which nothing was written.
+    pub fn blank(geometry: Geometry) -> Self {
+        Self { geometry, told_up_to: 0, is_left: false }
+    }
+
     /// The content of a label.
     pub fn encode(&self) -> Vec<u8> {
         let Geometry { version, offset, lines, line_bytes, block_bytes } = self.geometry;
@@ -57,6 +73,9 @@ impl OcfSuperblock {
             offset: offset.into(),
             line_bytes: line_bytes.into(),
             block_bytes: block_bytes.into(),
+            told_up_to: self.told_up_to.into(),
+            is_left: u32::from(self.is_left).into(),
+            reserved: 0.into(),
         };
         fixed.as_bytes().to_vec()
     }
@@ -70,7 +89,7 @@ impl OcfSuperblock {
             Error::new(ErrorKind::Format, format!("superblock of a cache of lines: {what}"))
         };
         let fixed = Fixed::ref_from_bytes(content)
-            .map_err(|_| wrong(format!("it has {} bytes and must have 24", content.len())))?;
+            .map_err(|_| wrong(format!("it has {} bytes and must have 40", content.len())))?;
         let version = match fixed.layout {
             V22 => OcfVersion::V22,
             V26 => OcfVersion::V26,
@@ -81,6 +100,11 @@ impl OcfSuperblock {
                 )));
             }
         };
+        let is_left = match (fixed.is_left.get(), fixed.reserved.get()) {
+            (0, 0) => false,
+            (1, 0) => true,
+            (state, _) => return Err(wrong(format!("state {state}: unknown"))),
+        };
         let geometry = Geometry {
             version,
             offset: fixed.offset.get(),
@@ -89,7 +113,7 @@ impl OcfSuperblock {
             block_bytes: fixed.block_bytes.get(),
         };
         match geometry.complaint(capacity_bytes) {
-            None => Ok(Self { geometry }),
+            None => Ok(Self { geometry, told_up_to: fixed.told_up_to.get(), is_left }),
             Some(complaint) => Err(wrong(complaint)),
         }
     }
@@ -110,14 +134,18 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         for version in OcfVersion::ALL {
-            let written = OcfSuperblock { geometry: Geometry { version, ..GEOMETRY } };
+            let written = OcfSuperblock {
+                geometry: Geometry { version, ..GEOMETRY },
+                told_up_to: 7,
+                is_left: version == OcfVersion::V22,
+            };
             assert_eq!(OcfSuperblock::parse(&written.encode(), 17 << 20), Ok(written));
         }
     }
 
     #[test]
     fn what_cannot_be_is_refused_with_the_field() {
-        let content = OcfSuperblock { geometry: GEOMETRY }.encode();
+        let content = OcfSuperblock { geometry: GEOMETRY, told_up_to: 0, is_left: false }.encode();
         let complaint = |content: &[u8], capacity| {
             OcfSuperblock::parse(content, capacity).unwrap_err().to_string()
         };
@@ -130,6 +158,7 @@ mod tests {
             (14, "offset"),
             (16, "line_bytes"),
             (20, "blocks"),
+            (32, "state"),
         ] {
             let mut damaged = content.clone();
             damaged.splice(at..at + 2, [3, 0xF7]);

@@ -4,6 +4,7 @@ mod attach;
 mod cores;
 mod crash;
 mod errors;
+mod left;
 mod live_cores;
 mod metadata;
 mod mode;

@@ -21,6 +21,9 @@ pub(crate) struct Extent {
     /// Its class has given it up. It is not read any more, and counts as absent, but its record is on the device as
     /// long as its segment is not filled anew: before anything goes past it to the core, that has to be void.
     pub(crate) is_evicted: bool,
+    /// It is clean, for it was destaged, but its record says still that it is dirty: a start after a crash takes it for
+    /// dirty again, until a [marker](super::super::record) says otherwise. Of what is dirty it says nothing.
+    pub(crate) was_dirty: bool,
 }
 
 /// Hits are counted this far.
@@ -37,6 +40,7 @@ const HITS_SHIFT: u32 = 53;
 const CLASS_SHIFT: u32 = 56;
 const CLASS_BITS: u32 = 6;
 const EVICTED: u64 = 1 << 62;
+const WAS_DIRTY: u64 = 1 << 63;
 const _: () = assert!(ClassId::COUNT <= 1 << CLASS_BITS && CLASS_SHIFT + CLASS_BITS <= 62);
 
 /// Most sectors of an extent.
@@ -59,6 +63,7 @@ impl Extent {
             | u64::from(self.hits) << HITS_SHIFT
             | u64::from(self.class.get()) << CLASS_SHIFT
             | flag(self.is_evicted, EVICTED)
+            | flag(self.was_dirty, WAS_DIRTY)
     }
 
     pub(in crate::layout::log) fn unpack(packed: u64) -> Self {
@@ -75,7 +80,13 @@ impl Extent {
                 .and_then(ClassId::new)
                 .expect("one that was packed"),
             is_evicted: packed & EVICTED != 0,
+            was_dirty: packed & WAS_DIRTY != 0,
         }
+    }
+
+    /// Whether a start after a crash takes it for dirty.
+    pub(in crate::layout::log) fn looks_dirty(self) -> bool {
+        self.is_dirty || self.was_dirty
     }
 
     /// The part of it from its sector `from` to its sector `to`.

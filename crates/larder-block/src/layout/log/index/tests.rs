@@ -22,6 +22,7 @@ fn extent(sector: u64, sectors: u32, is_dirty: bool) -> Extent {
         hits: 0,
         class: ClassId::UNCLASSIFIED,
         is_evicted: false,
+        was_dirty: false,
     }
 }
 

@@ -1,0 +1,77 @@
+//! An orderly stop: the whole table goes to the device, with what is clean, and a start takes it.
+//!
+//! *Always:* the label says that the table has all only when the cores have durably what was written around, and the
+//! cache device has durably all data and all of the table; a start takes that back before it writes anything else.
+
+use super::state::{OcfLayout, Purpose};
+use crate::layout::{Class, DeviceIo, Left, RequestId, Target};
+
+/// Pages of one write.
+const RUN_PAGES: u32 = 256;
+/// Writes that go side by side.
+const WRITES_MAX: u32 = 4;
+
+/// How far the table has come.
+#[derive(Debug)]
+pub(super) struct Stopping {
+    request: RequestId,
+    next_page: u32,
+    outstanding: u32,
+    has_failed: bool,
+}
+
+impl OcfLayout {
+    /// Flushes all devices, and writes the table beside that: the label comes when all has ended.
+    pub(super) fn prepare_stop(&mut self, request: RequestId) {
+        self.flush(request);
+        self.is_prepared = false;
+        self.requests.add_part(request);
+        let (next_page, outstanding, has_failed) = (0, 0, false);
+        self.stopping = Some(Stopping { request, next_page, outstanding, has_failed });
+        self.write_table();
+    }
+
+    /// Writes what comes next, or ends.
+    fn write_table(&mut self) {
+        let Some(mut stopping) = self.stopping.take() else { return };
+        let pages = self.geometry.pages();
+        while stopping.outstanding < WRITES_MAX && stopping.next_page < pages {
+            let run = stopping.next_page..(stopping.next_page + RUN_PAGES).min(pages);
+            stopping.next_page = run.end;
+            stopping.outstanding += 1;
+            let data = self.lines.table.sealed(run.clone());
+            let io = DeviceIo::Write {
+                target: Target::Cache,
+                offset: self.geometry.page_offset(run.start),
+                beside: None,
+                metadata_bytes: data.len(),
+                parts: vec![data],
+                class: Class::Metadata,
+                durable: true,
+            };
+            self.issue(io, Purpose::Stop);
+        }
+        if stopping.outstanding > 0 {
+            self.stopping = Some(stopping);
+            return;
+        }
+        self.is_prepared = !stopping.has_failed;
+        self.requests.end_part(stopping.request, !stopping.has_failed);
+    }
+
+    pub(super) fn stopping_went_on(&mut self, is_well: bool) {
+        if let Some(stopping) = &mut self.stopping {
+            stopping.outstanding -= 1;
+            stopping.has_failed |= !is_well;
+        }
+        self.has_changed = true;
+        self.write_table();
+    }
+
+    /// What the label says of an orderly stop; `None` if nothing can be said.
+    pub(super) fn how_left(&self) -> Option<Left> {
+        let is_whole = self.is_prepared && self.pages.doubtful().is_empty();
+        let last = self.journal.as_ref().map_or(0, super::journal::Journal::last_sequence);
+        is_whole.then_some(Left { last, lowest: 1, checksum: 0 })
+    }
+}

@@ -1,0 +1,115 @@
+//! What a start has found that is not what was left.
+//!
+//! After an orderly stop nothing was under way, so whatever is not as the label says is damage. After a crash a log ends
+//! where the cache stopped, and what was under way there is torn: that is no damage; but a sector of a collision table
+//! is written whole, and a device that refuses a read has what nobody knows.
+
+use super::stored::StoredCache;
+use crate::layout::{CoreId, Layout, SECTOR_BYTES, Span};
+use crate::{Error, ErrorKind};
+
+/// Ranges that are named of a core.
+const RANGES_NAMED: usize = 4;
+
+/// What is damaged: parts of what describes the data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Damage {
+    /// Sectors of a table.
+    pub(super) sectors: u64,
+    /// Lines that a table gives to two, or to no known core.
+    pub(super) refused_lines: u64,
+    /// Reads that the device refused.
+    pub(super) failed_reads: u64,
+    /// A log is not as it was left.
+    pub(super) is_log: bool,
+    /// Of what cores data are damaged, as far as that is known.
+    pub(super) torn: Vec<Span>,
+}
+
+/// What a core has lost, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LostOfCore {
+    pub(super) core: CoreId,
+    pub(super) name: String,
+    /// Sectors that only the cache had, and of these those that it has still.
+    pub(super) sectors: (u64, u64),
+}
+
+impl Damage {
+    pub(super) fn is_some(&self) -> bool {
+        *self != Self::default()
+    }
+
+    /// How many parts.
+    pub(super) fn parts(&self) -> u64 {
+        self.sectors + self.refused_lines + self.failed_reads + u64::from(self.is_log)
+    }
+
+    /// What cores have lost, by what an orderly stop has said of them. All that was found is loaded.
+    pub(super) fn lost(&self, stored: &StoredCache, layout: &dyn Layout) -> Vec<LostOfCore> {
+        let Some(left) = stored.left.as_ref().filter(|_| self.is_some()) else { return Vec::new() };
+        let of = |(core, dirty): &(CoreId, u64)| {
+            let found = layout.dirty_sectors(*core);
+            let name = stored.cores.iter().find(|known| known.id == *core)?.name.clone();
+            (found < *dirty).then_some(LostOfCore { core: *core, name, sectors: (*dirty, found) })
+        };
+        left.iter().filter_map(of).collect()
+    }
+
+    /// Why such a cache is not started.
+    pub(super) fn refusal(&self, device: &str, was_stopped: bool, lost: &[LostOfCore]) -> Error {
+        let mut parts: Vec<String> = Vec::new();
+        let mut count = |count: u64, what: &str| {
+            if count > 0 {
+                parts.push(format!("{count} {what}"));
+            }
+        };
+        count(self.sectors, "sectors of its table are not what was written there");
+        count(self.refused_lines, "lines of its table are of no core, or of one twice");
+        count(self.failed_reads, "reads of what describes its data were refused");
+        if self.is_log {
+            parts.push("its log is not as the stop has left it".to_owned());
+        }
+        let how = if was_stopped { "stopped in order" } else { "not stopped in order" };
+        let message = format!(
+            "{device}: the cache was {how}, and is damaged: {}; {}{}. Nothing was written; if that may be lost, give \
+             --accept-loss (accept_loss in OpenOptions): all that is whole is taken then",
+            parts.join(", "),
+            said_of_cores(lost, was_stopped),
+            said_of_ranges(&self.torn),
+        );
+        Error::new(ErrorKind::Damaged, message)
+    }
+}
+
+fn said_of_cores(lost: &[LostOfCore], was_stopped: bool) -> String {
+    let sector = SECTOR_BYTES as u64;
+    let of = |LostOfCore { core, name, sectors: (before, found) }: &LostOfCore| {
+        format!(
+            "of core {} ({name}) {} bytes are gone that only the cache had ({} of {} are there)",
+            core.get(),
+            (before - found) * sector,
+            found * sector,
+            before * sector
+        )
+    };
+    match lost {
+        [] if was_stopped => {
+            "as many bytes as only the cache had are there, but some may be older ones".to_owned()
+        }
+        [] => "what only the cache had may be gone, of any core".to_owned(),
+        lost => lost.iter().map(of).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn said_of_ranges(torn: &[Span]) -> String {
+    if torn.is_empty() {
+        return String::new();
+    }
+    let named = torn.iter().take(RANGES_NAMED);
+    let named: Vec<String> = named
+        .map(|span| format!("core {} at {}+{}", span.core.get(), span.offset(), span.bytes()))
+        .collect();
+    let more = if torn.len() > RANGES_NAMED { ", …" } else { "" };
+    format!("; data are damaged of {}{more}", named.join(", "))
+}
