@@ -68,7 +68,7 @@ fn remove_one(
     changed: ChangedCoreArg,
     id: CoreId,
 ) -> Result<(), Error> {
-    let mut opened = stopped::open(device, known, changed)?;
+    let mut opened = stopped::open(device, known, (changed, false))?;
     let cache = opened.cache.clone();
     let removed = stopped::destaging(&cache, || {
         block_on(opened.remove_core(id))?;

@@ -40,6 +40,7 @@ pub(crate) struct BlockEntry {
     pub(super) cache_errors_max: Option<u32>,
     pub(super) load_time: Option<u32>,
     pub(super) changed_core: Option<Text<ChangedCoreArg>>,
+    pub(super) accept_loss: Option<bool>,
     pub(super) flush_on_stop: Option<bool>,
     pub(super) threads: Option<u16>,
     pub(super) sockets: Option<Text<SocketsText>>,

@@ -22,10 +22,11 @@ struct Recovered {
 
 pub(super) fn run(arguments: &RecoverArgs) -> Result<Ending, Error> {
     let json = JsonTarget::prepare(arguments.output.json.as_deref())?;
-    let RecoverArgs { stopped: StoppedArgs { cache, cores, changed_core }, .. } = arguments;
+    let RecoverArgs { stopped: StoppedArgs { cache, cores, changed_core, accept_loss }, .. } =
+        arguments;
     let device = target::open(cache)?;
     let cores = cores::of_known(cache, &stopped::look(&device)?.stored, cores)?;
-    let opened = stopped::open(&device, &cores, *changed_core)?;
+    let opened = stopped::open(&device, &cores, (*changed_core, *accept_loss))?;
     let (cache, found) = (opened.cache.clone(), Found::of(&opened.started));
     let uuid = opened.uuid.to_string();
     stopped::destaging(&cache, || block_on(opened.stop(true)))
@@ -40,8 +41,9 @@ pub(super) fn run(arguments: &RecoverArgs) -> Result<Ending, Error> {
         },
         core_written_bytes: cache.with(|cache| cache.statistics().core_written_bytes),
     };
+    let has = if found.damaged > 0 { "all that was whole" } else { "everything" };
     let text = format!(
-        "cache      {}\nfound      {}\n{}stopped; the cores have everything\n",
+        "cache      {}\nfound      {}\n{}stopped; the cores have {has}\n",
         recovered.uuid,
         render::found(&found),
         render::destaged(&recovered.destaged)

@@ -69,6 +69,7 @@ fn running(it: &Running) -> String {
 /// What a start has found.
 pub(super) fn found(found: &Found) -> String {
     let Found { valid_bytes, dirty_bytes, torn, failed_reads, compared, changed, .. } = *found;
+    let Found { damaged, lost_bytes, .. } = *found;
     let mut text =
         format!("{} cached, of it {} dirty", BinaryBytes(valid_bytes), BinaryBytes(dirty_bytes));
     if torn > 0 {
@@ -76,6 +77,12 @@ pub(super) fn found(found: &Found) -> String {
     }
     if failed_reads > 0 {
         text += &format!("; {failed_reads} READS REFUSED by the device: dirty data may be lost");
+    }
+    if damaged > 0 {
+        text += &format!(
+            "; DAMAGED in {damaged} places, as was accepted: {} lost that only the cache had, as far as is known",
+            BinaryBytes(lost_bytes)
+        );
     }
     if compared > 0 {
         text += &format!("; {compared} pieces compared with the cores, {changed} differ");

@@ -93,6 +93,9 @@ pub(super) struct Found {
     pub(super) read_bytes: u64,
     pub(super) torn: u64,
     pub(super) failed_reads: u64,
+    /// Damaged parts of what describes the data, and what is known to be lost with them.
+    pub(super) damaged: u64,
+    pub(super) lost_bytes: u64,
     pub(super) compared: u32,
     pub(super) changed: u32,
 }
@@ -106,6 +109,8 @@ impl Found {
             read_bytes: started.read_bytes,
             torn: started.torn,
             failed_reads: started.failed_reads,
+            damaged: started.damaged,
+            lost_bytes: bytes(started.lost_sectors),
             compared: started.compared,
             changed: started.changed,
         }

@@ -178,6 +178,8 @@ fn open(arguments: &StartArgs, file: Option<&BlockEntry>) -> Result<OpenOptions,
         cache,
         mode: arguments.mode.or_else(|| Some(file?.mode?.0)),
         changed: changed.map(changed_core).unwrap_or_default(),
+        accept_loss: arguments.accept_loss
+            || file.and_then(|file| file.accept_loss).unwrap_or_default(),
         seed: std::process::id().into(),
         ..OpenOptions::default()
     })

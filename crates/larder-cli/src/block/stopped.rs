@@ -24,11 +24,12 @@ pub(super) fn look(device: &Arc<dyn Device>) -> Result<Seen, Error> {
 pub(super) fn open(
     device: &Arc<dyn Device>,
     cores: &[Core],
-    changed: ChangedCoreArg,
+    (changed, accept_loss): (ChangedCoreArg, bool),
 ) -> Result<Opened, Error> {
     let load = LoadOptions { at_start_max: usize::MAX, ..LoadOptions::default() };
     let options = OpenOptions {
         changed: settings::changed_core(changed),
+        accept_loss,
         seed: std::process::id().into(),
         log: LogOptions { load, ..LogOptions::default() },
         ..OpenOptions::default()

@@ -175,6 +175,10 @@ pub(crate) struct StartArgs {
     #[arg(long, value_enum)]
     pub(crate) changed_core: Option<ChangedCoreArg>,
 
+    /// Start a damaged cache all the same, with what is whole: what only the cache had may be lost
+    #[arg(long)]
+    pub(crate) accept_loss: bool,
+
     /// Destage what is dirty at the end
     #[arg(long)]
     pub(crate) flush_on_stop: bool,
@@ -258,6 +262,10 @@ pub(crate) struct StoppedArgs {
     /// If a core was written while the cache was away and the cache has dirty data
     #[arg(long, value_enum, default_value_t = ChangedCoreArg::Refuse)]
     pub(crate) changed_core: ChangedCoreArg,
+
+    /// Take up a damaged cache all the same, with what is whole: what only the cache had may be lost
+    #[arg(long)]
+    pub(crate) accept_loss: bool,
 }
 
 #[derive(Debug, Args)]

@@ -150,9 +150,9 @@ impl Answers {
         let core = core.map(|number| self.core(number)).transpose()?;
         let (flushed, destaged) = watched(&self.cache, core, tell, || match core {
             Some(core) => {
-                block_on(self.cache.clean_core(core)).map(drop).map_err(|failure| failure.error)
+                block_on(self.cache.settle_core(core)).map(drop).map_err(|failure| failure.error)
             }
-            None => block_on(self.cache.clean()),
+            None => block_on(self.cache.settle()),
         });
         flushed.map_err(|error| format!("{error}; {}", still_dirty(&self.cache)))?;
         value(&destaged)
