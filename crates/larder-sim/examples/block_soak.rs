@@ -26,7 +26,8 @@ What is judged. Requests overlap, of one connection and of several. Each sector 
 must bring what was written last when it was sent, or what was under way meanwhile, and what a read has found later
 reads do not undo. After a kill everything is there that was answered; of what was cut off each sector is as before or
 as after it, and then stays so. What was trimmed may be anything that was there before. Cores of a cache that ended
-with nothing dirty are compared as they are, without the cache.
+with nothing dirty are compared as they are, without the cache. After each start only that is dirty which was written
+in a mode that leaves data dirty, and was flushed by no command that was answered since.
 
 Files take turns as a core that comes and goes. What was answered is in the file when it was taken away, which is read
 without the cache and changed now and then; when it comes again nothing is seen that was cached of it before, nor of

@@ -2,7 +2,7 @@
 
 use super::op::{Clean, Op, Step, What};
 use super::state::Cache;
-use crate::layout::{Request, RequestId, SECTOR_BYTES, Span};
+use crate::layout::{CoreId, Request, RequestId, SECTOR_BYTES, Span};
 
 /// Sectors of a core that are destaged together: 4 MiB, so that runs are long and what is read fits into memory.
 const CHUNK_SECTORS: u64 = (4 << 20) / SECTOR_BYTES as u64;
@@ -17,7 +17,7 @@ impl Cache {
             return self.clean_when_loaded(key);
         }
         let What::Clean(clean) = &mut self.ops[key].what else { unreachable!("it cleans") };
-        let first = chunk_of(Span { core: clean.core, first: 0, sectors: 1 });
+        let first = first_chunk(clean.core);
         (clean.next, clean.outstanding) = (Some(first.end()), 1);
         let request = clean.request(first);
         self.destage_as(request, Some(key));
@@ -36,7 +36,14 @@ impl Cache {
             });
             match dirty {
                 None => break,
-                Some(None) => clean.next = None,
+                Some(None) => {
+                    clean.next = None;
+                    if std::mem::take(&mut clean.closes) {
+                        clean.outstanding += 1;
+                        let request = clean.request(first_chunk(clean.core));
+                        self.destage_as(request, Some(key));
+                    }
+                }
                 Some(Some(dirty)) => {
                     let chunk = chunk_of(dirty);
                     (clean.next, clean.outstanding) = (Some(chunk.end()), clean.outstanding + 1);
@@ -92,6 +99,10 @@ impl Clean {
     fn request(&self, span: Span) -> Request {
         if self.settles { Request::Settle { span } } else { Request::Destage { span } }
     }
+}
+
+fn first_chunk(core: CoreId) -> Span {
+    chunk_of(Span { core, first: 0, sectors: 1 })
 }
 
 /// The chunk in which a span begins.

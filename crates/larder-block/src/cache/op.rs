@@ -56,6 +56,9 @@ pub(super) struct Clean {
     pub(super) core: CoreId,
     /// Whether the cache device is to say that it is clean.
     pub(super) settles: bool,
+    /// Whether the first chunk is to be settled once more when nothing looks dirty: what does not because a write that
+    /// is under way displaced it is waited for then.
+    pub(super) closes: bool,
     /// What is in front of it is clean, or under way.
     pub(super) next: Option<u64>,
     pub(super) outstanding: usize,
@@ -64,7 +67,7 @@ pub(super) struct Clean {
 
 impl Clean {
     pub(super) fn new(core: CoreId, settles: bool) -> Self {
-        Self { core, settles, next: None, outstanding: 0, has_failed: false }
+        Self { core, settles, closes: settles, next: None, outstanding: 0, has_failed: false }
     }
 }
 

@@ -399,8 +399,8 @@ pub trait Layout: Send + fmt::Debug {
     /// The first run of dirty sectors of a core at `sector` or behind it, within a line, of what is loaded.
     fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span>;
 
-    /// The first run of sectors of a core at `sector` or behind it, within a line, of what is loaded, that a crash would
-    /// leave dirty: what is dirty, and what was and is not said to be clean on the cache device.
+    /// The first run of sectors of a core at `sector` or behind it, within a line, of what is loaded, that a crash
+    /// would leave dirty: what is dirty, and what was and is not said to be clean on the cache device.
     fn looks_dirty_after(&self, core: CoreId, sector: u64) -> Option<Span> {
         self.dirty_after(core, sector)
     }

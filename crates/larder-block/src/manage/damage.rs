@@ -1,8 +1,8 @@
 //! What a start has found that is not what was left.
 //!
-//! After an orderly stop nothing was under way, so whatever is not as the label says is damage. After a crash a log ends
-//! where the cache stopped, and what was under way there is torn: that is no damage; but a sector of a collision table
-//! is written whole, and a device that refuses a read has what nobody knows.
+//! After an orderly stop nothing was under way, so whatever is not as the label says is damage. After a crash a log
+//! ends where the cache stopped, and what was under way there is torn: that is no damage; but a sector of a collision
+//! table is written whole, and a device that refuses a read has what nobody knows.
 
 use super::stored::StoredCache;
 use crate::layout::{CoreId, Layout, SECTOR_BYTES, Span};
@@ -24,6 +24,8 @@ pub(super) struct Damage {
     pub(super) is_log: bool,
     /// Of what cores data are damaged, as far as that is known.
     pub(super) torn: Vec<Span>,
+    /// What is dirty and is not what was written there.
+    pub(super) unsound: Vec<Span>,
 }
 
 /// What a core has lost, as far as it is known.
@@ -42,7 +44,16 @@ impl Damage {
 
     /// How many parts.
     pub(super) fn parts(&self) -> u64 {
-        self.sectors + self.refused_lines + self.failed_reads + u64::from(self.is_log)
+        self.sectors
+            + self.refused_lines
+            + self.failed_reads
+            + u64::from(self.is_log)
+            + self.unsound.len() as u64
+    }
+
+    /// Sectors that are not what was written there.
+    pub(super) fn unsound_sectors(&self) -> u64 {
+        self.unsound.iter().map(|span| u64::from(span.sectors)).sum()
     }
 
     /// What cores have lost, by what an orderly stop has said of them. All that was found is loaded.
@@ -67,6 +78,7 @@ impl Damage {
         count(self.sectors, "sectors of its table are not what was written there");
         count(self.refused_lines, "lines of its table are of no core, or of one twice");
         count(self.failed_reads, "reads of what describes its data were refused");
+        count(self.unsound.len() as u64, "pieces of dirty data are not what their checksums say");
         if self.is_log {
             parts.push("its log is not as the stop has left it".to_owned());
         }
@@ -75,14 +87,14 @@ impl Damage {
             "{device}: the cache was {how}, and is damaged: {}; {}{}. Nothing was written; if that may be lost, give \
              --accept-loss (accept_loss in OpenOptions): all that is whole is taken then",
             parts.join(", "),
-            said_of_cores(lost, was_stopped),
-            said_of_ranges(&self.torn),
+            said_of_cores(lost, was_stopped, self.parts() == self.unsound.len() as u64),
+            said_of_ranges([&self.torn[..], &self.unsound].concat()),
         );
         Error::new(ErrorKind::Damaged, message)
     }
 }
 
-fn said_of_cores(lost: &[LostOfCore], was_stopped: bool) -> String {
+fn said_of_cores(lost: &[LostOfCore], was_stopped: bool, is_all_known: bool) -> String {
     let sector = SECTOR_BYTES as u64;
     let of = |LostOfCore { core, name, sectors: (before, found) }: &LostOfCore| {
         format!(
@@ -94,6 +106,7 @@ fn said_of_cores(lost: &[LostOfCore], was_stopped: bool) -> String {
         )
     };
     match lost {
+        [] if is_all_known => "nothing else is gone".to_owned(),
         [] if was_stopped => {
             "as many bytes as only the cache had are there, but some may be older ones".to_owned()
         }
@@ -102,7 +115,8 @@ fn said_of_cores(lost: &[LostOfCore], was_stopped: bool) -> String {
     }
 }
 
-fn said_of_ranges(torn: &[Span]) -> String {
+fn said_of_ranges(mut torn: Vec<Span>) -> String {
+    torn.sort_unstable();
     if torn.is_empty() {
         return String::new();
     }

@@ -114,8 +114,8 @@ impl Keeper {
 ///
 /// # Errors
 /// [`ErrorKind::Format`] if there is no cache, [`ErrorKind::Setup`] if it is not that of these cores or options,
-/// [`ErrorKind::Changed`] if a core was written meanwhile, [`ErrorKind::Damaged`] if what lies there is damaged and that
-/// is not accepted, [`ErrorKind::Device`].
+/// [`ErrorKind::Changed`] if a core was written meanwhile, [`ErrorKind::Damaged`] if what lies there is damaged and
+/// that is not accepted, [`ErrorKind::Device`].
 pub async fn open(
     device: &Arc<dyn Device>,
     cores: &[Core],
@@ -150,8 +150,8 @@ pub async fn open(
     Ok(opened)
 }
 
-/// What lies on the device, compared with the cores. If one has changed, what is dirty goes there, if that is wanted,
-/// and the cache begins anew.
+/// What lies on the device, compared with the cores. If one has changed, or dirty data are lost and that is accepted,
+/// what is dirty goes there, if that is wanted, and the cache begins anew.
 async fn find(
     device: &Arc<dyn Device>,
     cores: &[Core],
@@ -164,7 +164,8 @@ async fn find(
     let samples = (options.samples, options.seed);
     sample::sample(&mut *found.layout, device, cores, samples, &mut found.started).await?;
     let has_changed = found.started.changed > 0;
-    if has_changed {
+    let begins_anew = has_changed || found.has_unsound_data();
+    if begins_anew {
         found.load_all();
     }
     let started = found.started;
@@ -173,7 +174,7 @@ async fn find(
     }
     // What this start writes is of an epoch that the label has.
     keeper.write().await?;
-    if !has_changed {
+    if !begins_anew {
         return Ok(found);
     }
     let passes_by = CacheOptions { mode: Mode::PassThrough, ..options.cache.clone() };
@@ -434,8 +435,8 @@ impl Opened {
         Ok(())
     }
 
-    /// Destages all that is dirty, if that is wanted, makes durable on the cores what was written around, and says on the
-    /// label that the cache was stopped, in which mode, and what it has. Nobody may write any more.
+    /// Destages all that is dirty, if that is wanted, makes durable on the cores what was written around, and says on
+    /// the label that the cache was stopped, in which mode, and what it has. Nobody may write any more.
     ///
     /// # Errors
     /// [`ErrorKind::Device`] if something is dirty still though it was to be destaged: the label says what it said. The

@@ -68,7 +68,8 @@ pub(super) async fn recover(
             let mut recovery = LogRecovery::new(geometry, uuid)
                 .clean_up_to(superblock.clean_up_to)
                 .settled_up_to(superblock.settled_up_to)
-                .after_stop(superblock.left.filter(|_| stored.left.is_some()));
+                .after_stop(superblock.left.filter(|_| stored.left.is_some()))
+                .verifying_dirty(options.verifies_dirty);
             if has_gone {
                 recovery = recovery.of_cores(cores());
             }
@@ -89,6 +90,7 @@ pub(super) async fn recover(
             let (layout, found) = recovery.finish(epoch, device.info(), options);
             (damage.is_log, damage.failed_reads) = (found.is_damaged, found.failed_reads);
             damage.torn = if found.is_damaged { torn } else { Vec::new() };
+            damage.unsound = found.unsound;
             (started.failed_reads, started.torn) = (found.failed_reads, found.torn_batches);
             let (capacity_bytes, line_bytes) = (geometry.capacity_bytes(), geometry.line_bytes);
             (Box::new(layout), CacheShape { capacity_bytes, line_bytes })
@@ -142,12 +144,18 @@ impl Recovered {
         self.load_all();
         let lost = self.damage.lost(left, &*self.layout);
         self.started.damaged = self.damage.parts();
-        self.started.lost_sectors =
-            lost.iter().map(|LostOfCore { sectors: (before, found), .. }| before - found).sum();
+        let of_stop = lost.iter().map(|LostOfCore { sectors: (before, found), .. }| before - found);
+        self.started.lost_sectors = of_stop.sum::<u64>().max(self.damage.unsound_sectors());
         if accepts {
             return Ok(());
         }
         Err(self.damage.refusal(&device.info().name, left.left.is_some(), &lost))
+    }
+
+    /// Whether its device has data that are not what they were written as: what is destaged leaves them out, and
+    /// nothing of them may be found again.
+    pub(super) fn has_unsound_data(&self) -> bool {
+        !self.damage.unsound.is_empty()
     }
 
     pub(super) fn load_all(&mut self) {

@@ -181,8 +181,8 @@ impl StoredLayout {
 pub struct StoredCache {
     /// Whether it was stopped in order, and has not been started since.
     pub was_stopped: bool,
-    /// If its layout was left in order too: sectors that only the cache had, of the cores of which there were any. A start
-    /// takes that back before it writes anything else.
+    /// If its layout was left in order too: sectors that only the cache had, of the cores of which there were any. A
+    /// start takes that back before it writes anything else.
     pub left: Option<Vec<(CoreId, u64)>>,
     /// Whether cores were written past the cache, when it had nothing dirty: nothing on its device must be believed.
     pub is_distrusted: bool,

@@ -223,8 +223,8 @@ impl RunningCache {
         answer
     }
 
-    /// Destages what is dirty of all cores, one after the other, in one pass each. Ends when they have it durably. A core
-    /// that refuses something keeps none of the others from it; then this fails, and names those that have.
+    /// Destages what is dirty of all cores, one after the other, in one pass each. Ends when they have it durably. A
+    /// core that refuses something keeps none of the others from it; then this fails, and names those that have.
     pub fn clean(&self) -> impl Future<Output = Result<(), DeviceError>> + Send + use<> {
         self.each_core(Self::clean_core)
     }

@@ -1,5 +1,5 @@
-//! What a crash may leave dirty: sectors to which a write that was to be dirty was acknowledged, or was under way, and of
-//! which no flush was answered that had come later.
+//! What a crash may leave dirty: sectors to which a write that was to be dirty was acknowledged, or was under way, and
+//! of which no flush was answered that had come later.
 
 use std::collections::HashMap;
 

@@ -28,6 +28,7 @@ pub(super) fn run(arguments: &RecoverArgs) -> Result<Ending, Error> {
     let cores = cores::of_known(cache, &stopped::look(&device)?.stored, cores)?;
     let opened = stopped::open(&device, &cores, (*changed_core, *accept_loss))?;
     let (cache, found) = (opened.cache.clone(), Found::of(&opened.started));
+    render::warn_of_damage(&found);
     let uuid = opened.uuid.to_string();
     stopped::destaging(&cache, || block_on(opened.stop(true)))
         .map_err(|error| Error::run(format!("{error}; {}", still_dirty(&cache))))?;

@@ -66,10 +66,27 @@ fn running(it: &Running) -> String {
     text
 }
 
+/// Damage that was accepted, if there is any.
+fn damage(found: &Found) -> Option<String> {
+    let Found { damaged, lost_bytes, .. } = *found;
+    let lost = BinaryBytes(lost_bytes);
+    (damaged > 0).then(|| {
+        format!(
+            "DAMAGED in {damaged} places, as was accepted: {lost} lost that only the cache had, as far as is known"
+        )
+    })
+}
+
+/// Warns the user of it.
+pub(super) fn warn_of_damage(found: &Found) {
+    if let Some(damage) = damage(found) {
+        eprintln!("warning: the cache is {damage}");
+    }
+}
+
 /// What a start has found.
 pub(super) fn found(found: &Found) -> String {
     let Found { valid_bytes, dirty_bytes, torn, failed_reads, compared, changed, .. } = *found;
-    let Found { damaged, lost_bytes, .. } = *found;
     let mut text =
         format!("{} cached, of it {} dirty", BinaryBytes(valid_bytes), BinaryBytes(dirty_bytes));
     if torn > 0 {
@@ -78,11 +95,8 @@ pub(super) fn found(found: &Found) -> String {
     if failed_reads > 0 {
         text += &format!("; {failed_reads} READS REFUSED by the device: dirty data may be lost");
     }
-    if damaged > 0 {
-        text += &format!(
-            "; DAMAGED in {damaged} places, as was accepted: {} lost that only the cache had, as far as is known",
-            BinaryBytes(lost_bytes)
-        );
+    if let Some(damage) = damage(found) {
+        text += &format!("; {damage}");
     }
     if compared > 0 {
         text += &format!("; {compared} pieces compared with the cores, {changed} differ");

@@ -47,6 +47,7 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     opened.cache.set_clock(Arc::new(RealClock));
     let status = Status::of_opened(&opened);
     let found = Found::of(&opened.started);
+    render::warn_of_damage(&found);
     let exports =
         cores.iter().map(|core| cores::export(&opened, core)).collect::<Result<_, _>>()?;
     let server = serving::server(NbdConfig {

@@ -20,7 +20,7 @@ pub(super) fn look(device: &Arc<dyn Device>) -> Result<Seen, Error> {
     block_on(manage::look(device)).map_err(|error| failed(&error))
 }
 
-/// All that it has is loaded at once.
+/// All that it has is loaded at once, and what is dirty is verified.
 pub(super) fn open(
     device: &Arc<dyn Device>,
     cores: &[Core],
@@ -31,7 +31,7 @@ pub(super) fn open(
         changed: settings::changed_core(changed),
         accept_loss,
         seed: std::process::id().into(),
-        log: LogOptions { load, ..LogOptions::default() },
+        log: LogOptions { load, verifies_dirty: true, ..LogOptions::default() },
         ..OpenOptions::default()
     };
     block_on(manage::open(device, cores, &options)).map_err(|error| failed(&error))

@@ -402,6 +402,30 @@ fn recover_gives_the_cores_what_only_the_cache_has() {
 }
 
 #[test]
+fn a_damaged_cache_is_recovered_only_if_its_loss_is_accepted() {
+    for layout in ["log", "ocf26"] {
+        let place = made(&format!("--layout {layout}"));
+        let serving = Serving::start(&place, "start fast.img --unix s --cleaning nop");
+        write(&place, "s");
+        assert_eq!(serving.end("TERM").0, Some(0));
+        // Behind the label.
+        let mut cache = std::fs::read(place.path().join("fast.img")).unwrap();
+        cache[32768..].fill(7);
+        place.write("fast.img", cache);
+        let parts = ["damaged", "core 0 (", "bytes are gone", "--accept-loss"];
+        place.refuse("block recover fast.img", 1, &parts);
+        place.refuse("block start fast.img --unix s", 1, &parts);
+        let recovered = place.succeed("block recover fast.img --accept-loss");
+        assert!(recovered.stdout.contains("DAMAGED"), "{recovered:?}");
+        assert!(recovered.stdout.contains("all that was whole"), "{recovered:?}");
+        assert!(recovered.stderr.starts_with("warning: "), "{recovered:?}");
+        assert_eq!(of_core(&place), [0; 5], "{layout}");
+        let again = place.succeed("block recover fast.img");
+        assert!(again.stdout.contains("the cores have everything"), "{again:?}");
+    }
+}
+
+#[test]
 fn a_file_says_how_a_cache_runs() {
     let place = made("");
     let entry = "[[block]]\ncache = \"fast.img\"\nunix = \"s\"\n";

@@ -88,3 +88,48 @@ fn no_space_for_standard_output() {
     }
     assert!(place.files().is_empty());
 }
+
+/// One core of two is a file of holes for which there is no room.
+#[cfg(target_os = "linux")]
+#[test]
+fn no_space_for_one_core_of_a_block_cache() {
+    use crate::served_block::{Serving, open, request};
+
+    let place = Place::new();
+    let Some(tiny) = Tiny::mount(&place.path().join("tiny")) else { return };
+    fs::File::create(place.path().join("tiny/full.img")).unwrap().set_len(1 << 20).unwrap();
+    tiny.fill();
+    place.write("well.img", vec![0; 1 << 20]);
+    place.write("fast.img", vec![0; 4 << 20]);
+    place.succeed("block create fast.img --core tiny/full.img --core well.img --mode wb");
+    let serving = Serving::start(&place, "start fast.img --unix s --cleaning nop");
+    let of_core = |name: &str| fs::read(place.path().join(name)).unwrap()[4094..4099].to_vec();
+    let write = |core: &[u8], mut data: [u8; 5]| {
+        let path = place.path().join("s");
+        let mut client = std::os::unix::net::UnixStream::connect(path).unwrap();
+        open(&mut client, core, 1);
+        assert_eq!(request(&mut client, 1, &mut data), 0);
+    };
+    let refused = |command: &str, data| {
+        write(b"0", data);
+        write(b"1", data);
+        let ran = place.run(&format!("block {command} --unix s"));
+        assert_eq!(ran.status, Some(1), "{command}: {ran:?}");
+        for part in ["core 0", "dirty"] {
+            assert!(ran.stderr.contains(part), "{command}: {ran:?}");
+        }
+        assert_eq!(of_core("well.img"), data, "{command}: {ran:?}");
+    };
+    for (command, data) in [("flush", *b"bread"), ("detach", *b"toast")] {
+        refused(command, data);
+        let dirty = place.json("block dirty --unix s");
+        let ranges = |core: usize| dirty[core]["ranges"].as_array().map(Vec::len);
+        assert_eq!((ranges(0).map(|count| count > 0), ranges(1)), (Some(true), Some(0)), "{dirty}");
+    }
+    refused("stop --flush", *b"rolls");
+    assert_eq!(serving.end("CONT").0, Some(1), "something is dirty still");
+    place.run("block recover fast.img").check_error(1, &["core 0", "dirty"]);
+    fs::remove_file(place.path().join("tiny/filler")).unwrap();
+    place.succeed("block recover fast.img");
+    assert_eq!(of_core("tiny/full.img"), b"rolls");
+}

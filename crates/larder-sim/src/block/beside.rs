@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::Run;
-use super::process;
+use super::{Run, lock, process};
 
 /// How often is looked whether clients have done enough.
 const POLL: Duration = Duration::from_millis(2);
@@ -41,13 +40,33 @@ impl Run<'_> {
                 thread::sleep(POLL);
             }
             let words = drawn(&mut rng, self.options.cores);
-            match self.ask(&words) {
+            match self.asked(&words) {
                 Ok(()) => done += 1,
                 // The server may have gone in the middle of it.
                 Err(_) if self.is_over.load(Ordering::SeqCst) => return Ok(done),
                 Err(why) => return Err(why),
             }
         }
+    }
+
+    /// The same, and takes note of what may be dirty from then on.
+    fn asked(&self, words: &[String]) -> Result<(), String> {
+        let mode = words.first().filter(|word| *word == "mode").and(words.get(1));
+        let is_flush = words.first().is_some_and(|word| word == "flush");
+        let may_be_dirty = mode.map(|mode| may_be_dirty(mode));
+        if may_be_dirty == Some(true) {
+            lock(&self.shadow).owed().set_may_be_dirty(true);
+        }
+        let asked = lock(&self.shadow).now();
+        self.ask(words)?;
+        let mut shadow = lock(&self.shadow);
+        if may_be_dirty == Some(false) {
+            shadow.owed().set_may_be_dirty(false);
+        }
+        if is_flush {
+            shadow.flushed(words.get(1).and_then(|core| core.parse().ok()), asked);
+        }
+        Ok(())
     }
 
     /// A command to the server that runs.
@@ -57,6 +76,11 @@ impl Run<'_> {
         all.extend(["--unix", &socket]);
         process::said(&self.options.larder, &all).map(drop)
     }
+}
+
+/// Whether what is written in this mode may be on the cache device alone.
+pub(super) fn may_be_dirty(mode: &str) -> bool {
+    matches!(mode, "wb" | "wo" | "write-back" | "write-only")
 }
 
 /// Which command it is.

@@ -16,6 +16,7 @@
 //! |---|---|
 //! | `content` | sectors that say whose they are |
 //! | `history` | what each may hold, while changes of it overlap |
+//! | `owed` | which of them a start may find dirty |
 //! | `shadow` | all of them, and the requests under way |
 //! | `draw` | which request comes next |
 //! | `wire` | a connection |
@@ -36,6 +37,7 @@ mod content;
 mod draw;
 mod history;
 mod numbers;
+mod owed;
 mod process;
 mod round;
 mod shadow;

@@ -96,6 +96,7 @@ impl Run<'_> {
         }
         let (process, found) = Process::start(&mut command).map_err(End::Failed)?;
         self.has_started(visitor)?;
+        self.is_dirty_as_promised(visitor)?;
         match self.look(visitor, &mut self.rng(number, LOOKS)) {
             End::Gone => {}
             other => return Err(other),
@@ -106,6 +107,7 @@ impl Run<'_> {
         let commands = self.load(number, until, (ending, &mut rng), process)?;
         let cut_off = self.server_gone();
         if ending.leaves_nothing_dirty() {
+            lock(&self.shadow).flushed(None, u64::MAX);
             (0..self.options.files()).try_for_each(|file| self.compare(file))?;
         }
         Ok(Round { found, ops: self.operations(), commands, ending, cut_off })

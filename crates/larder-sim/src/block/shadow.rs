@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use super::content::{self, SECTOR_BYTES};
 use super::draw::{Request, Verb};
 use super::history::{Content, History, Moment};
+use super::owed::Owed;
 
 /// A request under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +40,7 @@ pub(super) struct Shadow {
     seed: u64,
     core_sectors: u64,
     sectors: Vec<History>,
+    owed: Owed,
     /// By when they were sent.
     under_way: BTreeMap<Moment, Request>,
     clock: Moment,
@@ -51,7 +53,42 @@ impl Shadow {
     pub(super) fn new(seed: u64, files: u64, core_sectors: u64) -> Self {
         let count = usize::try_from(files * core_sectors).expect("it is below what memory holds");
         let sectors = vec![History::new(); count];
-        Self { seed, core_sectors, sectors, under_way: BTreeMap::new(), clock: 0, met: 0 }
+        let (owed, under_way) = (Owed::default(), BTreeMap::new());
+        Self { seed, core_sectors, sectors, owed, under_way, clock: 0, met: 0 }
+    }
+
+    /// What a start may find dirty.
+    pub(super) fn owed(&mut self) -> &mut Owed {
+        &mut self.owed
+    }
+
+    /// The last moment that has passed.
+    pub(super) fn now(&self) -> Moment {
+        self.clock
+    }
+
+    /// A flush was answered that was asked for at `asked`, of this file or of all.
+    pub(super) fn flushed(&mut self, file: Option<u64>, asked: Moment) {
+        let sectors = file.map_or(0..self.sectors.len(), |file| self.sectors_of(file));
+        self.owed.flushed(&sectors, asked);
+    }
+
+    /// The server of this file is asked for nothing, and says that these bytes are dirty.
+    pub(super) fn is_dirty(&self, file: u64, bytes: std::ops::Range<u64>) -> Result<(), Wrong> {
+        let own = bytes.start / SECTOR_BYTES as u64..bytes.end.div_ceil(SECTOR_BYTES as u64);
+        let begin = file * self.core_sectors;
+        match own.clone().find(|sector| !self.owed.has(index(begin + sector))) {
+            None => Ok(()),
+            Some(sector) => Err(Wrong {
+                core: file,
+                sector,
+                expected:
+                    "clean: it was written in no mode that leaves data dirty since the last flush"
+                        .to_owned(),
+                got: format!("dirty, of sectors {own:?}"),
+                by: "larder block dirty".to_owned(),
+            }),
+        }
     }
 
     /// Takes note that a request is about to be sent.
@@ -66,6 +103,7 @@ impl Shadow {
             Verb::WriteZeroes => Content::Version(0),
             Verb::Trim => Content::Any,
         };
+        self.owed.sent(places(&request), version);
         for history in &mut self.sectors[places(&request)] {
             history.sent(content, version);
         }
@@ -81,6 +119,7 @@ impl Shadow {
             return self.brought(request.first, data, known.version, &format!("{request:?}"));
         }
         let (now, oldest) = (self.clock, self.oldest_read());
+        self.owed.answered(known.version, now);
         for history in &mut self.sectors[places(request)] {
             history.answered(known.version, now, oldest);
         }
@@ -97,6 +136,7 @@ impl Shadow {
                 history.server_gone(self.clock);
             }
         }
+        self.owed.server_gone(self.clock);
         std::mem::take(&mut self.under_way).len()
     }
 
@@ -107,6 +147,7 @@ impl Shadow {
         let sectors = self.sectors_of(file);
         let before = self.under_way.len();
         self.under_way.retain(|_, request| !sectors.contains(&index(request.first)));
+        self.owed.left(&sectors);
         for history in &mut self.sectors[sectors] {
             history.left(self.clock);
         }

@@ -5,10 +5,11 @@ use std::thread;
 use std::time::Duration;
 
 use fastrand::Rng;
+use serde_json::Value;
 
 use super::client::{End, Post};
 use super::stand::{Listed, Stand, Visitor};
-use super::{Run, VISITS, lock, process};
+use super::{Run, VISITS, beside, lock, process};
 
 /// How often is looked whether clients have done enough.
 const POLL: Duration = Duration::from_millis(2);
@@ -86,6 +87,8 @@ impl Run<'_> {
         };
         let spec = number.map_or(path.clone(), |number| format!("{number}={path}"));
         let comes = Visitor { file, number: number.unwrap_or(lowest) };
+        // Nothing of it is dirty: it was no core.
+        lock(&self.shadow).flushed(Some(file), u64::MAX);
         *lock(&self.stand) = Stand::Comes(comes);
         let Some(listed) = self.cores(["--add", &spec])? else { return Ok(false) };
         if listed.visitor != Some(comes) {
@@ -203,13 +206,41 @@ impl Run<'_> {
         let socket = self.socket().display().to_string();
         let words = ["status", "--unix", &socket, "--json", "-"];
         let status = process::said(&self.options.larder, &words);
-        let listed = status.and_then(|status| self.listed(&status)).map_err(End::Failed)?;
+        let status = status.map_err(End::Failed)?;
+        let mode = serde_json::from_str::<Value>(&status).unwrap_or_default()["mode"].clone();
+        lock(&self.shadow).owed().set_may_be_dirty(mode.as_str().is_none_or(beside::may_be_dirty));
+        let listed = self.listed(&status).map_err(End::Failed)?;
         match listed == (Listed { visitor, changed: Some(0) }) {
             true => Ok(()),
             false => Err(End::Failed(format!(
                 "started with {visitor:?}, and nobody has written to a core that it had: it has {listed:?}"
             ))),
         }
+    }
+
+    /// No client has asked it for anything yet: dirty is only what was written so, and flushed by no command since.
+    pub(super) fn is_dirty_as_promised(&self, visitor: Option<Visitor>) -> Result<(), End> {
+        let socket = self.socket().display().to_string();
+        let said =
+            process::said(&self.options.larder, &["dirty", "--unix", &socket, "--json", "-"]);
+        let nonsense = |what: &str| End::Failed(format!("larder block dirty: {what}"));
+        let said: Value = serde_json::from_str(&said.map_err(End::Failed)?)
+            .map_err(|error| nonsense(&error.to_string()))?;
+        for core in said.as_array().ok_or_else(|| nonsense("no cores"))? {
+            let number = core["core"].as_u64().ok_or_else(|| nonsense("no number"))?;
+            let other = visitor.filter(|visitor| visitor.number == number);
+            let file = other.map_or(number, |visitor| visitor.file);
+            for range in core["ranges"].as_array().ok_or_else(|| nonsense("no ranges"))? {
+                let (Some(first), Some(bytes)) =
+                    (range["offset"].as_u64(), range["bytes"].as_u64())
+                else {
+                    return Err(nonsense("a range without its place"));
+                };
+                let shadow = lock(&self.shadow);
+                shadow.is_dirty(file, first..first + bytes).map_err(End::Wrong)?;
+            }
+        }
+        Ok(())
     }
 
     /// Of a status.

@@ -98,6 +98,8 @@ pub(super) struct Lane {
     pub(super) class: Class,
     pub(super) pending: VecDeque<Pending>,
     pub(super) pending_bytes: usize,
+    /// How many of users' have been taken out of `pending`.
+    taken: u64,
     pub(super) open: Option<u32>,
     /// What the footer of the open segment will list.
     pub(super) listing: Listing,
@@ -139,6 +141,7 @@ impl Appender {
             class,
             pending: VecDeque::new(),
             pending_bytes: 0,
+            taken: 0,
             open: None,
             listing: Listing::default(),
             in_flight: 0,
@@ -180,8 +183,22 @@ impl Appender {
         let lane = &mut self.lanes[lane];
         let pending = lane.pending.pop_front()?;
         lane.pending_bytes -= pending.data.as_ref().map_or(0, Data::len);
+        lane.taken += u64::from(!pending.source.may_use_reserve());
         self.class_sectors[pending.class.index()] -= pending.new_sectors();
         Some(pending)
+    }
+
+    /// If voids of parts of `span` are pending: to be asked with [`has_taken`](Self::has_taken) whether they have been
+    /// taken out.
+    pub(super) fn pending_voids(&self, span: Span) -> Option<u64> {
+        let Lane { pending, taken, .. } = &self.lanes[DIRTY_LANE];
+        let of_users = || pending.iter().filter(|one| !one.source.may_use_reserve());
+        let is_void = |one: &Pending| one.data.is_none() && one.span.overlaps(span);
+        of_users().any(is_void).then(|| taken + of_users().count() as u64)
+    }
+
+    pub(super) fn has_taken(&self, asked: u64) -> bool {
+        self.lanes[DIRTY_LANE].taken >= asked
     }
 
     /// Sequence and horizon of a batch that sets out now.

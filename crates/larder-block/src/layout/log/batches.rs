@@ -83,10 +83,10 @@ impl LogLayout {
         true
     }
 
-    /// The room is taken that is reserved for what is kept and for markers, by batches that failed, or while a core that
-    /// refuses what is destaged keeps segments from giving way. What is kept goes to the core, or is evicted: that makes
-    /// room for markers. If a segment waits for a core to be tried once more, nothing does, and they fail with their
-    /// flushes. Whether something was given up.
+    /// The room is taken that is reserved for what is kept and for markers, by batches that failed, or while a core
+    /// that refuses what is destaged keeps segments from giving way. What is kept goes to the core, or is evicted: that
+    /// makes room for markers. If a segment waits for a core to be tried once more, nothing does, and they fail with
+    /// their flushes. Whether something was given up.
     fn give_up_kept(&mut self, lane: usize) -> bool {
         let is_stuck = self.drain.as_ref().is_some_and(Drain::waits_for_retry);
         let is_kept = |one: &Pending| one.source.may_use_reserve();

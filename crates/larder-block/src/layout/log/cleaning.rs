@@ -4,10 +4,11 @@
 //! way have ended, it is read, written to the core, and made durable there. What another mover has taken is waited
 //! for, and taken if that fails.
 //!
-//! Whoever [settles](crate::layout::Request::Settle) a range wants more: after a crash, too, nothing of it is dirty. What
-//! was destaged and has a record that says dirty gets a marker ([`record`](super::record)), when a flush of the core
-//! has covered it. From the moment that the flush sets out it is not overwritten in place, or the flush would not cover
-//! what comes then; and markers go in front of all that is pending, so that what is written later has a younger record.
+//! Whoever [settles](crate::layout::Request::Settle) a range wants more: after a crash, too, nothing of it is dirty.
+//! What was destaged and has a record that says dirty gets a marker ([`record`](super::record)), when a flush of the
+//! core has covered it. From the moment that the flush sets out it is not overwritten in place, or the flush would not
+//! cover what comes then; and markers go in front of all that is pending, so that what is written later has a younger
+//! record.
 //!
 //! What a class has had dirty for longest ([`oldest_dirty`](super::oldest_dirty)) goes the same way, but nobody relies
 //! on it: nothing is waited for, looked for again, or flushed.
@@ -57,8 +58,11 @@ enum Stage {
     Writing,
     /// Waits for the flush of the core.
     Flushing,
-    /// Waits for the markers.
-    Marking,
+    /// Waits until voids have set out that were pending: what looks dirty may be forgotten for them already.
+    Voiding(u64),
+    /// Waits for the markers, and for what was on its way by then: it may have displaced what looks dirty, and until it
+    /// is durable a start after a crash would find that.
+    Marking(Phase),
     Ended,
 }
 
@@ -148,7 +152,23 @@ impl LogLayout {
                 looks_again
             }
             Stage::Flushing if !one.has_failed => self.mark(one),
-            Stage::Flushing | Stage::Marking | Stage::Ended => false,
+            Stage::Voiding(asked) if self.appender.has_taken(asked) => {
+                one.stage = Stage::Marking(self.grace.ask());
+                true
+            }
+            Stage::Voiding(asked) => {
+                // They have no room, and it is not known when there is some.
+                one.has_failed |= self.drain.as_ref().is_some_and(Drain::waits_for_retry);
+                if !one.has_failed {
+                    one.stage = Stage::Voiding(asked);
+                }
+                false
+            }
+            Stage::Marking(asked) if !self.grace.has_passed(asked) => {
+                one.stage = Stage::Marking(asked);
+                false
+            }
+            Stage::Flushing | Stage::Marking(_) | Stage::Ended => false,
         }
     }
 
@@ -209,22 +229,37 @@ impl LogLayout {
             return true;
         }
         let marks = std::mem::take(&mut one.marks);
-        for Found { span, extent } in marks {
-            for now in self.find_recorded(span) {
-                let location = extent.location + bytes_between(span, now.span);
-                if now.extent.location == location && now.extent.was_dirty && !now.extent.is_dirty {
-                    let marked = Extent { was_dirty: false, ..now.extent };
-                    self.index.replace(now.span, Some(marked), &mut Vec::new());
-                    let source = Source::Destaged { request: one.request, location };
-                    let (span, class) = (now.span, ClassId::UNCLASSIFIED);
-                    let marker = Pending { span, data: None, source, class };
-                    self.appender.push_first(DIRTY_LANE, marker);
-                    one.outstanding += 1;
-                }
-            }
+        let marks: Vec<Found> = marks.iter().flat_map(|found| self.still_clean(found)).collect();
+        if marks.iter().any(|found| self.is_draining(found)) {
+            // A copy that says that it is dirty may be about to get a younger sequence than a marker.
+            one.stage = Stage::Looking;
+            return true;
         }
-        one.stage = if one.outstanding == 0 { Stage::Ended } else { Stage::Marking };
+        for Found { span, extent } in marks {
+            let marked = Extent { was_dirty: false, ..extent };
+            self.index.replace(span, Some(marked), &mut Vec::new());
+            let source = Source::Destaged { request: one.request, location: extent.location };
+            let marker = Pending { span, data: None, source, class: ClassId::UNCLASSIFIED };
+            self.appender.push_first(DIRTY_LANE, marker);
+            one.outstanding += 1;
+        }
+        if let (true, Aim::Range(span)) = (one.settles, one.aim) {
+            one.stage = match self.appender.pending_voids(span) {
+                Some(asked) => Stage::Voiding(asked),
+                None => Stage::Marking(self.grace.ask()),
+            };
+        }
         true
+    }
+
+    /// The parts of `found` that are where they were, and that are clean and look dirty.
+    fn still_clean(&self, found: &Found) -> Vec<Found> {
+        let mut now = self.find_recorded(found.span);
+        now.retain(|now| {
+            let location = found.extent.location + bytes_between(found.span, now.span);
+            now.extent.location == location && now.extent.was_dirty && !now.extent.is_dirty
+        });
+        now
     }
 
     /// A marker was not written: what it was of looks dirty still.
@@ -285,9 +320,6 @@ impl LogLayout {
         let cleaning = self.cleaning_of(request);
         cleaning.outstanding -= 1;
         cleaning.has_failed |= !is_well;
-        if matches!(cleaning.stage, Stage::Marking) && cleaning.outstanding == 0 {
-            cleaning.stage = Stage::Ended;
-        }
         self.has_changed = true;
     }
 

@@ -34,6 +34,8 @@ pub struct LogOptions {
     pub write_unit_bytes: u32,
     /// What a start does not wait for.
     pub load: LoadOptions,
+    /// Whether a start reads what is dirty, and compares it with the checksums of its records. Default: no.
+    pub verifies_dirty: bool,
 }
 
 /// How a start tells the index of what it has found: [`Layout::load_part`](crate::layout::Layout::load_part).
@@ -63,6 +65,7 @@ impl Default for LogOptions {
             reinsert_percent: 45,
             write_unit_bytes: 512,
             load: LoadOptions::default(),
+            verifies_dirty: false,
         }
     }
 }

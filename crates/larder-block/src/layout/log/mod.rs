@@ -50,6 +50,7 @@ mod state;
 mod stopping;
 mod superblock;
 mod unloaded;
+mod verifying;
 mod waiting;
 mod write_buffer;
 mod writing;

@@ -6,8 +6,8 @@
 //!       0      8  first sector of the core
 //!       8      2  core
 //!      10      1  sectors, 1 to 128, less 1
-//!      11      1  kind: 1 dirty, 2 clean, 3 void (without data), 4 unsettled, 5 destaged (without data); + 16 if it may
-//!                 be overwritten in place
+//!      11      1  kind: 1 dirty, 2 clean, 3 void (without data), 4 unsettled, 5 destaged (without data); + 16 if it
+//!                 may be overwritten in place
 //!      12      4  a word of whoever holds it
 //! ```
 //!
@@ -16,10 +16,10 @@
 //! orderly stop, which flushes the cores, it is clean: the label says up to which sequence that holds
 //! ([`settled_up_to`](super::LogSuperblock::settled_up_to)).
 //!
-//! What is destaged, the core has durably as records with lower sequences say it: what they call dirty is clean. Nothing
-//! of that is overwritten in place any more. A flush that a user has asked for writes such markers before it is
-//! answered. So after a crash a sector is dirty only if a write to it was acknowledged that was to be dirty, and no flush
-//! that came later was answered.
+//! What is destaged, the core has durably as records with lower sequences say it: what they call dirty is clean.
+//! Nothing of that is overwritten in place any more. A flush that a user has asked for writes such markers before it is
+//! answered. So after a crash a sector is dirty only if a write to it was acknowledged that was to be dirty, and no
+//! flush that came later was answered.
 
 #![deny(clippy::indexing_slicing)]
 

@@ -29,6 +29,7 @@ use super::segments::Adopted;
 use super::state::{LogIdentity, LogLayout};
 use super::stopping::checksum;
 use super::unloaded::{Said, Unloaded};
+use super::verifying::Verifying;
 use crate::layout::line::pack_line;
 use crate::layout::{ClassId, CoreId, Layout, Left, Span};
 
@@ -57,10 +58,12 @@ enum Want {
     Chain { segment: u32, position: u32 },
     /// A whole batch, by number.
     Batch { segment: u32, batch: usize },
+    /// One that is complete, for its dirty data are to be verified.
+    Verify { segment: u32, batch: usize },
 }
 
 /// What a recovery has found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// Batches that count.
     pub batches: u64,
@@ -74,28 +77,31 @@ pub struct Recovered {
     pub last_epoch: u32,
     /// Whether something else was found than an orderly stop has left.
     pub is_damaged: bool,
+    /// What is dirty and is not what its record says: it is not found.
+    pub unsound: Vec<Span>,
 }
 
 /// A recovery: reads are taken with [`next_read`](Self::next_read) and answered with [`completed`](Self::completed)
 /// until there are none; then [`finish`](Self::finish) makes a layout of it.
 #[derive(Debug)]
 pub struct LogRecovery {
-    geometry: Geometry,
-    uuid: CacheUuid,
+    pub(super) geometry: Geometry,
+    pub(super) uuid: CacheUuid,
     /// By segment.
-    fillings: Vec<Option<Filling>>,
+    pub(super) fillings: Vec<Option<Filling>>,
     /// By segment, of those that were found.
     note_places: Vec<NotePlace>,
     wanted: VecDeque<RecoveryRead>,
     outstanding: usize,
     has_checked: bool,
-    found: Recovered,
-    clean_up_to: u64,
+    pub(super) found: Recovered,
+    pub(super) clean_up_to: u64,
     settled_up_to: u64,
     /// How an orderly stop has left it, if one has.
     left: Option<Left>,
     /// Those that there are, if that is said.
     cores: Option<BTreeSet<CoreId>>,
+    pub(super) verifying: Verifying,
 }
 
 impl LogRecovery {
@@ -114,6 +120,7 @@ impl LogRecovery {
             settled_up_to: 0,
             left: None,
             cores: None,
+            verifying: Verifying::default(),
         };
         for segment in 0..geometry.segments {
             recovery.want(Want::First { segment }, segment, 0, HEADER_BYTES_MAX);
@@ -183,6 +190,7 @@ impl LogRecovery {
             Want::First { segment } => self.first_read(segment, blocks),
             Want::Footer { segment } => self.footer_read(segment, bytes),
             Want::Chain { segment, position } => self.chain_read(segment, position, blocks),
+            Want::Verify { segment, batch } => self.verify(segment, batch, blocks),
             Want::Batch { segment, batch } => {
                 let filling = self.fillings[segment as usize].as_mut().expect("it was found");
                 let Batch { sequence, position, .. } = filling.batches()[batch];
@@ -305,23 +313,31 @@ impl LogRecovery {
         parsed.filter(|(_, records)| are_in_lines(records, &self.geometry))
     }
 
-    /// The batches with data that no header states as complete.
+    /// The batches with data that no header states as complete, and those that are to be verified.
     fn want_unstated(&mut self) {
-        let horizons = self.horizons();
+        let (horizons, void_below) = (self.horizons(), self.void_below());
         let mut unstated = Vec::new();
         for (segment, filling) in (0..).zip(&self.fillings) {
             let Some(filling) = filling else { continue };
             for (number, batch) in filling.batches().iter().enumerate() {
                 let has_data = filling.records_of(number).iter().any(|one| one.kind.has_data());
                 if batch.sequence > horizons[&filling.epoch] && has_data {
-                    unstated.push((segment, number, *batch));
+                    unstated.push((Want::Batch { segment, batch: number }, segment, *batch));
+                } else if filling.generation >= void_below
+                    && self.is_to_be_verified(filling, number)
+                {
+                    unstated.push((Want::Verify { segment, batch: number }, segment, *batch));
                 }
             }
         }
-        for (segment, number, Batch { position, bytes, .. }) in unstated {
-            let what = Want::Batch { segment, batch: number };
+        for (what, segment, Batch { position, bytes, .. }) in unstated {
             self.want(what, segment, position, bytes as usize);
         }
+    }
+
+    /// Earlier generations are void.
+    fn void_below(&self) -> u64 {
+        self.found().map(|filling| filling.void_below).max().unwrap_or(0)
     }
 
     fn found(&self) -> impl Iterator<Item = &Filling> {
@@ -357,7 +373,7 @@ impl LogRecovery {
         let is_done = self.has_checked && self.wanted.is_empty() && self.outstanding == 0;
         assert!(is_done, "a recovery is finished when all is read");
         let horizons = self.horizons();
-        let void_below = self.found().map(|filling| filling.void_below).max().unwrap_or(0);
+        let void_below = self.void_below();
         let youngest = self.found().map(|filling| filling.generation).max().unwrap_or(0);
         let last_sequence = self.found().map(|filling| filling.last().sequence).max().unwrap_or(0);
         self.found.last_epoch = self.last_epoch();
@@ -382,6 +398,7 @@ impl LogRecovery {
             log.load_all();
             log.loaded_dirty.clear();
         }
+        self.drop_unsound(&mut log);
         (log, self.found)
     }
 

@@ -18,7 +18,6 @@
 use std::collections::BTreeMap;
 
 use super::geometry::NotePlace;
-use super::stopping::Standing;
 use super::written::Written;
 use crate::layout::{Class, ClassId};
 
@@ -38,6 +37,9 @@ pub(super) enum State {
     Draining,
     Drained,
 }
+
+/// Of a segment as it stands: number, generation, batches that count, sequence of the last one.
+pub(super) type Standing = (u32, u64, u32, u64);
 
 #[derive(Debug)]
 pub(super) struct Segment {

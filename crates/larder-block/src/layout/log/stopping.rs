@@ -1,9 +1,9 @@
 //! An orderly stop: what a start after it needs to find all that is cached, and to see what is damaged.
 //!
-//! Segments that are drained serve reads, and after a crash are void: younger records of what they hold may be gone with
-//! segments that were filled anew. A stop writes such records again, voids of all that is not cached of the lines of
-//! drained segments. Then what lies there is true as long as nothing was written behind the stop, and a start takes it.
-//! The stop flushes the cores too, so that what is unsettled is clean.
+//! Segments that are drained serve reads, and after a crash are void: younger records of what they hold may be gone
+//! with segments that were filled anew. A stop writes such records again, voids of all that is not cached of the lines
+//! of drained segments. Then what lies there is true as long as nothing was written behind the stop, and a start takes
+//! it. The stop flushes the cores too, so that what is unsettled is clean.
 //!
 //! The label says what segments there are, by a checksum: of each its number, its generation, how many batches count
 //! there and the sequence of the last one. A start that finds something else has found damage, for nothing was under
@@ -15,13 +15,10 @@
 use super::appender::{DIRTY_LANE, Pending, Source};
 use super::index::gaps;
 use super::room::entries_bytes;
-use super::segments::{RESERVED_SEGMENTS, State};
+use super::segments::{RESERVED_SEGMENTS, Standing, State};
 use super::state::{CoreState, LogLayout, Purpose};
 use crate::layout::line::unpack_line;
 use crate::layout::{ClassId, CoreId, DeviceIo, Layout, Left, RequestId, Span, Target};
-
-/// Of a segment as it stands: number, generation, batches that count, sequence of the last one.
-pub(super) type Standing = (u32, u64, u32, u64);
 
 /// The checksum of all segments, in the order of their numbers.
 pub(super) fn checksum(standing: impl IntoIterator<Item = Standing>) -> u32 {

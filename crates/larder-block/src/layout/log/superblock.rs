@@ -61,8 +61,8 @@ pub struct LogSuperblock {
     /// The cores have durably what all batches up to this sequence say. Whoever writes here what is not 0 has seen that
     /// nothing is dirty.
     pub clean_up_to: u64,
-    /// What is [unsettled](super::record) by batches up to this sequence is clean: the cores had it durably when this was
-    /// written.
+    /// What is [unsettled](super::record) by batches up to this sequence is clean: the cores had it durably when this
+    /// was written.
     pub settled_up_to: u64,
     /// How an orderly stop has left it. A start takes that back before it writes anything else.
     pub left: Option<Left>,

@@ -92,8 +92,8 @@ fn a_second_restart_and_a_crash_behind_it_find_nothing_old() {
     }
 }
 
-/// In a mode without dirty data a crash leaves none, whatever was destaged, kept or evicted; and in write-back none that
-/// a flush has covered.
+/// In a mode without dirty data a crash leaves none, whatever was destaged, kept or evicted; and in write-back none
+/// that a flush has covered.
 #[test]
 fn a_crash_leaves_dirty_what_was_dirty_and_was_not_flushed() {
     for create in layouts() {
@@ -220,4 +220,53 @@ fn damage_behind_an_orderly_stop_is_no_torn_tail() {
         }
     }
     assert!(refused > 12, "{refused}");
+}
+
+/// Where on the cache device a block lies that is filled with this.
+fn place_of(rig: &Rig, fill: u8) -> u64 {
+    let bytes = read(&*rig.device, 0, 8 * MIB);
+    let found = bytes.chunks(4096).position(|block| block.iter().all(|byte| *byte == fill));
+    found.unwrap() as u64 * 4096
+}
+
+/// After a stop in order, and after a crash.
+#[test]
+fn dirty_data_that_are_not_what_was_written_go_to_no_core() {
+    for crashes in [true, false] {
+        let rig = Rig::new();
+        rig.create(&log());
+        let opened = rig.open();
+        for block in 0..100 {
+            write_to(&opened, 5, block * 8192, if block == 7 { 9 } else { 1 }, 4096);
+        }
+        // This one has younger data.
+        write_to(&opened, 5, 8 * 8192, 8, 4096);
+        write_to(&opened, 5, 8 * 8192, 1, 4096);
+        if crashes {
+            drop(opened);
+        } else {
+            block_on(opened.stop(false)).unwrap();
+        }
+        for fill in [8, 9] {
+            put(&rig.device, place_of(&rig, fill), &[77; 4096]);
+        }
+        let log = LogOptions { verifies_dirty: true, ..LogOptions::default() };
+        let verifying = OpenOptions { log, ..options() };
+        let (kind, message) = rig.refusal(&verifying);
+        assert_eq!(kind, ErrorKind::Damaged);
+        assert!(message.contains("1 pieces of dirty data are not"), "{message}");
+        assert!(message.contains(&format!("core 5 at {}+4096", 7 * 8192)), "{message}");
+        let accepts = OpenOptions { accept_loss: true, ..verifying };
+        let opened = block_on(open(&rig.device, &rig.cores, &accepts)).unwrap();
+        assert_eq!(opened.started.damaged, 1);
+        assert_eq!(opened.started.lost_sectors, 8);
+        block_on(opened.stop(true)).unwrap();
+        let opened = rig.open();
+        assert_eq!(found(&opened).1, 0);
+        for block in 0..100 {
+            let whole = if block == 7 { 0 } else { 1 };
+            assert!(read(&*rig.cores[1].device, block * 8192, 4096) == [whole; 4096], "{block}");
+            assert!(read_from(&opened, 5, block * 8192, 4096) == [whole; 4096], "{block}");
+        }
+    }
 }

@@ -1,0 +1,82 @@
+//! Dirty data compared with the checksums of their records, before a start takes them for what a core lacks.
+//!
+//! That reads all of them. So a start does it only if it is asked to: where all is destaged anyway. What may have been
+//! overwritten in place has no checksum that holds; and where headers are in metadata nothing is verified, for what is
+//! overwritten in place loses its piece of them.
+
+use super::blocks::Blocks;
+use super::filling::{Batch, Filling};
+use super::record::{Record, RecordKind};
+use super::recovery::LogRecovery;
+use super::state::{LogLayout, bytes_between};
+use crate::layout::Span;
+
+/// What is verified, and what has turned out to be wrong.
+#[derive(Debug, Default)]
+pub(super) struct Verifying {
+    is_wanted: bool,
+    /// Dirty records whose data are others, and where these lie.
+    unsound: Vec<(Span, u64)>,
+}
+
+/// Whether the checksum of a record is that of the data that lie there, and only the cache has these.
+fn is_verified(record: &Record) -> bool {
+    record.kind == RecordKind::Dirty { is_overwritable: false }
+}
+
+impl LogRecovery {
+    /// What is dirty is compared with the checksums of its records; what differs is
+    /// [not found](super::Recovered::unsound).
+    #[must_use]
+    pub fn verifying_dirty(mut self, is_wanted: bool) -> Self {
+        self.verifying.is_wanted = is_wanted;
+        self
+    }
+
+    pub(super) fn is_to_be_verified(&self, filling: &Filling, batch: usize) -> bool {
+        self.verifying.is_wanted
+            && !self.geometry.has_metadata()
+            && filling.batches().get(batch).is_some_and(|one| one.sequence > self.clean_up_to)
+            && filling.records_of(batch).iter().any(is_verified)
+    }
+
+    pub(super) fn verify(&mut self, segment: u32, batch: usize, blocks: Blocks<'_>) {
+        let filling = self.fillings[segment as usize].as_ref().expect("it was found");
+        let Batch { sequence, position, .. } = filling.batches()[batch];
+        let records = filling.records_of(batch);
+        let parsed = self.geometry.parse(blocks, &self.uuid, (segment, position));
+        // A footer has no checksums of data: they are in the header alone.
+        let own = parsed.filter(|(header, _)| header.sequence == sequence);
+        let own = own.map(|(_, records)| records).unwrap_or_default();
+        let data_bytes = records.iter().map(Record::data_bytes).sum();
+        let mut at = self.geometry.header_bytes(records.len(), data_bytes) as usize;
+        for (number, record) in records.iter().enumerate() {
+            let end = at + record.data_bytes();
+            let is_sound =
+                own.get(number).zip(blocks.bytes.get(at..end)).is_some_and(|(own, data)| {
+                    (own.span, own.kind) == (record.span, record.kind)
+                        && larder_checksum::crc32c(data) == own.checksum
+                });
+            if is_verified(record) && !is_sound {
+                let location = self.geometry.offset_of(segment, position) + at as u64;
+                self.verifying.unsound.push((record.span, location));
+            }
+            at = end;
+        }
+    }
+
+    /// What is dirty in `log`, and is not what was written, is not found. What has a younger record is not wanted
+    /// anyway.
+    pub(super) fn drop_unsound(&mut self, log: &mut LogLayout) {
+        for (span, location) in std::mem::take(&mut self.verifying.unsound) {
+            log.load(span);
+            for now in log.find(span) {
+                let is_it = now.extent.location == location + bytes_between(span, now.span);
+                if is_it && now.extent.is_dirty {
+                    log.index.replace(now.span, None, &mut Vec::new());
+                    self.found.unsound.push(now.span);
+                }
+            }
+        }
+    }
+}
