@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use larder::{Value, ValueMeta};
+use larder::{Moment, Value, ValueMeta};
 
 use super::client::Client;
 use super::command::Does;
@@ -46,11 +46,11 @@ impl Read {
         }))
     }
 
-    /// Writes the answer, `now` being a way to ask the time.
+    /// Writes the answer, `moment` being a way to ask the time.
     fn show(
         self,
         found: Option<(&[u8], ValueMeta)>,
-        now: impl FnOnce() -> Duration,
+        moment: impl FnOnce() -> Moment,
         out: &mut Writer<'_>,
     ) {
         match (self, found) {
@@ -62,7 +62,7 @@ impl Read {
             }
             (Self::Expiry(_), None) => out.integer(-2),
             (Self::Expiry(unit), Some((_, meta))) => {
-                out.integer(expiry::told(unit, meta.expires_at, now()));
+                out.integer(expiry::told(unit, meta.expires_at, moment()));
             }
             (Self::Type, found) => out.simple(if found.is_some() { "string" } else { "none" }),
         }
@@ -121,7 +121,7 @@ pub(super) async fn answer(
         if read.string_bytes(value) > COPIED_MAX {
             return false;
         }
-        read.show(Some((value, meta)), || cache.now(), &mut Writer::new(bytes, is_resp3));
+        read.show(Some((value, meta)), || cache.moment(key), &mut Writer::new(bytes, is_resp3));
         true
     });
     match shown {
@@ -141,6 +141,7 @@ async fn later(
     let (tenant, worker) = (Arc::clone(caller.tenant_of(key)), Rc::clone(&caller.worker));
     let (key, is_resp3) = (key.to_vec(), client.is_resp3);
     let (listed, asked) = (client.listed.clone(), caller.asks(read.command(), &key));
+    let of_tenant = caller.tenant.number;
     let later = async move {
         let begun = Instant::now();
         let found = worker.get(&tenant, &key).await;
@@ -150,12 +151,12 @@ async fn later(
             let argv = super::parse::OwnedArguments::of(&[b"GET", &key]);
             let name = listed.as_ref().map(|it| it.words().name).unwrap_or_default();
             let peer = listed.map(|it| it.peer.clone()).unwrap_or_default();
-            slow.add(begun.elapsed(), argv.as_arguments(), peer, name);
+            slow.add(of_tenant, begun.elapsed(), argv.as_arguments(), peer, name);
         }
         if read.counts_as_get() {
             worker.counters.count_get(matches!(found, Ok(Some(_))));
         }
-        answer_of(read, found, || tenant.calls().now(), is_resp3)
+        answer_of(read, found, || tenant.calls().moment(&key), is_resp3)
     };
     let too_late = move || {
         let mut bytes = Vec::new();
@@ -168,7 +169,7 @@ async fn later(
 fn answer_of(
     read: Read,
     found: Result<Option<Value>, larder::Error>,
-    now: impl FnOnce() -> Duration,
+    moment: impl FnOnce() -> Moment,
     is_resp3: bool,
 ) -> Answer {
     let mut bytes = Vec::new();
@@ -179,7 +180,7 @@ fn answer_of(
             return Answer::Long { head: bytes, value, tail: b"\r\n" };
         }
         Ok(found) => {
-            read.show(found.as_ref().map(|value| (&**value, value.meta())), now, &mut out);
+            read.show(found.as_ref().map(|value| (&**value, value.meta())), moment, &mut out);
         }
         Err(error) => out.refusal(&error.into()),
     }
@@ -191,11 +192,11 @@ pub(super) async fn run(cx: &mut Context<'_>, read: Read, key: &[u8]) -> Outcome
     let cache = cx.caller.cache_for(key);
     let out = &mut cx.out;
     let shown = cache.get_with(key, |value, meta| {
-        read.show(Some((value, meta)), || cache.now(), out);
+        read.show(Some((value, meta)), || cache.moment(key), out);
     });
     let hit = shown.await?.is_some();
     if !hit {
-        read.show(None, || Duration::ZERO, &mut cx.out);
+        read.show(None, || cache.moment(key), &mut cx.out);
     }
     if read.counts_as_get() {
         cx.caller.worker.counters.count_get(hit);

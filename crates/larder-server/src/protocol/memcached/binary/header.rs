@@ -130,6 +130,11 @@ impl Header {
         Ok(Some(header))
     }
 
+    /// Whether it stores a value without a condition: `set` or its quiet form, over any version.
+    pub(super) fn replaces(&self) -> bool {
+        matches!(self.opcode, 0x01 | 0x11) && self.cas == 0
+    }
+
     pub(super) fn value_bytes(&self) -> usize {
         self.body_bytes.saturating_sub(self.key_bytes + self.extras_bytes)
     }

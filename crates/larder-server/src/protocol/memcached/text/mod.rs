@@ -206,7 +206,7 @@ impl Text {
     ) -> Step {
         let (key, quiet) = request.key_and_quiet();
         let announced = store::Announced { taken, bytes, quiet };
-        let value = match self.value(announced, input, key, caller, answers).await {
+        let value = match self.value(announced, input, request, caller, answers).await {
             Ok(value) => value,
             Err(step) => return step,
         };
@@ -221,8 +221,7 @@ impl Text {
             }
         } else {
             answers.settle().await;
-            // What is there is not what the client wants to be there.
-            let _ = caller.cache_for(key).delete(key).await;
+            refused(request, caller).await;
             say_unless(quiet, answers, OVER_LIMIT);
         }
         Step::Done(taken + bytes + 2)
@@ -274,7 +273,7 @@ impl Text {
         &mut self,
         announced: store::Announced,
         input: &'a [u8],
-        key: &[u8],
+        request: &Request<'_>,
         caller: &Caller,
         answers: &mut Answers<'_>,
     ) -> Result<&'a [u8], Step> {
@@ -291,8 +290,7 @@ impl Text {
         };
         if let Some(answer) = refusal {
             answers.settle().await;
-            // What is there is not what the client wants to be there.
-            let _ = caller.cache_for(key).delete(key).await;
+            refused(request, caller).await;
             let answer = (!quiet).then_some(answer);
             self.going = Going::Swallowing { bytes: bytes + 2, answer };
             return Err(Step::Done(taken));
@@ -309,9 +307,17 @@ impl Text {
     }
 }
 
+/// A value is refused. What it would have replaced goes.
+async fn refused(request: &Request<'_>, caller: &Caller) {
+    if request.replaces() {
+        let (key, _) = request.key_and_quiet();
+        let _ = caller.cache_for(key).delete(key).await;
+    }
+}
+
 async fn touch(key: &[u8], exptime: i64, quiet: bool, caller: &Caller, answers: &mut Answers<'_>) {
     let cache = caller.cache_for(key);
-    let lifetime = Lifetime::new(exptime, cache.now());
+    let lifetime = Lifetime::new(exptime, cache.moment(key).wall());
     let touched = caller.watch("touch", key, cache.touch(key, lifetime.ttl())).await;
     let counters = &caller.worker.counters;
     counters.cmd_touch.add(1);
