@@ -14,7 +14,7 @@ use crate::config::ProtocolKind;
 use crate::rates::{Admission, DELAY_MAX};
 use crate::slow_log::Whose;
 use crate::tenant::{Calls, Tenant};
-use crate::users::CertifiedUser;
+use crate::users::Login;
 use crate::worker::Worker;
 use larder_device::sockets::{BUFFER_BYTES, Peer};
 
@@ -29,21 +29,23 @@ pub(crate) struct Caller {
     pub(crate) tenant: Arc<Tenant>,
     /// The number of the tenant whose request was begun last.
     payer: usize,
-    needs_login: bool,
-    /// Who it was when it came.
+    /// What it has logged in as, or holds without having logged in. `None`: it has to log in first, or came to a
+    /// listener that has a tenant.
+    login: Option<Arc<Login>>,
+    /// What it was before it logged in.
     came_as: Came,
     /// Where it waits for requests, among the idle ones of its worker.
     waits_at: Option<usize>,
 }
 
-/// What makes it somebody who has not logged in.
+/// What a connection is before it logs in.
 enum Came {
-    /// Nothing.
-    Nobody,
-    /// Where it came in are a tenant's keys.
+    /// What the server lets in without a login, if it does.
+    Unknown,
+    /// A client of the tenant whose keys its listener serves.
     To(Arc<Tenant>),
-    /// Its certificate names a user.
-    As(CertifiedUser),
+    /// The user whom its certificate names.
+    As(Arc<Login>),
 }
 
 impl Caller {
@@ -54,11 +56,11 @@ impl Caller {
         tenant: Option<&Arc<Tenant>>,
     ) -> Self {
         let id = worker.shared.next_connection();
-        let came_as = tenant.map_or(Came::Nobody, |tenant| Came::To(Arc::clone(tenant)));
+        let came_as = tenant.map_or(Came::Unknown, |tenant| Came::To(Arc::clone(tenant)));
         let tenant = Arc::clone(worker.shared.default_tenant());
-        let (payer, needs_login, waits_at) = (tenant.number, true, None);
+        let (payer, login, waits_at) = (tenant.number, None, None);
         let mut caller =
-            Self { worker, protocol, id, peer, tenant, payer, needs_login, came_as, waits_at };
+            Self { worker, protocol, id, peer, tenant, payer, login, came_as, waits_at };
         caller.log_out();
         caller
     }
@@ -67,18 +69,21 @@ impl Caller {
     pub(crate) fn comes_with_certificate(&mut self, name: Option<&str>) -> bool {
         let users = self.worker.shared.users();
         if let Some(user) = name.and_then(|name| users.certified(name)) {
-            self.came_as = Came::As(user);
+            self.came_as = Came::As(Arc::clone(user));
         }
         self.log_out();
-        !self.needs_login || users.have_passwords()
+        !self.needs_login() || users.have_passwords()
     }
 
-    /// The user that its certificate names.
-    pub(crate) fn certified_user(&self) -> Option<&str> {
-        match &self.came_as {
-            Came::As(user) => Some(&user.name),
-            Came::Nobody | Came::To(_) => None,
-        }
+    /// The name of the user that it has logged in as; `default` where no client has one.
+    pub(crate) fn user(&self) -> &str {
+        let name = self.login.as_ref().map_or("", |login| login.name());
+        if name.is_empty() { "default" } else { name }
+    }
+
+    /// Whether it may see and change what belongs to the process and to all tenants.
+    pub(crate) fn is_admin(&self) -> bool {
+        self.login.as_ref().is_some_and(|login| login.is_admin())
     }
 
     /// The calls of the cache that has `key`.
@@ -140,33 +145,50 @@ impl Caller {
         }
     }
 
-    /// Whether nothing else is answered before somebody has logged in ([`Caller::log_in`]).
+    /// Whether nothing else is answered before it has logged in ([`Caller::log_in`]).
     pub(crate) fn needs_login(&self) -> bool {
-        self.needs_login
+        self.login.is_none() && !matches!(self.came_as, Came::To(_))
+    }
+
+    /// Whether the configuration no longer has the user that it has logged in as, or says something else of it. The
+    /// connection has to end then.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.login.as_ref().is_some_and(|login| login.is_revoked())
     }
 
     /// Whether `user` may come in with `password`. Then it speaks for that user's tenant from now on; otherwise it is
-    /// who it was. Wrong passwords are answered late.
+    /// what it was. Wrong passwords are answered late.
     pub(crate) async fn log_in(&mut self, user: &[u8], password: &[u8]) -> bool {
         let Worker { shared, clock, counters, .. } = &*self.worker;
         counters.auth_cmds.add(1);
-        let Some(tenant) = shared.users().admit(&**clock, user, password).await else {
+        let Some(login) = shared.users().admit(&**clock, user, password).await else {
             counters.auth_errors.add(1);
             return false;
         };
-        (self.tenant, self.needs_login) = (tenant, false);
+        self.tenant = Arc::clone(login.tenant());
+        self.login = Some(login);
         true
     }
 
-    /// It is who it was when it came.
+    /// It is what it was when it came.
     pub(crate) fn log_out(&mut self) {
         let shared = &self.worker.shared;
-        let (tenant, needs_login) = match &self.came_as {
-            Came::Nobody => (shared.default_tenant(), !shared.users().is_empty()),
-            Came::To(tenant) => (tenant, false),
-            Came::As(user) => (&user.tenant, false),
+        let login = match &self.came_as {
+            Came::Unknown => shared.users().without_login(self.peer.is_local()).cloned(),
+            // Where there are no others, its tenant is the server's.
+            Came::To(_) if shared.tenants.len() == 1 => {
+                shared.users().without_login(self.peer.is_local()).cloned()
+            }
+            Came::To(_) => None,
+            Came::As(login) => Some(Arc::clone(login)),
         };
-        (self.tenant, self.needs_login) = (Arc::clone(tenant), needs_login);
+        let tenant = match (&self.came_as, &login) {
+            (Came::To(tenant), _) => tenant,
+            (_, Some(login)) => login.tenant(),
+            (_, None) => shared.default_tenant(),
+        };
+        self.tenant = Arc::clone(tenant);
+        self.login = login;
     }
 
     /// Whether a request of so many bytes may be taken in. If not, its protocol answers that the server is busy, and
@@ -215,6 +237,9 @@ impl Caller {
 
     /// Whether it is to end rather than wait for more. If not, it is called when that changes.
     pub(crate) fn is_over(&mut self, cx: &Context<'_>) -> bool {
+        if self.is_revoked() {
+            return true;
+        }
         self.waits_at = self.worker.idle.waits(self.waits_at, cx);
         self.waits_at.is_none()
     }

@@ -73,6 +73,10 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
             let mut at = 0;
             let needed = loop {
                 answers.room().await;
+                if self.caller.is_revoked() {
+                    answers.send().await?;
+                    return Ok(ControlFlow::Break(()));
+                }
                 let step =
                     self.protocol.step(&mut self.caller, &input.bytes[at..], &mut answers).await;
                 match step {

@@ -74,6 +74,7 @@ fn turn_until_the_end<B: Backend>(
         for letter in mailbox.take() {
             match letter {
                 Letter::Arrived(arrived) => welcome(worker, arrived, backend),
+                Letter::UsersChanged => worker.idle.look_again(),
                 Letter::Drain => worker.idle.drain(),
                 Letter::End => ends = true,
             }

@@ -17,7 +17,7 @@ use crate::protocol::resp::board::Board;
 use crate::slow_log::SlowLog;
 use crate::tenant::{Caches, Tenant};
 use crate::users::Users;
-use crate::worker::Mailbox;
+use crate::worker::{Letter, Mailbox};
 
 /// See the module.
 pub(crate) struct Shared {
@@ -73,7 +73,7 @@ impl Shared {
         let counters = mailboxes.iter().map(|_| Arc::default()).collect();
         let rings = mailboxes.iter().map(|_| Arc::default()).collect();
         let counted_before = Mutex::default();
-        let resp = Board::new(config.workers);
+        let resp = Board::new(config.workers, tenants.len());
         let slow_log = SlowLog::new(config.slow_threshold);
         let sockets = allowed(config.sockets);
         Self {
@@ -121,14 +121,18 @@ impl Shared {
     /// Takes over what can be changed while it runs.
     pub(crate) fn reload(&self, config: &ServerConfig) -> Result<(), Error> {
         check_policies(&config.tenants, &self.tenants)?;
-        let users = Users::new(&config.users, &self.tenants)?;
+        let mut users = Users::new(&config.users, &self.tenants)?;
         let tls = config.tls.as_ref().map(Tls::load).transpose()?;
         // Where it is spoken no more from the next start on, there is a certificate until then.
         if tls.is_some() {
             *self.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
         }
         set_policies(&config.tenants, &self.tenants);
+        users.take_over(&self.users());
         *self.users.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(users);
+        for mailbox in &self.mailboxes {
+            mailbox.send(Letter::UsersChanged);
+        }
         self.connections_max.store(config.connections_max, Ordering::Relaxed);
         self.slow_log.set_threshold(config.slow_threshold);
         Ok(())

@@ -62,6 +62,11 @@ impl Idle {
     /// All are over from now on.
     pub(crate) fn drain(&self) {
         self.draining.set(true);
+        self.look_again();
+    }
+
+    /// Wakes all that wait: each looks whether it may go on.
+    pub(crate) fn look_again(&self) {
         self.waiting.borrow().iter().for_each(|(_, one)| one.waker.wake_by_ref());
     }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 mod admin;
+mod administrators;
 mod deployment;
 mod drive;
 mod flash;

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::slow::SlowLog;
+use super::slow::{SlowLog, Whose};
 use super::table::TABLE;
+use crate::caller::Caller;
 use crate::counters::Counter;
 
 /// See the module.
@@ -29,9 +30,14 @@ pub(super) struct Calls {
     pub(super) failed: Counter,
 }
 
+/// Of a client that has to log in first: only administrators see it.
+const NO_TENANT: usize = usize::MAX;
+
 /// A client, as others see it.
 pub(super) struct Listed {
     pub(super) id: u64,
+    /// The number of its tenant; [`NO_TENANT`] before it has logged in.
+    tenant: AtomicUsize,
     /// Where it comes from.
     pub(super) peer: String,
     pub(super) since: Instant,
@@ -57,29 +63,31 @@ pub(super) struct Words {
 }
 
 impl Board {
-    pub(crate) fn new(workers: usize) -> Self {
+    pub(crate) fn new(workers: usize, tenants: usize) -> Self {
         let calls = || TABLE.iter().map(|_| Calls::default()).collect();
         Self {
             clients: Mutex::default(),
-            slow: SlowLog::default(),
+            slow: SlowLog::new(tenants),
             calls: (0..workers).map(|_| calls()).collect(),
         }
     }
 
     /// Lists a client, until it leaves ([`Board::strike`]).
-    pub(super) fn list(&self, id: u64, peer: String, user: &str) -> Arc<Listed> {
-        let words = Words { user: user.as_bytes().to_vec(), ..Words::default() };
+    pub(super) fn list(&self, caller: &Caller) -> Arc<Listed> {
+        let id = caller.id;
         let listed = Arc::new(Listed {
             id,
-            peer,
+            tenant: AtomicUsize::new(NO_TENANT),
+            peer: caller.peer.to_string(),
             since: Instant::now(),
             last_s: AtomicU64::new(0),
             command: AtomicUsize::new(0),
             is_resp3: AtomicBool::new(false),
             queued: AtomicI64::new(-1),
             is_killed: AtomicBool::new(false),
-            words: Mutex::new(words),
+            words: Mutex::default(),
         });
+        listed.is_known_as(caller);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         clients.insert(id, Arc::clone(&listed));
         listed
@@ -89,10 +97,11 @@ impl Board {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
     }
 
-    /// All that have asked something, by number.
-    pub(super) fn clients(&self) -> Vec<Arc<Listed>> {
+    /// The clients that have sent a request, by number: those of one tenant, or of all.
+    pub(super) fn clients(&self, whose: Whose) -> Vec<Arc<Listed>> {
         let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        clients.values().cloned().collect()
+        let visible = |it: &&Arc<Listed>| whose.has(it.tenant.load(Ordering::Relaxed));
+        clients.values().filter(visible).cloned().collect()
     }
 
     /// For the worker of this number alone to count, and for all to read.
@@ -114,6 +123,13 @@ impl Board {
 }
 
 impl Listed {
+    /// The user and the tenant of its connection have changed.
+    pub(super) fn is_known_as(&self, caller: &Caller) {
+        let tenant = if caller.needs_login() { NO_TENANT } else { caller.tenant.number };
+        self.tenant.store(tenant, Ordering::Relaxed);
+        self.say(|words| words.user = caller.user().as_bytes().to_vec());
+    }
+
     pub(super) fn words(&self) -> Words {
         self.words.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,4 +1,4 @@
-//! `CLIENT`: what clients say of themselves, and who is there.
+//! `CLIENT`: what a client says of itself, and the clients of its tenant; an administrator sees and ends all.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ const HELP: &[&str] = &[
     "GETNAME, SETNAME <name>",
     "    The name of this connection.",
     "ID, INFO, LIST [ID <id> ...] [TYPE NORMAL|MASTER|REPLICA|PUBSUB]",
-    "    This connection, or all that have asked something.",
+    "    This connection, or all of this tenant (for an administrator: of all) that have asked something.",
     "KILL ID <id> | ADDR <ip:port> | <ip:port> [SKIPME yes|no]",
     "    They are closed when they ask something next.",
     "NO-EVICT, NO-TOUCH <ON|OFF>",
@@ -163,7 +163,7 @@ fn reply(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 }
 
 fn list(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
-    let mut clients = cx.board().clients();
+    let mut clients = cx.board().clients(cx.visible());
     match (&*argv.get(2).to_ascii_uppercase(), argv.len()) {
         (_, 2) => {}
         (b"TYPE", 4) => match &*argv.get(3).to_ascii_lowercase() {
@@ -212,7 +212,7 @@ fn line(listed: &Listed) -> String {
 
 /// Marks those that are to be closed: each is when it asks something next.
 fn kill(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
-    let clients = cx.board().clients();
+    let clients = cx.board().clients(cx.visible());
     if argv.len() == 3 {
         let of_address = clients.iter().find(|it| it.peer.as_bytes() == argv.get(2));
         let listed = of_address.ok_or(Refusal::Says("ERR No such client"))?;

@@ -7,7 +7,8 @@ use larder::{Change, SetOptions, Value};
 use super::board::Board;
 use super::client::Client;
 use super::queue::Watched;
-use super::write::{Refusal, Writer};
+use super::slow::Whose;
+use super::write::{Outcome, Refusal, Writer};
 use crate::caller::Caller;
 use crate::tenant::Calls;
 
@@ -22,6 +23,34 @@ impl Context<'_> {
     /// The calls of the cache that has `key`.
     pub(super) fn cache(&self, key: &[u8]) -> Calls<'_> {
         self.caller.cache_for(key)
+    }
+
+    /// What the clock says by which clients name points in time.
+    pub(super) fn wall(&self, key: &[u8]) -> Duration {
+        self.cache(key).moment(key).wall()
+    }
+
+    /// Whose slow requests and connections the client sees.
+    pub(super) fn visible(&self) -> Whose {
+        if self.caller.is_admin() { Whose::All } else { Whose::Of(self.caller.tenant.number) }
+    }
+
+    /// Refuses what belongs to the process, unless the client is an administrator.
+    pub(super) fn needs_admin(&self, command: &str) -> Outcome {
+        if self.caller.is_admin() {
+            return Ok(());
+        }
+        let user = self.caller.user();
+        Err(Refusal::Said(format!(
+            "NOPERM User {user} has no permissions to run the '{command}' command"
+        )))
+    }
+
+    /// Others see the client as the user, and of the tenant, that its connection has now.
+    pub(super) fn is_known_as_it_is(&self) {
+        if let Some(listed) = &self.client.listed {
+            listed.is_known_as(self.caller);
+        }
     }
 
     pub(super) fn board(&self) -> &Board {

@@ -200,8 +200,7 @@ impl Resp {
         }
         if client.listed.is_none() {
             let shared = &caller.worker.shared;
-            let user = caller.certified_user().unwrap_or("default");
-            client.listed = Some(shared.resp.list(caller.id, caller.peer.to_string(), user));
+            client.listed = Some(shared.resp.list(caller));
             leaves.0 = Some((Arc::clone(shared), caller.id));
         }
         if client.listed.as_ref().is_some_and(|it| it.is_killed.load(Ordering::Relaxed)) {

@@ -1,8 +1,10 @@
-//! What took long: the last requests that did.
+//! The slow log: the last requests that took long, those of each tenant by themselves. No tenant pushes out the entries
+//! of another.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::parse::Arguments;
@@ -19,8 +21,25 @@ pub(super) struct SlowLog {
     pub(super) threshold_micros: AtomicI64,
     pub(super) entries_max: AtomicUsize,
     next: AtomicU64,
-    /// The newest first.
-    entries: Mutex<VecDeque<Entry>>,
+    /// Of each tenant, the newest first.
+    of_tenants: Vec<Mutex<VecDeque<Entry>>>,
+}
+
+/// Whose entries, or clients, are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    All,
+    /// Those of the tenant of this number.
+    Of(usize),
+}
+
+impl Whose {
+    pub(super) fn has(self, tenant: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Of(number) => number == tenant,
+        }
+    }
 }
 
 /// A request that took long.
@@ -34,26 +53,26 @@ pub(super) struct Entry {
     pub(super) name: Vec<u8>,
 }
 
-impl Default for SlowLog {
-    fn default() -> Self {
+impl SlowLog {
+    pub(super) fn new(tenants: usize) -> Self {
         Self {
             threshold_micros: AtomicI64::new(10_000),
             entries_max: AtomicUsize::new(128),
             next: AtomicU64::new(0),
-            entries: Mutex::default(),
+            of_tenants: (0..tenants).map(|_| Mutex::default()).collect(),
         }
     }
-}
 
-impl SlowLog {
     /// Whether a request that took so long belongs in it.
     pub(super) fn wants(&self, took: Duration) -> bool {
         let threshold = self.threshold_micros.load(Ordering::Relaxed);
         u64::try_from(threshold).is_ok_and(|micros| took >= Duration::from_micros(micros))
     }
 
+    /// Adds a request of a client of the tenant of this number.
     pub(super) fn add(
         &self,
+        tenant: usize,
         took: Duration,
         arguments: Arguments<'_>,
         peer: String,
@@ -67,22 +86,35 @@ impl SlowLog {
             peer,
             name,
         };
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(entries) = self.of_tenants.get(tenant) else { return };
+        let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.push_front(entry);
         entries.truncate(self.entries_max.load(Ordering::Relaxed));
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).len()
+    pub(super) fn len(&self, whose: Whose) -> usize {
+        self.logs(whose).map(|entries| entries.len()).sum()
     }
 
-    pub(super) fn newest(&self, count: usize) -> Vec<Entry> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.iter().take(count).cloned().collect()
+    /// The newest first.
+    pub(super) fn newest(&self, whose: Whose, count: usize) -> Vec<Entry> {
+        let of_each = |log: MutexGuard<'_, VecDeque<Entry>>| -> Vec<Entry> {
+            log.iter().take(count).cloned().collect()
+        };
+        let mut newest: Vec<Entry> = self.logs(whose).flat_map(of_each).collect();
+        newest.sort_unstable_by_key(|entry| Reverse(entry.id));
+        newest.truncate(count);
+        newest
     }
 
-    pub(super) fn clear(&self) {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    pub(super) fn clear(&self, whose: Whose) {
+        self.logs(whose).for_each(|mut entries| entries.clear());
+    }
+
+    fn logs(&self, whose: Whose) -> impl Iterator<Item = MutexGuard<'_, VecDeque<Entry>>> {
+        let meant =
+            self.of_tenants.iter().enumerate().filter(move |(tenant, _)| whose.has(*tenant));
+        meant.map(|(_, entries)| entries.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
