@@ -56,6 +56,7 @@ mod park;
 pub mod placement;
 pub mod plan;
 mod plug;
+pub mod private;
 #[cfg(target_os = "linux")]
 pub mod ring;
 pub mod slice;
@@ -94,6 +95,7 @@ pub use opening::{
 pub use park::block_on;
 pub use placement::{Isolation, PlacementHandle, PlacementInfo};
 pub use plug::plugged;
+pub use private::{create_private_directory, create_private_file};
 pub use slice::SliceDevice;
 pub use striped::StripedDevice;
 pub use timeout::TimeoutDevice;

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use indicatif::BinaryBytes;
 use larder::{Device, FileDevice};
-use larder_device::FileOptions;
+use larder_device::{ErrorKind, FileOptions, create_private_directory};
 use larder_lab::Error;
 
 use super::settings::Settings;
 use super::sizes;
+use super::words;
 
 /// Name of the file in the data directory.
 const FILE: &str = "larder.flash";
@@ -35,26 +36,33 @@ impl Data {
             return Ok(Self::None);
         }
         let directory = settings.data_dir.0.clone().map_or_else(default_directory, Ok)?;
-        let refused = |doing: &str, error: &dyn std::fmt::Display| {
-            let at = directory.display();
-            Error::Usage(format!(
-                "--data-dir {at}: cannot {doing} ({error}); name a directory that this user may write to"
-            ))
+        let refused = |doing: &str, error: &dyn std::fmt::Display, fix: &str| {
+            let (at, why) = (directory.display(), words::of_serve(&error.to_string()));
+            Error::Usage(format!("--data-dir {at}: cannot {doing} ({why}); {fix}"))
         };
-        fs::create_dir_all(&directory).map_err(|error| refused("make it", &error))?;
+        let unwritten = "name a directory that this user may write to";
+        create_private_directory(&directory)
+            .map_err(|error| refused("make it", &error, unwritten))?;
         let path = directory.join(FILE);
         let there = fs::metadata(&path).map(|found| found.len()).ok().filter(|bytes| *bytes > 0);
         let bytes = match (flash, there) {
             (Some(bytes), _) => bytes >> 12 << 12,
             (None, Some(bytes)) => bytes,
             (None, None) => {
-                let free =
-                    sizes::free(&directory).map_err(|error| refused("see its space", &error))?;
+                let free = sizes::free(&directory)
+                    .map_err(|error| refused("see its space", &error, unwritten))?;
                 sizes::flash(memory, free)
             }
         };
         let device = FileDevice::create(&path, bytes).map_err(|error| {
-            refused(&format!("open {FILE} of {} in it", BinaryBytes(bytes)), &error)
+            let fix = match error.kind() {
+                ErrorKind::InUse => "end the server that has it, or name another directory",
+                ErrorKind::NoSpace => {
+                    "use less flash (--flash), or name a directory with more room"
+                }
+                _ => unwritten,
+            };
+            refused(&format!("open {FILE} of {} in it", BinaryBytes(bytes)), &error, fix)
         })?;
         Ok(Self::File(path, Arc::new(device)))
     }
@@ -137,7 +145,7 @@ fn shard(path: &Path, flash: Option<u64>, memory: u64) -> Result<FileDevice, Str
     };
     let create = capacity_bytes.is_some();
     let options = FileOptions { capacity_bytes, create, ..FileOptions::default() };
-    FileDevice::open(path, &options).map_err(|error| error.to_string())
+    FileDevice::open(path, &options).map_err(|error| words::of_serve(&error.to_string()))
 }
 
 /// Where a service manager says, or where such things are kept.

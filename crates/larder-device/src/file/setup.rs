@@ -11,6 +11,7 @@ use crate::buffer::{IoBuffer, PAGE_BYTES};
 use crate::device::SECTOR_BYTES;
 use crate::error::{Error, ErrorKind};
 use crate::label;
+use crate::private::create_private_file;
 
 /// How long to let pass before looking whether a file is free now.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(20);
@@ -107,10 +108,7 @@ fn open(path: &Path, create: bool) -> Result<(File, bool), Error> {
     let mut how = OpenOptions::new();
     how.read(true).write(true);
     let file = match how.open(path) {
-        Err(e) if create && e.kind() == io::ErrorKind::NotFound => how
-            .clone()
-            .create_new(true)
-            .open(path)
+        Err(e) if create && e.kind() == io::ErrorKind::NotFound => create_private_file(path)
             .map(|file| (file, true))
             .map_err(|e| os(path, "creating the file", e)),
         opened => opened.map(|file| (file, false)).map_err(|e| os(path, "opening the file", e)),

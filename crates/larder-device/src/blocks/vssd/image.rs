@@ -13,6 +13,7 @@ use super::errors::of_model;
 use super::holder::holder;
 use super::keeper::{Keeper, Tail};
 use crate::error::{Error, ErrorKind};
+use crate::private::create_private_file;
 
 /// The file of an image. It is locked while it is open: an image has one array at a time.
 #[derive(Debug)]
@@ -24,8 +25,7 @@ impl ImageFile {
     /// # Errors
     /// [`ErrorKind::Setup`] if it is there, or cannot be made.
     pub fn create(path: &Path) -> Result<Self, Error> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
-        let file = file.map_err(|error| match error.kind() {
+        let file = create_private_file(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => {
                 let context =
                     format!("image {}: it is there: name another, or remove it", path.display());
