@@ -14,6 +14,7 @@ mod source;
 mod tenants;
 mod tls;
 mod watching;
+mod words;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -143,7 +144,9 @@ fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
         }
         let reloaded = Settings::of(arguments).and_then(|settings| {
             let config = config_that_fits(&settings)?;
-            server.reload(&config).map_err(|error| Error::usage(error.to_string()))
+            let refused =
+                |error: larder_server::Error| Error::usage(words::of_serve(&error.to_string()));
+            server.reload(&config).map_err(refused)
         });
         match reloaded {
             Ok(rest) if rest.is_empty() => say(format_args!("{TAKEN_OVER}")),
@@ -164,7 +167,10 @@ fn start(config: ServerConfig, data: &Data, settings: &Settings) -> Result<Serve
         ..TenantsConfig::default()
     };
     let clock = DebugClock::or_real(settings.debug_clock.as_ref());
-    let refused = |error: larder::Error| Error::run(format!("the cache cannot be opened: {error}"));
+    let refused = |error: larder::Error| {
+        let why = words::of_serve(&error.to_string());
+        Error::run(format!("the cache cannot be opened: {why}"))
+    };
     let started = match data.shards() {
         None => {
             let tenants =
@@ -177,5 +183,5 @@ fn start(config: ServerConfig, data: &Data, settings: &Settings) -> Result<Serve
             Server::start_sharded(config, tenants.map_err(refused)?)
         }
     };
-    started.map_err(|error| Error::run(error.to_string()))
+    started.map_err(|error| Error::run(words::of_serve(&error.to_string())))
 }

@@ -20,6 +20,7 @@ use super::source::{From, Setting, Source, pick, pick_some};
 use super::tenants::TenantSettings;
 use super::tls::{self, TlsTold};
 use super::watching::Watching;
+use super::words;
 use crate::args::{ListenArg, ServeArgs};
 
 /// Shards of a set.
@@ -155,7 +156,9 @@ impl Settings {
             users,
             cluster,
         };
-        settings.server()?.check().map_err(|error| Error::usage(error.to_string()))?;
+        let refused =
+            |error: larder_server::Error| Error::usage(words::of_serve(&error.to_string()));
+        settings.server()?.check().map_err(refused)?;
         settings.check_caches()?;
         settings.check_files_at(source.as_ref().zip(file_span))?;
         Ok(settings)
@@ -173,7 +176,10 @@ impl Settings {
     fn check_caches(&self) -> Result<(), Error> {
         self.tenants.iter().try_for_each(|tenant| {
             let checked = self.tenant(tenant).config.check();
-            checked.map_err(|error| Error::usage(format!("tenant {:?}: {error}", tenant.name)))
+            checked.map_err(|error| {
+                let why = words::of_serve(&error.to_string());
+                Error::usage(format!("tenant {:?}: {why}", tenant.name))
+            })
         })
     }
 

@@ -72,9 +72,9 @@ fn options_that_make_no_sense() {
     let place = Place::new();
     for (options, parts) in [
         ("--dram 0", &["--dram 0", "must be above 0"][..]),
-        ("--dram x", &["'x'", "--dram", "such as 1.88T"]),
-        ("--dram 1M", &["--dram 1000000", "no object fits", "use at least 229492188"]),
-        ("--flash 1M", &["--flash 1000000", "at least 8 MiB"]),
+        ("--dram x", &["'x'", "--dram", "such as 1.88TB"]),
+        ("--dram 1MB", &["--dram 1000000", "no object fits", "use at least 229492188"]),
+        ("--flash 1MB", &["--flash 1000000", "at least 8 MiB"]),
         ("--flash 0", &["--flash 0", "at least 8 MiB"]),
         ("--op -1", &["--op -1", "must be 4 to 100"]),
         ("--op 300", &["--op 300", "must be 4 to 100"]),
