@@ -14,6 +14,7 @@
 //! | [`claim`] | who has which bytes of which device |
 //! | [`clock`] | real and virtual time |
 //! | [`error`] | what can go wrong below the cache |
+//! | [`identity`] | what tells a device from others, whatever its name is |
 //! | `ladder` (Linux) | what a path offers to tenants who must not disturb each other |
 //! | [`label`] | what Larder's formats begin with on a device |
 //! | [`opening`] | from what a user names to a device, and how placement reaches it |
@@ -41,6 +42,7 @@ pub mod error;
 pub mod fault;
 pub mod file;
 mod fixed_index;
+pub mod identity;
 pub mod io;
 pub mod label;
 #[cfg(target_os = "linux")]
@@ -79,6 +81,7 @@ pub use device::{BLOCK_BYTES_MIN, Device, DeviceInfo, DeviceStats, VolatileCache
 pub use error::{Error, ErrorKind};
 pub use fault::{Condition, DegradedDevice, Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule};
 pub use file::{DirectIo, FileDevice, FileOptions, IoEngine};
+pub use identity::{Identifier, IdentifierKind, Identity};
 pub use io::{
     CheckedIo, Completer, Durability, Ending, Io, IoFailure, IoFuture, IoResult, Observer,
     RequestKind,

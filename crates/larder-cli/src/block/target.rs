@@ -58,7 +58,7 @@ fn open_device(target: &Target) -> Result<Arc<dyn Device>, Error> {
     let fix = if target.path.exists() {
         String::new()
     } else {
-        format!("; `truncate -s 1G {}` makes a file", target.path.display())
+        "; there is nothing at that path: is it mistyped, or a device that is not there?".to_owned()
     };
     let opened = opened.map_err(|error| Error::run(format!("{error}{fix}")))?;
     let device = opened.device;

@@ -65,7 +65,7 @@ fn what_cannot_be_exported_is_refused() {
     let place = Place::new();
     place.write("empty", "");
     place.write("disk.img", vec![0; 1 << 20]);
-    place.refuse("block export none.img --unix s", 1, &["none.img", "truncate -s 1G none.img"]);
+    place.refuse("block export none.img --unix s", 1, &["none.img", "nothing at that path"]);
     place.refuse("block export empty --unix s", 1, &["empty", "0 bytes"]);
     place.refuse("block export memory:5 --unix s", 2, &["5 bytes", "multiple of 4096"]);
     place.refuse("block export disk.img --unix no/such/s", 1, &["cannot listen on unix:no/such/s"]);

@@ -10,6 +10,8 @@ mod block_cache;
 #[cfg(target_os = "linux")]
 mod block_command;
 #[cfg(target_os = "linux")]
+mod block_cores;
+#[cfg(target_os = "linux")]
 mod block_of_server;
 #[cfg(target_os = "linux")]
 mod device_command;
