@@ -68,6 +68,11 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         line("tls", &tls, &settings.tls.1),
         places("admin", &settings.admin),
         size("memory", &settings.memory),
+        line(
+            "clients",
+            &format!("{} of the memory", BinaryBytes(settings.client_bytes())),
+            &settings.memory.1,
+        ),
         line("flash", &flash, &settings.flash.1),
         line("file", &files, &settings.files.1),
         line("array", &array::explained(&settings.array.0), &settings.array.1),
@@ -77,6 +82,7 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         line("connections", &settings.connections.0, &settings.connections.1),
         size("value_max", &settings.value_max),
         seconds("idle_timeout", &settings.idle_timeout),
+        seconds("request_timeout", &settings.request_timeout),
         match settings.request_deadline.0 {
             0 => line("request_deadline", &"0 (off)", &settings.request_deadline.1),
             count => line("request_deadline", &format!("{count} ms"), &settings.request_deadline.1),

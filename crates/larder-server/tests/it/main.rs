@@ -20,3 +20,4 @@ mod slow;
 mod tls;
 mod users;
 mod weights;
+mod work;

@@ -13,6 +13,9 @@ const ARGUMENT_BYTES_KEPT: usize = 128;
 /// Entries that an operator may ask for at most.
 pub(super) const ENTRIES_MAX: i64 = 100_000;
 
+/// All entries together take no more: the oldest go first, however many may be kept.
+const BYTES_MAX: usize = 2 << 20;
+
 /// See the module.
 pub(super) struct SlowLog {
     /// From so many microseconds on; negative is never.
@@ -20,7 +23,22 @@ pub(super) struct SlowLog {
     pub(super) entries_max: AtomicUsize,
     next: AtomicU64,
     /// The newest first.
-    entries: Mutex<VecDeque<Entry>>,
+    entries: Mutex<Entries>,
+}
+
+#[derive(Default)]
+struct Entries {
+    all: VecDeque<Entry>,
+    bytes: usize,
+}
+
+impl Entries {
+    fn truncate(&mut self, entries_max: usize) {
+        while self.all.len() > entries_max || self.bytes > BYTES_MAX {
+            let Some(oldest) = self.all.pop_back() else { break };
+            self.bytes -= oldest.bytes();
+        }
+    }
 }
 
 /// A request that took long.
@@ -32,6 +50,14 @@ pub(super) struct Entry {
     pub(super) arguments: Vec<Vec<u8>>,
     pub(super) peer: String,
     pub(super) name: Vec<u8>,
+}
+
+impl Entry {
+    /// What it takes in memory.
+    fn bytes(&self) -> usize {
+        let arguments = self.arguments.iter().map(|it| size_of::<Vec<u8>>() + it.capacity() + 16);
+        size_of::<Self>() + self.peer.capacity() + self.name.capacity() + arguments.sum::<usize>()
+    }
 }
 
 impl Default for SlowLog {
@@ -68,21 +94,22 @@ impl SlowLog {
             name,
         };
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.push_front(entry);
+        entries.bytes += entry.bytes();
+        entries.all.push_front(entry);
         entries.truncate(self.entries_max.load(Ordering::Relaxed));
     }
 
     pub(super) fn len(&self) -> usize {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).all.len()
     }
 
     pub(super) fn newest(&self, count: usize) -> Vec<Entry> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.iter().take(count).cloned().collect()
+        entries.all.iter().take(count).cloned().collect()
     }
 
     pub(super) fn clear(&self) {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.entries.lock().unwrap_or_else(PoisonError::into_inner) = Entries::default();
     }
 }
 
@@ -101,4 +128,28 @@ fn clipped(arguments: Arguments<'_>) -> Vec<Vec<u8>> {
         clipped.push(format!("... ({} more arguments)", all - kept).into_bytes());
     }
     clipped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse::OwnedArguments;
+    use super::*;
+
+    #[test]
+    fn entries_are_bounded_in_bytes_however_many_may_be_kept() {
+        let log = SlowLog::default();
+        log.entries_max.store(100_000, Ordering::Relaxed);
+        let argument = [b'x'; 1000];
+        let request = OwnedArguments::of(&[&argument[..]; 100]);
+        for _ in 0..2000 {
+            log.add(Duration::ZERO, request.as_arguments(), "peer".to_owned(), vec![b'n'; 1000]);
+        }
+        let entries = log.newest(usize::MAX);
+        let bytes: usize = entries.iter().map(Entry::bytes).sum();
+        assert!((200..600).contains(&entries.len()), "{}", entries.len());
+        assert!(bytes > BYTES_MAX / 2 && bytes <= BYTES_MAX, "{bytes}");
+        assert_eq!(entries[0].id, 1999, "the newest are kept");
+        log.clear();
+        assert_eq!((log.len(), log.entries.lock().unwrap().bytes), (0, 0));
+    }
 }
