@@ -290,9 +290,15 @@ impl Caller {
         done
     }
 
-    /// Whether it is to end rather than wait for more, for `limit` at most. If not, it is called when that changes.
-    pub(crate) fn is_over(&mut self, limit: Option<Duration>, cx: &Context<'_>) -> bool {
-        self.waits_at = self.worker.idle.waits(self.waits_at, limit, cx);
+    /// Whether it is to end rather than wait for more, for `limit` at most; amid a request the end of the server alone is
+    /// no reason. If not, it is called when that changes.
+    pub(crate) fn is_over(
+        &mut self,
+        limit: Option<Duration>,
+        is_amid: bool,
+        cx: &Context<'_>,
+    ) -> bool {
+        self.waits_at = self.worker.idle.waits(self.waits_at, (limit, is_amid), cx);
         self.waits_at.is_none()
     }
 

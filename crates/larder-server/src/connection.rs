@@ -75,10 +75,11 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
         let config = &caller.worker.shared.config;
         let limits = [config.idle_timeout, rest.time_left(config.request_timeout)];
         let limit = limits.into_iter().flatten().min();
+        let is_amid = rest.since.is_some();
         let goes_on = poll_fn(|cx| match socket.poll_readable(cx) {
             Poll::Ready(()) => Poll::Ready(true),
             Poll::Pending if caller.is_evicted(cx) => Poll::Ready(true),
-            Poll::Pending if caller.is_over(limit, cx) => Poll::Ready(false),
+            Poll::Pending if caller.is_over(limit, is_amid, cx) => Poll::Ready(false),
             Poll::Pending => Poll::Pending,
         })
         .await;

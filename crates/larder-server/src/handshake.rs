@@ -74,7 +74,7 @@ async fn shake<S: Socket>(socket: &mut TlsSocket<S>, caller: &mut Caller) -> Res
             Poll::Pending if caller.is_evicted(cx) => {
                 Poll::Ready(Err(Failure::Over("others need the memory")))
             }
-            Poll::Pending if caller.is_over(None, cx) => {
+            Poll::Pending if caller.is_over(None, false, cx) => {
                 Poll::Ready(Err(Failure::Over("the server ends, or waits no longer")))
             }
             Poll::Pending => Poll::Pending,

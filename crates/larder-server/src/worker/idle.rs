@@ -23,31 +23,39 @@ pub(crate) struct Idle {
 
 struct Waiting {
     waker: Waker,
+    /// It goes on when the server ends, for as long as connections may: a request has begun.
+    is_amid: bool,
     /// Sweeps that may still see it waiting; `None` any number.
     sweeps_left: Option<u64>,
 }
 
 impl Idle {
-    /// Whether whoever waits, at `place` or nowhere yet, may go on waiting, for `limit` if there is one: then the place
+    /// Whether whoever waits, at `place` or nowhere yet, may go on waiting, for a limited time if there is a limit, and while the server ends
+    /// if it is amid a request: then the place
     /// where it is called when that changes.
     pub(crate) fn waits(
         &self,
         place: Option<usize>,
-        limit: Option<Duration>,
+        (limit, is_amid): (Option<Duration>, bool),
         cx: &Context<'_>,
     ) -> Option<usize> {
         let mut waiting = self.waiting.borrow_mut();
         let Some(place) = place else {
-            if self.draining.get() {
+            if self.draining.get() && !is_amid {
                 return None;
             }
             // One sweep more than the time has, since it may have begun just before the first.
             let sweeps_left =
                 limit.map(|limit| limit.as_nanos().div_ceil(SWEEP.as_nanos()) as u64 + 1);
             self.limited.set(self.limited.get() + usize::from(sweeps_left.is_some()));
-            return Some(waiting.insert(Waiting { waker: cx.waker().clone(), sweeps_left }));
+            return Some(waiting.insert(Waiting {
+                waker: cx.waker().clone(),
+                sweeps_left,
+                is_amid,
+            }));
         };
-        if self.draining.get() || waiting[place].sweeps_left == Some(0) {
+        let Waiting { is_amid, sweeps_left, .. } = waiting[place];
+        if self.draining.get() && !is_amid || sweeps_left == Some(0) {
             drop(waiting);
             self.waits_no_more(Some(place));
             return None;
@@ -100,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_waits_longer_than_it_may_is_over() {
-        let (idle, limit) = (Idle::default(), Some(2 * SECOND));
+        let (idle, limit) = (Idle::default(), (Some(2 * SECOND), false));
         let cx = Context::from_waker(Waker::noop());
         assert_eq!(idle.sweep(SECOND), None, "no connection waits");
         let place = idle.waits(None, limit, &cx);
@@ -121,16 +129,18 @@ mod tests {
     fn without_a_limit_one_waits_for_ever_but_not_over_the_end() {
         let idle = Idle::default();
         let cx = Context::from_waker(Waker::noop());
-        let place = idle.waits(None, None, &cx);
-        let limited = idle.waits(None, Some(SECOND), &cx);
+        let place = idle.waits(None, (None, false), &cx);
+        let limited = idle.waits(None, (Some(SECOND), false), &cx);
         for now in 1..100 {
             idle.sweep(now * SECOND);
         }
-        assert_eq!(idle.waits(limited, Some(SECOND), &cx), None);
+        assert_eq!(idle.waits(limited, (Some(SECOND), false), &cx), None);
         assert_eq!(idle.sweep(1000 * SECOND), None, "no limit is left to look at");
-        assert_eq!(idle.waits(place, None, &cx), place);
+        assert_eq!(idle.waits(place, (None, false), &cx), place);
+        let amid = idle.waits(None, (None, true), &cx);
         idle.drain();
-        assert_eq!(idle.waits(place, None, &cx), None);
-        assert_eq!(idle.waits(None, None, &cx), None);
+        assert_eq!(idle.waits(amid, (None, true), &cx), amid, "its request is to be answered");
+        assert_eq!(idle.waits(place, (None, false), &cx), None);
+        assert_eq!(idle.waits(None, (None, false), &cx), None);
     }
 }
