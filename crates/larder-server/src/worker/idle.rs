@@ -8,6 +8,7 @@ use slab::Slab;
 
 /// How often connections are looked at that may have waited too long.
 const SWEEP: Duration = Duration::from_secs(1);
+const _: () = assert!(SWEEP.as_nanos() == 1_000_000_000, "limits are counted in whole seconds");
 
 /// See the module.
 #[derive(Default)]
@@ -46,7 +47,7 @@ impl Idle {
             }
             // One sweep more than the time has, since it may have begun just before the first.
             let sweeps_left =
-                limit.map(|limit| limit.as_nanos().div_ceil(SWEEP.as_nanos()) as u64 + 1);
+                limit.map(|limit| limit.as_secs() + u64::from(limit.subsec_nanos() > 0) + 1);
             self.limited.set(self.limited.get() + usize::from(sweeps_left.is_some()));
             return Some(waiting.insert(Waiting {
                 waker: cx.waker().clone(),

@@ -20,11 +20,13 @@ pub(super) struct Transaction {
 /// What an entry of a table takes beside its key, about: the key's head, its state, and what the table keeps free.
 const ENTRY_BYTES: usize = 128;
 
+/// What a key was: `None` if it had no value, else the version and the end of the value.
+type Seen = Option<(u64, Option<Duration>)>;
+
 /// Keys, and what each was when it began to be watched.
 #[derive(Default)]
 pub(super) struct Watched {
-    /// `None` of a key that had no value, else the version and the end of the value.
-    seen: HashMap<Box<[u8]>, Option<(u64, Option<Duration>)>>,
+    seen: HashMap<Box<[u8]>, Seen>,
     kept: Option<Kept>,
 }
 
