@@ -42,6 +42,7 @@ pub mod error;
 pub mod fault;
 pub mod file;
 mod fixed_index;
+mod heap;
 pub mod identity;
 pub mod io;
 pub mod label;
@@ -81,6 +82,7 @@ pub use device::{BLOCK_BYTES_MIN, Device, DeviceInfo, DeviceStats, VolatileCache
 pub use error::{Error, ErrorKind};
 pub use fault::{Condition, DegradedDevice, Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule};
 pub use file::{DirectIo, FileDevice, FileOptions, IoEngine};
+pub use heap::give_back_free_memory;
 pub use identity::{Identifier, IdentifierKind, Identity};
 pub use io::{
     CheckedIo, Completer, Durability, Ending, Io, IoFailure, IoFuture, IoResult, Observer,

@@ -9,14 +9,17 @@ use std::time::{Duration, Instant};
 
 use larder_device::Clock;
 
+use crate::account::{Holder, Kept, Passing};
 use crate::answers::Answers;
 use crate::config::ProtocolKind;
+use crate::connection::bytes_to_hold;
 use crate::rates::{Admission, DELAY_MAX};
 use crate::slow_log::Whose;
 use crate::tenant::{Calls, Tenant};
-use crate::users::Login;
+use crate::users::{Asker, Denied, Login};
+use crate::work::Work;
 use crate::worker::Worker;
-use larder_device::sockets::{BUFFER_BYTES, Peer};
+use larder_device::sockets::Peer;
 
 /// What a protocol knows of its connection.
 pub(crate) struct Caller {
@@ -32,11 +35,19 @@ pub(crate) struct Caller {
     /// What it has logged in as, or holds without having logged in. `None`: it has to log in first, or came to a
     /// listener that has a tenant.
     login: Option<Arc<Login>>,
+    /// It has shown a wrong password.
+    was_wrong: bool,
     /// What it was before it logged in.
     came_as: Came,
     /// Where it waits for requests, among the idle ones of its worker.
     waits_at: Option<usize>,
+    /// What it holds of a request that is not there whole.
+    held: Passing,
+    pub(crate) work: Work,
 }
+
+/// Bytes of an unfinished request that are not counted: they are among what each connection may take.
+const UNCOUNTED_BYTES: usize = 1 << 10;
 
 /// What a connection is before it logs in.
 enum Came {
@@ -58,9 +69,21 @@ impl Caller {
         let id = worker.shared.next_connection();
         let came_as = tenant.map_or(Came::Unknown, |tenant| Came::To(Arc::clone(tenant)));
         let tenant = Arc::clone(worker.shared.default_tenant());
-        let (payer, login, waits_at) = (tenant.number, None, None);
-        let mut caller =
-            Self { worker, protocol, id, peer, tenant, payer, login, came_as, waits_at };
+        let held = Passing::new(&worker.shared.account, worker.shared.account.strangers());
+        let mut caller = Self {
+            payer: tenant.number,
+            worker,
+            protocol,
+            id,
+            peer,
+            tenant,
+            login: None,
+            was_wrong: false,
+            came_as,
+            waits_at: None,
+            held,
+            work: Work::default(),
+        };
         caller.log_out();
         caller
     }
@@ -156,18 +179,32 @@ impl Caller {
         self.login.as_ref().is_some_and(|login| login.is_revoked())
     }
 
-    /// Whether `user` may come in with `password`. Then it speaks for that user's tenant from now on; otherwise it is
-    /// what it was. Wrong passwords are answered late.
-    pub(crate) async fn log_in(&mut self, user: &[u8], password: &[u8]) -> bool {
+    /// Has `user` come in with `password`. Then it speaks for that user's tenant from now on; otherwise it is what it was,
+    /// and hears why. Wrong passwords are answered late.
+    pub(crate) async fn log_in(&mut self, user: &[u8], password: &[u8]) -> Result<(), Denied> {
         let Worker { shared, clock, counters, .. } = &*self.worker;
         counters.auth_cmds.add(1);
-        let Some(login) = shared.users().admit(&**clock, user, password).await else {
-            counters.auth_errors.add(1);
-            return false;
+        let address = match self.peer {
+            Peer::Tcp(address) => Some(address.ip()),
+            Peer::Unix => None,
         };
-        self.tenant = Arc::clone(login.tenant());
-        self.login = Some(login);
-        true
+        let asker = Asker { address, was_wrong: self.was_wrong };
+        match shared.users().admit(&**clock, asker, (user, password)).await {
+            Ok(login) => {
+                self.tenant = Arc::clone(login.tenant());
+                self.login = Some(login);
+                self.held.belongs_to(self.holder());
+                Ok(())
+            }
+            Err(denied) => {
+                match denied {
+                    Denied::Wrong => counters.auth_errors.add(1),
+                    Denied::Busy => counters.auth_busy.add(1),
+                }
+                self.was_wrong |= denied == Denied::Wrong;
+                Err(denied)
+            }
+        }
     }
 
     /// It is what it was when it came.
@@ -189,12 +226,52 @@ impl Caller {
         };
         self.tenant = Arc::clone(tenant);
         self.login = login;
+        self.held.belongs_to(self.holder());
     }
 
-    /// Whether a request of so many bytes may be taken in. If not, its protocol answers that the server is busy, and
-    /// takes the bytes without keeping them: nobody else stalls for it.
-    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
-        bytes <= BUFFER_BYTES || self.worker.has_room_for(bytes)
+    /// To whose account goes what it causes.
+    pub(crate) fn holder(&self) -> Holder {
+        let account = &self.worker.shared.account;
+        if self.needs_login() { account.strangers() } else { account.tenant(self.tenant.number) }
+    }
+
+    /// Whether more may come of a request that is not there whole: so many bytes of it are there, it needs so many at
+    /// least, and what is known of it takes `beside`. If not, its protocol answers that the server is busy, and takes
+    /// the rest without keeping it. Only what is there is counted, whatever was announced.
+    pub(crate) fn may_hold(&self, there: usize, needed: usize, beside: usize) -> bool {
+        let bytes = bytes_to_hold(there, needed) + beside;
+        if bytes <= UNCOUNTED_BYTES && self.held.bytes() == 0 {
+            return !self.held.was_evicted();
+        }
+        // What was counted before it for the same request stands.
+        self.held.set(bytes.max(self.held.bytes()))
+    }
+
+    /// No request is there in part.
+    pub(crate) fn holds_nothing(&self) {
+        self.held.clear();
+    }
+
+    /// Whether what it holds of a request is to be given up. If not, the task is woken when it is.
+    pub(crate) fn is_evicted(&self, cx: &Context<'_>) -> bool {
+        self.held.is_evicted(cx)
+    }
+
+    /// Whether what it holds of a request is to be given up.
+    pub(crate) fn was_evicted(&self) -> bool {
+        self.held.was_evicted()
+    }
+
+    /// Nothing that it keeps beyond its requests, until that grows.
+    pub(crate) fn keep(&self) -> Kept {
+        self.worker.shared.account.keep(self.holder())
+    }
+
+    /// The others of its worker have their turns, if it has done enough.
+    pub(crate) async fn rests(&self) {
+        if self.work.rests().await {
+            self.worker.note_longest_turn(self.work.take_longest());
+        }
     }
 
     /// A request of this name has taken so long that it is wanted in the slow log.
@@ -235,12 +312,18 @@ impl Caller {
         done
     }
 
-    /// Whether it is to end rather than wait for more. If not, it is called when that changes.
-    pub(crate) fn is_over(&mut self, cx: &Context<'_>) -> bool {
+    /// Whether it is to end rather than wait for more, for `limit` at most; amid a request the end of the server alone is
+    /// no reason. If not, it is called when that changes.
+    pub(crate) fn is_over(
+        &mut self,
+        limit: Option<Duration>,
+        is_amid: bool,
+        cx: &Context<'_>,
+    ) -> bool {
         if self.is_revoked() {
             return true;
         }
-        self.waits_at = self.worker.idle.waits(self.waits_at, cx);
+        self.waits_at = self.worker.idle.waits(self.waits_at, (limit, is_amid), cx);
         self.waits_at.is_none()
     }
 

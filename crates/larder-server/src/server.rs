@@ -14,6 +14,7 @@ use crate::admin::Admin;
 use crate::config::{ListenerConfig, ServerConfig};
 use crate::error::{Error, ErrorKind};
 use crate::event_loop;
+use crate::housekeeper::Housekeeper;
 use crate::listener::Listener;
 use crate::shared::{Shared, check_policies};
 use crate::tenant::Caches;
@@ -27,6 +28,7 @@ pub struct Server {
     addresses: Vec<SocketAddr>,
     listeners: Vec<ListenerConfig>,
     admin: Option<AdminThread>,
+    housekeeper: Option<Housekeeper>,
     #[cfg(feature = "otlp")]
     exporter: Option<crate::otlp::Exporter>,
     threads: Vec<JoinHandle<std::io::Result<()>>>,
@@ -75,11 +77,14 @@ impl Server {
             addresses,
             listeners: told,
             admin: None,
+            housekeeper: None,
             #[cfg(feature = "otlp")]
             exporter: None,
             threads: Vec::new(),
         };
         server.begin(listeners)?;
+        let no_thread = |error| Error::system(ErrorKind::System, "the system has no thread", error);
+        server.housekeeper = Some(Housekeeper::begin(&server.shared).map_err(no_thread)?);
         #[cfg(feature = "otlp")]
         if let Some(otlp) = &server.shared.config.otlp {
             server.exporter = Some(crate::otlp::Exporter::begin(otlp, &server.shared)?);

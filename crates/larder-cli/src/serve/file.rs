@@ -43,6 +43,7 @@ pub(crate) struct SettingsFile {
     pub(crate) connections: Option<usize>,
     pub(crate) value_max: Option<Size>,
     pub(crate) idle_timeout: Option<u32>,
+    pub(crate) request_timeout: Option<u32>,
     pub(crate) request_deadline: Option<u32>,
     pub(crate) drain: Option<u32>,
     pub(crate) close: Option<u32>,

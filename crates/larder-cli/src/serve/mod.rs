@@ -44,7 +44,8 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     let begun = Instant::now();
     let data = Data::open(&settings)?;
     let server = start(config, &data, &settings)?;
-    say(format_args!("memory     {}", BinaryBytes(settings.memory.0)));
+    let clients = BinaryBytes(settings.client_bytes());
+    say(format_args!("memory     {}, {clients} of it for clients", BinaryBytes(settings.memory.0)));
     say(format_args!("flash      {}", data.describe()));
     say(format_args!("{}", threads(&server, &settings)));
     for listener in server.listeners() {
@@ -160,7 +161,7 @@ fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
 
 fn start(config: ServerConfig, data: &Data, settings: &Settings) -> Result<Server, Error> {
     let tenants = TenantsConfig {
-        memory_bytes: Some(settings.memory.0),
+        memory_bytes: Some(settings.cache_bytes()),
         tenants: settings.tenants.iter().map(|tenant| settings.tenant(tenant)).collect(),
         on_change: OnChange::Discard,
         endurance: settings.watching.endurance(),

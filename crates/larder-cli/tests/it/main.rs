@@ -26,6 +26,8 @@ mod full_disk;
 mod interrupt;
 mod json_page;
 mod lab_command;
+#[cfg(target_os = "linux")]
+mod memory_of_clients;
 mod place;
 mod plan_command;
 mod plan_json;

@@ -24,13 +24,26 @@ use larder_device::Clock;
 pub(crate) use login::Login;
 pub use password::PasswordHash;
 use password::{Digest, DigestKey};
-use verifier::Verifier;
+pub(crate) use verifier::Asker;
+use verifier::{Compared, Verifier};
 
 use crate::error::{Error, ErrorKind};
 use crate::tenant::Tenant;
 
 /// A wrong password is answered after so long.
 const WRONG_DELAY: Duration = Duration::from_millis(500);
+
+/// No password is longer.
+const PASSWORD_BYTES_MAX: usize = 1024;
+
+/// Why a client may not come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Denied {
+    /// There is no such user, or that is not its password.
+    Wrong,
+    /// Too many passwords wait to be compared: this one was not. It may be tried again.
+    Busy,
+}
 
 /// A user as it is configured.
 #[derive(Clone, PartialEq, Eq)]
@@ -191,33 +204,38 @@ impl Users {
         }
     }
 
-    /// What a user holds, if that is its password.
+    /// What a user holds, if that is its password. What is wrong is answered late.
     pub(crate) async fn admit(
         &self,
         clock: &dyn Clock,
-        name: &[u8],
-        password: &[u8],
-    ) -> Option<Arc<Login>> {
-        let Self::Known(Known { users, decoy, key, verifier }) = self else { return None };
+        asker: Asker,
+        (name, password): (&[u8], &[u8]),
+    ) -> Result<Arc<Login>, Denied> {
+        let Self::Known(Known { users, decoy, key, verifier }) = self else {
+            return Err(Denied::Wrong);
+        };
         let user = users.iter().find(|user| user.login.name().as_bytes() == name);
+        // What is too long is wrong, and takes as long as what is not.
+        let password = password.get(..PASSWORD_BYTES_MAX + 1).unwrap_or(password);
         let digest = key.digest(password);
         if let Some(user) = user
             && user.lock().as_ref().is_some_and(|accepted| key.agrees(accepted, password))
         {
-            return Some(Arc::clone(&user.login));
+            return Ok(Arc::clone(&user.login));
         }
         // Who has none takes as long as who is unknown.
         let user = user.filter(|user| user.password.is_some());
         let hash = user.and_then(|user| user.password.as_ref()).unwrap_or(decoy);
-        let is_right = verifier.verify(hash, password).await;
-        match user {
-            Some(user) if is_right => {
+        let compared = verifier.verify(asker, hash, password).await;
+        match (user, compared) {
+            (_, Compared::Busy) => Err(Denied::Busy),
+            (Some(user), Compared::Right) if password.len() <= PASSWORD_BYTES_MAX => {
                 *user.lock() = Some(digest);
-                Some(Arc::clone(&user.login))
+                Ok(Arc::clone(&user.login))
             }
             _ => {
                 clock.sleep_until(clock.monotonic() + WRONG_DELAY).await;
-                None
+                Err(Denied::Wrong)
             }
         }
     }

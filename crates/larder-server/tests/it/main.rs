@@ -21,3 +21,4 @@ mod slow;
 mod tls;
 mod users;
 mod weights;
+mod work;

@@ -122,3 +122,29 @@ fn where_a_tenant_listens_its_keys_are_whoevers_come_there() {
     let refused = crate::serving::try_with_tenants(&["photos"], unknown).err().unwrap();
     assert!(refused.to_string().contains("tenant \"music\", which there is not"), "{refused}");
 }
+
+#[test]
+fn a_client_that_knows_its_password_hears_no_wrong_password_however_many_guess() {
+    let server = with_users();
+    let wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+    let busy =
+        "-ERR busy comparing other passwords, this one was not compared; try again later\r\n";
+    let mut guessers: Vec<Client> = (0..150).map(|_| Client::resp(&server)).collect();
+    guessers.iter_mut().for_each(|it| it.send("AUTH ann oat\r\n"));
+    // It has not logged in since the start: its password has to be compared.
+    let mut tries = 0;
+    loop {
+        let mut bob = Client::resp(&server);
+        bob.send("AUTH bob oat\r\n");
+        tries += 1;
+        match &*bob.line() {
+            "+OK\r\n" => break,
+            answer => assert_eq!(answer, busy),
+        }
+        assert!(tries < 500, "it never comes in");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let told: Vec<String> = guessers.iter_mut().map(Client::line).collect();
+    assert!(told.iter().all(|it| it == wrong || it == busy), "{told:?}");
+    assert!(told.iter().any(|it| it == busy), "an address has some places");
+}

@@ -1,5 +1,6 @@
 //! `CLIENT`: what a client says of itself, and the clients of its tenant; an administrator sees and ends all.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
@@ -175,7 +176,7 @@ fn list(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
             }
         },
         (b"ID", 4..) => {
-            let ids: Option<Vec<i64>> = argv.from(3).map(number::integer).collect();
+            let ids: Option<HashSet<i64>> = argv.from(3).map(number::integer).collect();
             let ids = ids.ok_or(Refusal::Says("ERR Invalid client ID"))?;
             clients.retain(|it| i64::try_from(it.id).is_ok_and(|id| ids.contains(&id)));
         }

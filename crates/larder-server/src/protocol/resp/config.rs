@@ -74,6 +74,9 @@ pub(super) fn config(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 }
 
 fn get(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    if argv.from(2).map(<[u8]>::len).sum::<usize>() > glob::PATTERN_BYTES_MAX || argv.len() > 64 {
+        return Err(Refusal::Says("ERR too many patterns, or too long ones"));
+    }
     let patterns: Vec<Vec<u8>> = argv.from(2).map(<[u8]>::to_ascii_lowercase).collect();
     let is_admin = cx.caller.is_admin();
     let fits = |name: &str| {

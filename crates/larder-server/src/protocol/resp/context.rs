@@ -69,16 +69,19 @@ impl Context<'_> {
         mut change: impl FnMut(Option<&Value>) -> Change<'c>,
     ) -> Result<Option<Value>, Refusal> {
         let guarded = std::mem::take(&mut self.client.guarded);
-        let guard = guarded.iter().find(|watched| watched.key == key);
+        let mut bytes = 0;
         let (mut has_changed, mut is_gone) = (false, false);
         let cache = self.cache(key);
         let before = cache.update(key, |current| {
-            has_changed = guard.is_some_and(|guard| !guard.is_still(current));
+            bytes = current.map_or(0, |value| value.len());
+            has_changed = !guarded.is_still(key, current.map(Value::meta));
             let change = if has_changed { Change::Keep } else { change(current) };
             is_gone = is_end(&change);
             change
         });
         let before = before.await?;
+        // The value is copied on its way in and out.
+        self.caller.work.does_bytes(2 * bytes);
         if is_gone {
             // Who looks for it now finds that its time is over, and it counts no more.
             self.cache(key).update(key, |_| Change::Keep).await?;
@@ -93,10 +96,11 @@ impl Context<'_> {
         value: &[u8],
         options: SetOptions,
     ) -> Result<(), Refusal> {
-        if self.client.guarded.iter().any(|watched| watched.key == key) {
+        self.caller.work.does_bytes(value.len());
+        if self.client.guarded.has(key) {
             self.change(key, |_| Change::Store(value.into(), options)).await?;
         } else {
-            self.client.guarded = Vec::new();
+            self.client.guarded = Watched::default();
             self.cache(key).set_with(key, value, options).await?;
         }
         self.caller.worker.counters.cmd_set.add(1);
@@ -105,11 +109,10 @@ impl Context<'_> {
 
     /// Removes a value, and says whether there was one.
     pub(super) async fn delete(&mut self, key: &[u8]) -> Result<bool, Refusal> {
-        let guarded: &[Watched] = &self.client.guarded;
-        let existed = if guarded.iter().any(|watched| watched.key == key) {
+        let existed = if self.client.guarded.has(key) {
             self.change(key, |current| current.map_or(Change::Keep, |_| gone())).await?.is_some()
         } else {
-            self.client.guarded = Vec::new();
+            self.client.guarded = Watched::default();
             self.cache(key).delete(key).await?
         };
         let counters = &self.caller.worker.counters;
@@ -119,6 +122,13 @@ impl Context<'_> {
             counters.delete_misses.add(1)
         }
         Ok(existed)
+    }
+
+    /// Something was done to one of several keys: the others of the worker have their turns, if it is time.
+    pub(super) async fn rests_behind(&self, key: &[u8]) {
+        self.caller.work.does(1);
+        self.caller.work.does_bytes(key.len());
+        self.caller.rests().await;
     }
 
     /// The help of a command with subcommands.

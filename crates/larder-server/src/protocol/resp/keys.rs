@@ -19,6 +19,7 @@ pub(super) async fn del(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let mut removed = 0;
     for key in argv.from(1) {
         removed += usize::from(cx.delete(key).await?);
+        cx.rests_behind(key).await;
     }
     cx.out.count(removed);
     Ok(())
@@ -223,7 +224,7 @@ pub(super) async fn flush(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome 
     if argv.len() > 2 || argv.len() == 2 && !matches!(&*option, b"ASYNC" | b"SYNC") {
         return Err(SYNTAX);
     }
-    cx.client.guarded = Vec::new();
+    cx.client.guarded = super::queue::Watched::default();
     cx.caller.worker.counters.cmd_flush.add(1);
     cx.caller.tenant.clear().await?;
     cx.out.ok();

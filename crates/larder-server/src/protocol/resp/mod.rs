@@ -51,6 +51,7 @@ use self::write::{NO_ROOM, OVER_LIMIT, Refusal, TOO_LONG, Writer};
 use super::{Protocol, Step};
 use crate::answers::Answers;
 use crate::caller::Caller;
+use crate::work::STEPS_A_UNIT;
 
 /// A connection that speaks it.
 #[derive(Default)]
@@ -95,7 +96,21 @@ impl Protocol for Resp {
             match self.parser.parse(input, limits) {
                 Parsed::Nothing(bytes) => return Step::Done(bytes),
                 Parsed::Broken(broken) => return self.breaks(broken, answers),
-                Parsed::Needs(bytes) if caller.has_room_for(bytes) => return Step::Needs(bytes),
+                Parsed::Needs(bytes)
+                    if caller.may_hold(input.len(), bytes, self.parser.places_bytes()) =>
+                {
+                    return Step::Needs(bytes);
+                }
+                Parsed::Rests => {
+                    if !caller.may_hold(input.len(), input.len(), self.parser.places_bytes()) {
+                        caller.worker.counters.refused_busy.add(1);
+                        return self.refuse(&NO_ROOM, answers);
+                    }
+                    caller
+                        .work
+                        .does(parse::ARGUMENTS_A_LOOK * parse::STEPS_AN_ARGUMENT / STEPS_A_UNIT);
+                    caller.rests().await;
+                }
                 Parsed::Needs(_) => {
                     caller.worker.counters.refused_busy.add(1);
                     return self.refuse(&NO_ROOM, answers);

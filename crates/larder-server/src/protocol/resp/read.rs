@@ -12,7 +12,7 @@ use super::context::Context;
 use super::expiry::{self, Unit};
 use super::number;
 use super::parse::Arguments;
-use super::write::{NO_INTEGER, Outcome, Refusal, TOO_LATE, Writer};
+use super::write::{NO_INTEGER, NO_ROOM, Outcome, Refusal, TOO_LATE, Writer};
 use crate::answers::{Answer, Answers, COPIED_MAX};
 use crate::caller::Caller;
 
@@ -121,9 +121,11 @@ pub(super) async fn answer(
         if read.string_bytes(value) > COPIED_MAX {
             return false;
         }
+        caller.work.does_bytes(value.len());
         read.show(Some((value, meta)), || cache.moment(key), &mut Writer::new(bytes, is_resp3));
         true
     });
+    caller.work.does(1);
     match shown {
         Ok(Some(true)) if read.counts_as_get() => caller.worker.counters.count_get(true),
         Ok(Some(true)) => {}
@@ -206,11 +208,19 @@ pub(super) async fn run(cx: &mut Context<'_>, read: Read, key: &[u8]) -> Outcome
 
 /// `MGET`, within a transaction.
 pub(super) async fn mget(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    let mut answers = cx.caller.keep();
     cx.out.array(argv.len() - 1);
     for key in argv.from(1) {
+        let before = cx.out.len();
         if let Err(refusal) = run(cx, Read::Get, key).await {
             cx.out.refusal(&refusal);
         }
+        if !answers.grow(cx.out.len() - before) {
+            cx.caller.worker.counters.refused_busy.add(1);
+            return Err(NO_ROOM);
+        }
+        cx.caller.work.does_bytes(cx.out.len() - before);
+        cx.rests_behind(key).await;
     }
     Ok(())
 }
@@ -220,6 +230,7 @@ pub(super) async fn exists(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
     let mut found = 0;
     for key in argv.from(1) {
         found += usize::from(cx.cache(key).contains(key).await?);
+        cx.rests_behind(key).await;
     }
     cx.out.count(found);
     Ok(())
@@ -232,6 +243,7 @@ pub(super) async fn touch(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome 
         let hit = cx.cache(key).get_with(key, |_, _| ()).await?.is_some();
         cx.caller.worker.counters.count_touch(hit);
         found += usize::from(hit);
+        cx.rests_behind(key).await;
     }
     cx.out.count(found);
     Ok(())

@@ -15,14 +15,33 @@ const ARGUMENT_BYTES_KEPT: usize = 128;
 /// Entries that an operator may ask for at most.
 pub(super) const ENTRIES_MAX: i64 = 100_000;
 
+/// The entries of all tenants together take no more: each has an equal part, of which the oldest go first.
+const BYTES_MAX: usize = 2 << 20;
+
 /// See the module.
 pub(super) struct SlowLog {
     /// From so many microseconds on; negative is never.
     pub(super) threshold_micros: AtomicI64,
     pub(super) entries_max: AtomicUsize,
     next: AtomicU64,
-    /// Of each tenant, the newest first.
-    of_tenants: Vec<Mutex<VecDeque<Entry>>>,
+    /// Of each tenant.
+    of_tenants: Vec<Mutex<Entries>>,
+}
+
+/// Those of one tenant, the newest first.
+#[derive(Default)]
+struct Entries {
+    all: VecDeque<Entry>,
+    bytes: usize,
+}
+
+impl Entries {
+    fn truncate(&mut self, entries_max: usize, bytes_max: usize) {
+        while self.all.len() > entries_max || self.bytes > bytes_max {
+            let Some(oldest) = self.all.pop_back() else { break };
+            self.bytes -= oldest.bytes();
+        }
+    }
 }
 
 /// Whose entries, or clients, are meant.
@@ -51,6 +70,14 @@ pub(super) struct Entry {
     pub(super) arguments: Vec<Vec<u8>>,
     pub(super) peer: String,
     pub(super) name: Vec<u8>,
+}
+
+impl Entry {
+    /// What it takes in memory.
+    fn bytes(&self) -> usize {
+        let arguments = self.arguments.iter().map(|it| size_of::<Vec<u8>>() + it.capacity() + 16);
+        size_of::<Self>() + self.peer.capacity() + self.name.capacity() + arguments.sum::<usize>()
+    }
 }
 
 impl SlowLog {
@@ -88,18 +115,20 @@ impl SlowLog {
         };
         let Some(entries) = self.of_tenants.get(tenant) else { return };
         let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.push_front(entry);
-        entries.truncate(self.entries_max.load(Ordering::Relaxed));
+        entries.bytes += entry.bytes();
+        entries.all.push_front(entry);
+        let bytes_max = BYTES_MAX / self.of_tenants.len();
+        entries.truncate(self.entries_max.load(Ordering::Relaxed), bytes_max);
     }
 
     pub(super) fn len(&self, whose: Whose) -> usize {
-        self.logs(whose).map(|entries| entries.len()).sum()
+        self.logs(whose).map(|entries| entries.all.len()).sum()
     }
 
     /// The newest first.
     pub(super) fn newest(&self, whose: Whose, count: usize) -> Vec<Entry> {
-        let of_each = |log: MutexGuard<'_, VecDeque<Entry>>| -> Vec<Entry> {
-            log.iter().take(count).cloned().collect()
+        let of_each = |log: MutexGuard<'_, Entries>| -> Vec<Entry> {
+            log.all.iter().take(count).cloned().collect()
         };
         let mut newest: Vec<Entry> = self.logs(whose).flat_map(of_each).collect();
         newest.sort_unstable_by_key(|entry| Reverse(entry.id));
@@ -108,10 +137,10 @@ impl SlowLog {
     }
 
     pub(super) fn clear(&self, whose: Whose) {
-        self.logs(whose).for_each(|mut entries| entries.clear());
+        self.logs(whose).for_each(|mut entries| *entries = Entries::default());
     }
 
-    fn logs(&self, whose: Whose) -> impl Iterator<Item = MutexGuard<'_, VecDeque<Entry>>> {
+    fn logs(&self, whose: Whose) -> impl Iterator<Item = MutexGuard<'_, Entries>> {
         let meant =
             self.of_tenants.iter().enumerate().filter(move |(tenant, _)| whose.has(*tenant));
         meant.map(|(_, entries)| entries.lock().unwrap_or_else(PoisonError::into_inner))
@@ -133,4 +162,33 @@ fn clipped(arguments: Arguments<'_>) -> Vec<Vec<u8>> {
         clipped.push(format!("... ({} more arguments)", all - kept).into_bytes());
     }
     clipped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse::OwnedArguments;
+    use super::*;
+
+    #[test]
+    fn entries_are_bounded_in_bytes_however_many_may_be_kept() {
+        let log = SlowLog::new(2);
+        log.entries_max.store(100_000, Ordering::Relaxed);
+        let argument = [b'x'; 1000];
+        let request = OwnedArguments::of(&[&argument[..]; 100]);
+        let add = |tenant| {
+            let peer = "peer".to_owned();
+            log.add(tenant, Duration::ZERO, request.as_arguments(), peer, vec![b'n'; 1000]);
+        };
+        add(0);
+        (0..2000).for_each(|_| add(1));
+        let entries = log.newest(Whose::Of(1), usize::MAX);
+        let bytes: usize = entries.iter().map(Entry::bytes).sum();
+        assert!((100..300).contains(&entries.len()), "{}", entries.len());
+        assert!(bytes > BYTES_MAX / 4 && bytes <= BYTES_MAX / 2, "{bytes}");
+        assert_eq!(entries[0].id, 2000, "the newest are kept");
+        assert_eq!(log.len(Whose::Of(0)), 1, "no tenant pushes out those of another");
+        log.clear(Whose::All);
+        assert_eq!(log.len(Whose::All), 0);
+        assert!(log.logs(Whose::All).all(|entries| entries.bytes == 0));
+    }
 }

@@ -1,5 +1,7 @@
 //! Requests that store values, whole.
 
+use std::collections::HashSet;
+
 use larder::{Change, SetOptions};
 
 use super::command::Does;
@@ -219,6 +221,7 @@ pub(super) async fn mset(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     }
     for at in (1..argv.len()).step_by(2) {
         cx.store(argv.get(at), argv.get(at + 1), SetOptions::default()).await?;
+        cx.rests_behind(argv.get(at)).await;
     }
     cx.out.ok();
     Ok(())
@@ -236,11 +239,13 @@ pub(super) async fn msetnx(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
             cx.out.integer(0);
             return Ok(());
         }
+        cx.rests_behind(key).await;
     }
+    let mut stored_here = HashSet::new();
     for at in keys() {
         let key = argv.get(at);
-        let is_again = keys().take_while(|earlier| *earlier < at).any(|it| argv.get(it) == key);
-        let stored = if is_again {
+        cx.rests_behind(key).await;
+        let stored = if !stored_here.insert(key) {
             cx.store(key, argv.get(at + 1), SetOptions::default()).await.map(|()| true)
         } else {
             add(cx, key, argv.get(at + 1)).await
@@ -249,6 +254,7 @@ pub(super) async fn msetnx(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
             // Somebody was faster: what was stored goes again.
             for earlier in keys().take_while(|earlier| *earlier < at) {
                 cx.delete(argv.get(earlier)).await?;
+                cx.rests_behind(argv.get(earlier)).await;
             }
             stored?;
             cx.out.integer(0);

@@ -102,7 +102,7 @@ impl Status {
             Self::UnknownCommand => "Unknown command",
             Self::OutOfMemory => "Out of memory",
             Self::Internal => "Internal error",
-            Self::Busy => "The tenant is over its limit",
+            Self::Busy => "Busy, or the tenant is over its limit: try again later",
             Self::TooLate => "Temporary failure",
         }
     }

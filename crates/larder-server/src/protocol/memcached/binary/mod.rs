@@ -32,8 +32,6 @@ const LOGIN_BYTES_MAX: usize = 2048;
 pub(crate) struct Binary {
     /// Bytes that nobody wants.
     swallows: usize,
-    /// There is room for the request that is on its way, which has been asked for.
-    has_room: bool,
 }
 
 impl Binary {
@@ -62,10 +60,8 @@ impl Binary {
             return self.refuse(&header, refusal, input, caller, answers).await;
         }
         let Some(packet) = header.packet(input) else {
-            self.has_room = true;
             return Step::Needs(HEADER_BYTES + header.body_bytes);
         };
-        self.has_room = false;
         match respond(&packet, caller, answers).await {
             Goes::On => Step::Done(HEADER_BYTES + header.body_bytes),
             Goes::Away => Step::Close,
@@ -82,7 +78,7 @@ impl Binary {
             caller.worker.counters.store_too_large.add(1);
             return Some(Status::TooLarge);
         }
-        let has_room = input.len() >= whole || self.has_room || caller.has_room_for(whole);
+        let has_room = input.len() >= whole || caller.may_hold(input.len(), whole, 0);
         if !has_room {
             caller.worker.counters.refused_busy.add(1);
         }

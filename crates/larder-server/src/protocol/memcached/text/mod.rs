@@ -32,8 +32,6 @@ const WHOLE_LINE_BYTES_MAX: usize = 64 << 10;
 #[derive(Default)]
 pub(crate) struct Text {
     going: Going,
-    /// There is room for the value that is on its way, which has been asked for.
-    has_room: bool,
 }
 
 /// What a connection is in the midst of, between two steps.
@@ -118,7 +116,15 @@ impl Text {
             (Some((line, taken)), _) if line.len() <= longest => {
                 self.answer(line, taken, input, caller, answers).await
             }
-            (None, _) if input.len() <= longest + 1 => Step::Needs(input.len() + 1),
+            (None, _) if input.len() <= longest + 1 => {
+                if caller.may_hold(input.len(), input.len() + 1, 0) {
+                    return Step::Needs(input.len() + 1);
+                }
+                caller.worker.counters.refused_busy.add(1);
+                say(answers, "SERVER_ERROR out of memory reading request");
+                self.going = Going::SwallowingLine;
+                Step::Done(input.len())
+            }
             (_, Some(_)) if !caller.may_begin(retrieve::first_key(input), answers).await => {
                 say(answers, OVER_LIMIT);
                 self.going = Going::SwallowingLine;
@@ -282,7 +288,7 @@ impl Text {
         let refusal = if bytes > caller.worker.shared.config.value_bytes_max {
             caller.worker.counters.store_too_large.add(1);
             Some("SERVER_ERROR object too large for cache")
-        } else if input.len() < whole && !self.has_room && !caller.has_room_for(whole) {
+        } else if input.len() < whole && !caller.may_hold(input.len(), whole, 0) {
             caller.worker.counters.refused_busy.add(1);
             Some("SERVER_ERROR out of memory storing object")
         } else {
@@ -296,10 +302,8 @@ impl Text {
             return Err(Step::Done(taken));
         }
         let Some(data) = input.get(taken..whole) else {
-            self.has_room = true;
             return Err(Step::Needs(whole));
         };
-        self.has_room = false;
         data.strip_suffix(b"\r\n").ok_or_else(|| {
             say_unless(quiet, answers, "CLIENT_ERROR bad data chunk");
             Step::Done(whole)
