@@ -60,6 +60,6 @@ pub use otlp::Otlp;
 pub use policy::{OverLimit, TenantPolicy};
 pub use protocol::memcached::NodeList;
 pub use protocol::resp::{SlotMap, SlotNode};
-pub use server::Server;
+pub use server::{BoundServer, Server};
 pub use set_report::{SetCounts, SetReport, ShardReport};
 pub use users::{PasswordHash, User};

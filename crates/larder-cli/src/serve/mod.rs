@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use indicatif::BinaryBytes;
 use larder::{OnChange, Tenants, TenantsConfig, block_on};
 use larder_lab::Error;
-use larder_server::{DebugClock, ListenerConfig, ProtocolKind, Server, ServerConfig};
+use larder_server::{BoundServer, DebugClock, ListenerConfig, ProtocolKind, Server, ServerConfig};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -42,8 +42,10 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     let settings = Settings::of(arguments)?;
     let config = config_that_fits(&settings)?;
     let begun = Instant::now();
-    let data = Data::open(&settings)?;
-    let server = start(config, &data, &settings)?;
+    // What cannot be listened on is known before a file is made.
+    let bound = Server::bind(config).map_err(told)?;
+    let (data, made) = Data::open(&settings)?;
+    let server = start(bound, &data, &settings).inspect_err(|_| made.remove())?;
     let clients = BinaryBytes(settings.client_bytes());
     say(format_args!("memory     {}, {clients} of it for clients", BinaryBytes(settings.memory.0)));
     say(format_args!("flash      {}", data.describe()));
@@ -159,7 +161,12 @@ fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
     }
 }
 
-fn start(config: ServerConfig, data: &Data, settings: &Settings) -> Result<Server, Error> {
+/// An error of the server, in the words of the command.
+fn told(error: larder_server::Error) -> Error {
+    Error::run(words::of_serve(&error.to_string()))
+}
+
+fn start(bound: BoundServer, data: &Data, settings: &Settings) -> Result<Server, Error> {
     let tenants = TenantsConfig {
         memory_bytes: Some(settings.cache_bytes()),
         tenants: settings.tenants.iter().map(|tenant| settings.tenant(tenant)).collect(),
@@ -177,12 +184,12 @@ fn start(config: ServerConfig, data: &Data, settings: &Settings) -> Result<Serve
             let tenants =
                 block_on(Tenants::open(tenants, data.device(), clock)).map_err(refused)?;
             tell_array_memory(&tenants);
-            Server::start(config, tenants)
+            bound.serve(tenants)
         }
         Some(devices) => {
             let tenants = block_on(Tenants::open_sharded(tenants, devices, clock));
-            Server::start_sharded(config, tenants.map_err(refused)?)
+            bound.serve_sharded(tenants.map_err(refused)?)
         }
     };
-    started.map_err(|error| Error::run(words::of_serve(&error.to_string())))
+    started.map_err(told)
 }
