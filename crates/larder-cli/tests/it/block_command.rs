@@ -60,6 +60,25 @@ fn a_read_only_export_changes_nothing_and_models_are_served() {
     assert_eq!(serving.end("TERM").0, Some(0));
 }
 
+/// What is only read is opened for reading, so it may be on a file system that is mounted so.
+#[test]
+fn a_read_only_export_does_not_open_its_file_for_writing() {
+    let place = Place::new();
+    let disk = place.write("disk.img", vec![3; 1 << 20]);
+    for (words, writes) in
+        [("export disk.img --unix s --read-only", false), ("export disk.img --unix s", true)]
+    {
+        let serving = Serving::start(&place, words);
+        assert_eq!(serving.opens_for_writing(&disk), writes, "{words}");
+        let mut unix = UnixStream::connect(place.path().join("s")).unwrap();
+        open(&mut unix, b"", 1);
+        let mut data = [0; 5];
+        assert_eq!(request(&mut unix, 0, &mut data), 0);
+        assert_eq!(data, [3; 5]);
+        assert_eq!(serving.end("TERM").0, Some(0));
+    }
+}
+
 #[test]
 fn what_cannot_be_exported_is_refused() {
     let place = Place::new();

@@ -48,7 +48,18 @@ impl ImageFile {
     }
 
     fn locked(file: File, path: &Path) -> Result<Self, Error> {
-        match file.try_lock() {
+        let locked = file.try_lock();
+        Self::of_lock(file, locked, path)
+    }
+
+    /// A file that others may read, but not change, while it is open.
+    pub(super) fn locked_for_reading(file: File, path: &Path) -> Result<Self, Error> {
+        let locked = file.try_lock_shared();
+        Self::of_lock(file, locked, path)
+    }
+
+    fn of_lock(file: File, locked: Result<(), TryLockError>, path: &Path) -> Result<Self, Error> {
+        match locked {
             Ok(()) => Ok(Self(file)),
             Err(TryLockError::WouldBlock) => {
                 let (path, who) = (path.display(), holder(&file));

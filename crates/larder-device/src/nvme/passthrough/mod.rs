@@ -91,7 +91,7 @@ impl PassthroughDevice {
         if node.read_only {
             return Err(refuse("it can only be read".to_owned()));
         }
-        let claim = claim(&node.block_path, options.lock_wait)?;
+        let claim = claim(&node.block_path, options.lock_wait, options.read_only)?;
         let drive = DriveFile::open(&generic_path, true)
             .map_err(|error| refuse(format!("opening it: {error}")))?;
         let metadata_bytes = check_format(&drive, node).map_err(&refuse)?;
