@@ -129,7 +129,7 @@ fn of_tenant(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
 fn say_of_cache(caller: &Caller, cache: &Stats, say: &mut impl FnMut(&str, &dyn Display)) {
     say("curr_items", &caller.tenant.estimated_len());
     say("bytes", &cache.dram_used_bytes);
-    say("evictions", &cache.dram_evicted_objects);
+    say("evictions", &cache.evicted_objects());
     say("tenant", &caller.tenant.name().escape_default());
     say("dram_items", &cache.dram_items);
     say("dram_hits", &cache.dram_hits);

@@ -99,7 +99,7 @@ fn persistence(_: &Context<'_>, text: &mut String) {
 fn stats(cx: &Context<'_>, text: &mut String) {
     let stats = cx.caller.tenant.stats();
     line(text, "expired_keys", stats.expired);
-    line(text, "evicted_keys", stats.dram_evicted_objects);
+    line(text, "evicted_keys", stats.evicted_objects());
     let hits = stats.hits();
     if cx.caller.is_admin() {
         of_process(cx, text);
