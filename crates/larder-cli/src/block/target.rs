@@ -31,7 +31,10 @@ pub(super) fn open_read_only(target: &TargetArg) -> Result<Arc<dyn Device>, Erro
 
 fn open_for(target: &TargetArg, read_only: bool) -> Result<Arc<dyn Device>, Error> {
     match target {
-        TargetArg::Device(target) => open_device(target, read_only),
+        // What is mapped is mapped for writing.
+        TargetArg::Device(target) => {
+            open_device(target, read_only && target.kind != Some(TargetKind::Dax))
+        }
         TargetArg::Memory(bytes) => {
             let len = usize::try_from(*bytes)
                 .map_err(|_| Error::usage(format!("memory:{bytes}: more than can be addressed")))?;

@@ -51,8 +51,7 @@ fn cores_whose_names_were_exchanged_are_refused_and_reassigned() {
     rename(&place, "b.img", "a.img");
     rename(&place, "c.img", "b.img");
     for command in ["recover fast.img", "start fast.img --unix s", "cores fast.img --remove 1"] {
-        let parts =
-            ["core 0 (", "those of core 1", "they are 0=", "--core N=PATH", "--force-core N"];
+        let parts = ["core 0 (", "core 1 had", "they are 0=", "--core N=PATH", "--force-core N"];
         place.refuse(&format!("block {command}"), 1, &parts);
     }
     assert_eq!(found(&place, "a.img"), before, "it was not written");

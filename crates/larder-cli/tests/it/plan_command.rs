@@ -96,7 +96,7 @@ fn options_that_make_no_sense() {
         ("--price-dram -1", &["--price-dram -1", "must be at least 0"]),
         ("--carbon-flash -1", &["--carbon-flash -1", "must be at least 0"]),
         ("--carbon-dram nan", &["--carbon-dram NaN", "must be at least 0"]),
-        ("--simulate 1M", &["--simulate 1000000", "8 MiB to 64 GiB"]),
+        ("--simulate 1MB", &["--simulate 1000000", "8 MiB to 64 GiB"]),
         ("--requests 0", &["--requests 0", "must be at least 1"]),
         ("--workload nope", &["--workload nope: unknown", "meta-kv"]),
     ] {
