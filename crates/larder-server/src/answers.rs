@@ -330,7 +330,8 @@ impl<'s> Answers<'s> {
         }
     }
 
-    /// The client takes its answers slowly: what it does not take is counted, and given up where others need the memory.
+    /// The client takes its answers slowly: what it does not take is counted, and given up where others need the
+    /// memory.
     async fn send_counted(&mut self) -> io::Result<()> {
         let Self { worker, socket, ready, untaken, copied_bytes, .. } = self;
         let slow = |why: &'static str| {

@@ -12,7 +12,6 @@ use larder_device::Clock;
 use crate::account::{Holder, Kept, Passing};
 use crate::answers::Answers;
 use crate::config::ProtocolKind;
-use crate::connection::bytes_to_hold;
 use crate::rates::{Admission, DELAY_MAX};
 use crate::slow_log::Whose;
 use crate::tenant::{Calls, Tenant};
@@ -48,6 +47,11 @@ pub(crate) struct Caller {
 
 /// Bytes of an unfinished request that are not counted: they are among what each connection may take.
 const UNCOUNTED_BYTES: usize = 1 << 10;
+
+/// What memory is to hold of an unfinished request of which so many bytes are there, and at least so many needed.
+pub(crate) fn bytes_to_hold(there: usize, needed: usize) -> usize {
+    if there < BUFFER_BYTES { there } else { (2 * there).min(needed.max(there + BUFFER_BYTES)) }
+}
 
 /// What a connection is before it logs in.
 enum Came {
@@ -179,8 +183,8 @@ impl Caller {
         self.login.as_ref().is_some_and(|login| login.is_revoked())
     }
 
-    /// Has `user` come in with `password`. Then it speaks for that user's tenant from now on; otherwise it is what it was,
-    /// and hears why. Wrong passwords are answered late.
+    /// Has `user` come in with `password`. Then it speaks for that user's tenant from now on; otherwise it is what it
+    /// was, and hears why. Wrong passwords are answered late.
     pub(crate) async fn log_in(&mut self, user: &[u8], password: &[u8]) -> Result<(), Denied> {
         let Worker { shared, clock, counters, .. } = &*self.worker;
         counters.auth_cmds.add(1);
@@ -312,8 +316,8 @@ impl Caller {
         done
     }
 
-    /// Whether it is to end rather than wait for more, for `limit` at most; amid a request the end of the server alone is
-    /// no reason. If not, it is called when that changes.
+    /// Whether it is to end rather than wait for more, for `limit` at most; amid a request the end of the server
+    /// alone is no reason. If not, it is called when that changes.
     pub(crate) fn is_over(
         &mut self,
         limit: Option<Duration>,

@@ -1,7 +1,7 @@
 //! A connection: bytes come, requests are answered in their order, and between them it owns next to nothing.
 //!
-//! What has come of a request that is not there whole waits in memory of its own length, below [`BUFFER_BYTES`], or in a
-//! buffer that grows as bytes come, however many were announced. Both are counted ([`Caller::may_hold`]).
+//! What has come of a request that is not there whole waits in memory of its own length, below [`BUFFER_BYTES`], or
+//! in a buffer that grows as bytes come, however many were announced. Both are counted ([`Caller::may_hold`]).
 
 use std::future::poll_fn;
 use std::io;
@@ -12,7 +12,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::answers::Answers;
-use crate::caller::Caller;
+use crate::caller::{Caller, bytes_to_hold};
 use crate::protocol::{Protocol, Step};
 use crate::within::within;
 use larder_device::sockets::{BUFFER_BYTES, Buffers, Socket, yield_now};
@@ -144,11 +144,7 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
             let needed = loop {
                 answers.room().await;
                 answers.check_open()?;
-                if caller.is_revoked() {
-                    answers.send().await?;
-                    return Ok(ControlFlow::Break(()));
-                }
-                let step = protocol.step(caller, &input.bytes[at..], &mut answers).await;
+                let step = step(protocol, caller, &input.bytes[at..], &mut answers).await;
                 match step {
                     Step::Done(bytes) => {
                         at += bytes;
@@ -193,9 +189,14 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
     }
 }
 
-/// What memory is to hold of an unfinished request of which so many bytes are there, and at least so many needed.
-pub(crate) fn bytes_to_hold(there: usize, needed: usize) -> usize {
-    if there < BUFFER_BYTES { there } else { (2 * there).min(needed.max(there + BUFFER_BYTES)) }
+/// What the protocol makes of `input`. A connection whose user was revoked ends.
+async fn step<P: Protocol>(
+    protocol: &mut P,
+    caller: &mut Caller,
+    input: &[u8],
+    answers: &mut Answers<'_>,
+) -> Step {
+    if caller.is_revoked() { Step::Close } else { protocol.step(caller, input, answers).await }
 }
 
 /// What has come and is not answered.

@@ -34,8 +34,8 @@ pub struct Server {
     threads: Vec<JoinHandle<std::io::Result<()>>>,
 }
 
-/// A server that listens and does not serve yet: clients that connect wait until it does. So what it cannot listen on is
-/// known before a cache is opened, or made.
+/// A server that listens and does not serve yet: clients that connect wait until it does. So what it cannot listen on
+/// is known before a cache is opened, or made.
 pub struct BoundServer {
     config: ServerConfig,
     tls: Option<Tls>,
@@ -48,8 +48,8 @@ impl BoundServer {
     /// Serves the tenants of a device, or of DRAM alone, from now on.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for settings that do not fit the tenants; [`ErrorKind::System`] if the system refuses threads
-    /// or descriptors.
+    /// [`ErrorKind::Config`] for settings that do not fit the tenants; [`ErrorKind::System`] if the system refuses
+    /// threads or descriptors.
     pub fn serve(self, tenants: Tenants<Larder>) -> Result<Server, Error> {
         self.serve_with(Caches::One(tenants))
     }

@@ -181,8 +181,8 @@ impl Shared {
         *before = self.counted();
     }
 
-    /// Gives the caches another budget of memory, which holds what clients may cause too, if they are one tenant's. Says
-    /// whether.
+    /// Gives the caches another budget of memory, which holds what clients may cause too, if they are one tenant's.
+    /// Says whether.
     pub(crate) fn set_memory_bytes(&self, bytes: u64) -> bool {
         let is_alone = self.tenants.len() == 1;
         if is_alone {

@@ -1,13 +1,13 @@
 //! The cache's own time: the injected clock, but never earlier than it was.
 //!
 //! What has expired is forgotten, and what is forgotten needs no tombstone. So if time ran backwards, a value that was
-//! deleted when it had expired would be alive again. Wall clocks do run backwards: they are set. Where that happens, the
-//! cache's time goes on from where it was: the difference is added to all that the clock says from then on. The latest
-//! second is written to flash with whatever is written there anyway, and the next opening begins no earlier.
+//! deleted when it had expired would be alive again. Wall clocks do run backwards: they are set. Where that happens,
+//! the cache's time goes on from where it was: the difference is added to all that the clock says from then on. The
+//! latest second is written to flash with whatever is written there anyway, and the next opening begins no earlier.
 //!
 //! A step forward cannot be told from time that has passed, and is believed, unless it is longer than
-//! [`STEP_MAX_S`]: a clock that says the year 2150 is wrong, and seconds of the cache end in 2106. Then the cache's time
-//! goes on from where it was, too.
+//! [`STEP_MAX_S`]: a clock that says the year 2150 is wrong, and seconds of the cache end in 2106. Then the cache's
+//! time goes on from where it was, too.
 //!
 //! So the cache's time may differ from the wall clock. Points in time that users name, or are told, are of the wall
 //! clock: [`Moment`] knows both.

@@ -1,7 +1,7 @@
 //! Sizes and shares, as they are written on the command line.
 
-/// Bytes, in every command: K, M, G and T are powers of 1024, as are KiB to TiB; KB, MB, GB and TB are powers of 1000, as
-/// drives are sold.
+/// Bytes, in every command: K, M, G and T are powers of 1024, as are KiB to TiB; KB, MB, GB and TB are powers of
+/// 1000, as drives are sold.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let is_decimal = text.trim_end().strip_suffix(['b', 'B']).is_some_and(|front| {
         front.ends_with(|unit: char| "kmgtpe".contains(unit.to_ascii_lowercase()))
@@ -10,8 +10,8 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     let parser = if is_decimal { parser.with_decimal() } else { parser.with_binary() };
     parser.parse_size(text).map_err(|error| {
         format!(
-            "{error}; use a number of bytes, one with K, M, G or T (powers of 1024), such as 64M, or one with KB, MB, GB \
-             or TB (powers of 1000), such as 1.88TB"
+            "{error}; use a number of bytes, one with K, M, G or T (powers of 1024), such as 64M, or one with KB, MB, \
+             GB or TB (powers of 1000), such as 1.88TB"
         )
     })
 }

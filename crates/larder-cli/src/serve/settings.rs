@@ -164,9 +164,7 @@ impl Settings {
             users,
             cluster,
         };
-        let refused =
-            |error: larder_server::Error| Error::usage(words::of_serve(&error.to_string()));
-        settings.server()?.check().map_err(refused)?;
+        settings.check_server()?;
         settings.check_caches()?;
         settings.check_files_at(source.as_ref().zip(file_span))?;
         Ok(settings)
@@ -179,6 +177,11 @@ impl Settings {
             Some((source, span)) => source.refuse(Some(span), &message),
             None => Error::usage(message),
         })
+    }
+
+    fn check_server(&self) -> Result<(), Error> {
+        let told = |error: larder_server::Error| words::of_serve(&error.to_string());
+        self.server()?.check().map_err(|error| Error::usage(told(error)))
     }
 
     fn check_caches(&self) -> Result<(), Error> {

@@ -1,5 +1,5 @@
-//! Errors in the words of `larder serve`: those of the library and of the server name fields of theirs, which nobody can
-//! set here.
+//! Errors in the words of `larder serve`: those of the library and of the server name fields of theirs, which nobody
+//! can set here.
 
 /// What an error says, and what the option is called, with `--` or in `larder.toml`. Longer ones come first.
 const WORDS: [(&str, &str); 17] = [

@@ -40,7 +40,8 @@ pub(super) fn run(arguments: &LookArgs) -> Result<Ending, Error> {
         file_systems: files::check_all(&array)?,
     };
     let mut text = format!(
-        "{} vSSDs, {} blocks in {} parts, {} pages read and compared\n{} blocks belong to no vSSD, and are erased when the image is changed next\n",
+        "{} vSSDs, {} blocks in {} parts, {} pages read and compared\n{} blocks belong to no vSSD, and are erased when \
+         the image is changed next\n",
         fsck.vssds,
         count(fsck.blocks),
         count(fsck.parts),

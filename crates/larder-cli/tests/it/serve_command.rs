@@ -262,7 +262,8 @@ fn a_limit_of_file_size_is_told() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("data");
     let script = format!(
-        "ulimit -f 1000; exec {} serve --memory 64M --flash 128M --memcached 127.0.0.1:0 --resp none --admin none --data-dir {}",
+        "ulimit -f 1000; exec {} serve --memory 64M --flash 128M --memcached 127.0.0.1:0 --resp none \
+         --admin none --data-dir {}",
         env!("CARGO_BIN_EXE_larder"),
         directory.display()
     );

@@ -58,8 +58,8 @@ pub struct FileOptions {
     /// what is neither all zeros nor begins with a mark of ours ([`label`](crate::label)) in its first
     /// 128 KiB.
     pub create: bool,
-    /// Open it for reading alone: it may be on a file system that is mounted so. Writes fail then, and nothing is created,
-    /// reserved or made longer.
+    /// Open it for reading alone: it may be on a file system that is mounted so. Writes fail then, and nothing is
+    /// created, reserved or made longer.
     pub read_only: bool,
     /// How long to wait for a file or a block device that another cache has. The kernel may let go of
     /// the requests of a process that died, and with them of its locks, seconds after its end. Default

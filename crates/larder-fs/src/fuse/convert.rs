@@ -27,8 +27,8 @@ pub(super) fn errno(error: &Error) -> Errno {
     })
 }
 
-/// A time that the kernel has sent. fuser 0.18 makes one before 1970 by taking its nanoseconds off, which count from the
-/// second on: what comes as 1.25 s before 1970 is a quarter of a second behind the second before it.
+/// A time that the kernel has sent. fuser 0.18 makes one before 1970 by taking its nanoseconds off, which count from
+/// the second on: what comes as 1.25 s before 1970 is a quarter of a second behind the second before it.
 pub(super) fn time(sent: SystemTime) -> Time {
     match sent.duration_since(UNIX_EPOCH) {
         Ok(_) => sent.into(),

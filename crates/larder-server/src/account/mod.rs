@@ -1,10 +1,13 @@
 //! What clients cause in memory: one account of the process, which tenants share by their weights.
 //!
-//! | kind | what it is | where it ends |
-//! |---|---|---|
-//! | [`Kept`] | commands between MULTI and EXEC, watched keys, keys that a walk has found | refused beyond half of the tenant's share |
-//! | [`Passing`] | half-sent requests, answers that a client does not take | beyond the share as long as others leave room; then the slowest end |
-//! | [`Busy`] | buffers of a request that waits, for flash say | its tenant's next requests are not read before there is room |
+//! What there is of it, and where that ends:
+//!
+//! - [`Kept`]: commands between MULTI and EXEC, watched keys, keys that a walk has found; refused beyond half of the
+//!   tenant's share.
+//! - [`Passing`]: half-sent requests, answers that a client does not take; beyond the share as long as others leave
+//!   room; then the slowest end.
+//! - [`Busy`]: buffers of a request that waits, for flash say; its tenant's next requests are not read before there
+//!   is room.
 //!
 //! Connections that have not logged in share an eighth, whichever tenant they mean. Invariants: what is counted is what
 //! its owner holds, or what was promised back by one that was evicted and runs next; kept bytes of all tenants together

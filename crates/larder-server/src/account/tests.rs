@@ -1,3 +1,5 @@
+//! Shares, what is refused, and what is evicted.
+
 use std::task::{Context, Waker};
 
 use super::*;

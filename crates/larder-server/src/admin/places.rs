@@ -1,4 +1,5 @@
-//! How many requests of operators are under way at a time: heads that are read, and answers that are worked out and sent.
+//! How many requests of operators are under way at a time: heads that are read, and answers that are worked out and
+//! sent.
 //!
 //! A head takes no place among the answers before it is there whole, and a check of health takes none at all. A client
 //! that sends its head slowly loses to those that come after it: when all that may be read are, the longest ends.

@@ -1,7 +1,7 @@
 //! The users of a server: how a client logs in, which tenant it has then, and whether it is an administrator.
 //!
-//! An administrator sees and changes what belongs to the process and to all tenants. Any other client has its own tenant
-//! alone. A server without users treats local clients as administrators.
+//! An administrator sees and changes what belongs to the process and to all tenants. Any other client has its own
+//! tenant alone. A server without users treats local clients as administrators.
 //!
 //! When the configuration is read again, users that it leaves as they were stay logged in. The others are revoked: the
 //! server closes their connections.

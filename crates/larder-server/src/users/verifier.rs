@@ -1,8 +1,8 @@
 //! A thread that compares passwords, which takes long.
 //!
 //! Comparisons wait in two queues: connections that have shown no wrong password come first, so that guessing, however
-//! many guess, does not keep a client out that knows its password. Each address has a limited number of places, and where
-//! there is none, the client is told to try again: nothing is said of its password.
+//! many guess, does not keep a client out that knows its password. Each address has a limited number of places, and
+//! where there is none, the client is told to try again: nothing is said of its password.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;

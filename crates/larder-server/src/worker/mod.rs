@@ -86,8 +86,8 @@ impl Worker {
         cache.get(key).await
     }
 
-    /// Frees buffers that nothing has taken for a while, if it is time to look, and then those of the sockets. Says after
-    /// how long to call again.
+    /// Frees buffers that nothing has taken for a while, if it is time to look, and then those of the sockets. Says
+    /// after how long to call again.
     pub(crate) fn drop_unused(&self, now: Duration, sockets: &impl Backend) -> Option<Duration> {
         if now >= self.next_look.get() {
             let are_left = self.buffers.drop_unused();

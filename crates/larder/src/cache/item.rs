@@ -32,6 +32,13 @@ impl Larder {
     }
 
     /// Now, in the time by which values expire and in that of the wall clock.
+    ///
+    /// ```
+    /// # let cache = larder::Larder::in_memory(1 << 20)?;
+    /// let moment = cache.moment();
+    /// assert_eq!(moment.wall(), moment.wall_time_of(moment.now()));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub fn moment(&self) -> Moment {
         self.core.clock.moment()
     }

@@ -68,7 +68,7 @@ fn what_is_over_does_not_come_back_with_a_restart_in_the_same_second() {
         let rig = Rig::open(config(), &drive);
         rig.clock.advance_to(now);
         (0..6).for_each(|key| rig.set(key, 1, bytes));
-        larder::block_on(rig.cache.flush()).unwrap();
+        drop(larder::block_on(rig.cache.flush()).unwrap());
         for (key, ttl) in [(0, Duration::ZERO), (2, Duration::from_millis(5))] {
             rig.set_for(key, 2, bytes, ttl);
             assert!(larder::block_on(rig.cache.touch(&key_of(key + 1), Some(ttl))).unwrap());

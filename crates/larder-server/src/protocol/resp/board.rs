@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use super::slow::{SlowLog, Whose};
 use super::table::TABLE;
-use crate::caller::Caller;
 use crate::counters::Counter;
 
 /// See the module.
@@ -53,6 +52,14 @@ pub(super) struct Listed {
     words: Mutex<Words>,
 }
 
+/// Which user a client has logged in as, and which tenant it has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KnownAs<'a> {
+    /// The number of the tenant. `None`: it has to log in first.
+    pub(super) tenant: Option<usize>,
+    pub(super) user: &'a str,
+}
+
 /// What a client says of itself.
 #[derive(Clone, Default)]
 pub(super) struct Words {
@@ -73,12 +80,11 @@ impl Board {
     }
 
     /// Lists a client, until it leaves ([`Board::strike`]).
-    pub(super) fn list(&self, caller: &Caller) -> Arc<Listed> {
-        let id = caller.id;
+    pub(super) fn list(&self, id: u64, peer: String, known: KnownAs<'_>) -> Arc<Listed> {
         let listed = Arc::new(Listed {
             id,
             tenant: AtomicUsize::new(NO_TENANT),
-            peer: caller.peer.to_string(),
+            peer,
             since: Instant::now(),
             last_s: AtomicU64::new(0),
             command: AtomicUsize::new(0),
@@ -87,7 +93,7 @@ impl Board {
             is_killed: AtomicBool::new(false),
             words: Mutex::default(),
         });
-        listed.is_known_as(caller);
+        listed.is_known_as(known);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         clients.insert(id, Arc::clone(&listed));
         listed
@@ -124,10 +130,9 @@ impl Board {
 
 impl Listed {
     /// The user and the tenant of its connection have changed.
-    pub(super) fn is_known_as(&self, caller: &Caller) {
-        let tenant = if caller.needs_login() { NO_TENANT } else { caller.tenant.number };
-        self.tenant.store(tenant, Ordering::Relaxed);
-        self.say(|words| words.user = caller.user().as_bytes().to_vec());
+    pub(super) fn is_known_as(&self, KnownAs { tenant, user }: KnownAs<'_>) {
+        self.tenant.store(tenant.unwrap_or(NO_TENANT), Ordering::Relaxed);
+        self.say(|words| words.user = user.as_bytes().to_vec());
     }
 
     pub(super) fn words(&self) -> Words {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use larder::{Change, SetOptions, Value};
 
-use super::board::Board;
+use super::board::{Board, KnownAs};
 use super::client::Client;
 use super::queue::Watched;
 use super::slow::Whose;
@@ -49,7 +49,7 @@ impl Context<'_> {
     /// Others see the client as the user, and of the tenant, that its connection has now.
     pub(super) fn is_known_as_it_is(&self) {
         if let Some(listed) = &self.client.listed {
-            listed.is_known_as(self.caller);
+            listed.is_known_as(known_as(self.caller));
         }
     }
 
@@ -140,6 +140,12 @@ impl Context<'_> {
         self.out.simple("HELP");
         self.out.simple("    Print this help.");
     }
+}
+
+/// As what others see the client of `caller`.
+pub(super) fn known_as(caller: &Caller) -> KnownAs<'_> {
+    let tenant = (!caller.needs_login()).then_some(caller.tenant.number);
+    KnownAs { tenant, user: caller.user() }
 }
 
 /// What removes a value within an update: it is replaced by one whose time is over.

@@ -1,6 +1,7 @@
 //! Patterns of names: `*`, `?`, `[a-c]`, `[^x]`, `\*`.
 
-/// Longest pattern of a request: a comparison takes steps in proportion to the product of the lengths of pattern and key.
+/// Longest pattern of a request: a comparison takes steps in proportion to the product of the lengths of pattern and
+/// key.
 pub(super) const PATTERN_BYTES_MAX: usize = 4096;
 
 /// Compares a text with a pattern, some steps at a time. Of several stars only the last one is tried again.

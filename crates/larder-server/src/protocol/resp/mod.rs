@@ -215,7 +215,8 @@ impl Resp {
         }
         if client.listed.is_none() {
             let shared = &caller.worker.shared;
-            client.listed = Some(shared.resp.list(caller));
+            let (peer, known) = (caller.peer.to_string(), context::known_as(caller));
+            client.listed = Some(shared.resp.list(caller.id, peer, known));
             leaves.0 = Some((Arc::clone(shared), caller.id));
         }
         if client.listed.as_ref().is_some_and(|it| it.is_killed.load(Ordering::Relaxed)) {

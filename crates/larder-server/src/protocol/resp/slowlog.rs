@@ -23,7 +23,8 @@ pub(super) fn slowlog(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
         (b"HELP", 2) => {
             cx.help("SLOWLOG", &[
                 "GET [<count>]",
-                "    The newest entries of this tenant (for an administrator: of all; 10, -1: all): number, time, microseconds, arguments, client, its name.",
+                "    The newest entries (10, -1: all) of this tenant, for an administrator of all tenants:",
+                "    number, time, microseconds, arguments, client, its name.",
                 "LEN",
                 "    How many entries there are.",
                 "RESET",
