@@ -32,7 +32,8 @@ pub fn create_private_directory(path: &Path) -> io::Result<()> {
     how.create(path)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 

@@ -158,6 +158,7 @@ fn is_answered(serving: &Serving) -> bool {
 
 #[test]
 fn no_shape_of_requests_takes_more_than_the_budget() {
+    let mut over = Vec::new();
     for sockets in ["epoll", "io_uring"] {
         let directory = tempfile::tempdir().unwrap();
         let words = ["--sockets", sockets];
@@ -182,12 +183,14 @@ fn no_shape_of_requests_takes_more_than_the_budget() {
             // Missed: 189 MiB of 130 were seen there. A ring receives before anything asks for it.
             let is_missed = sockets == "io_uring" && *name == "half a value";
             let budget = if is_missed { 2 * budget } else { budget };
-            assert!(peak <= budget, "{sockets}, {place}: {name}: {peak} of {budget} bytes");
+            if peak > budget {
+                over.push(format!("{sockets}, {place}: {name}: {peak} of {budget} bytes"));
+            }
             assert!(is_answered(&serving), "{name}: others are served meanwhile");
         }
         // All connections have gone, and what they have had goes back to the system.
         let begun = Instant::now();
-        while status(&serving, "VmRSS:") > 40 * MIB {
+        while status(&serving, "VmRSS:") > MEMORY * 3 / 4 {
             assert!(
                 begun.elapsed() < Duration::from_secs(10),
                 "{} bytes",
@@ -196,4 +199,5 @@ fn no_shape_of_requests_takes_more_than_the_budget() {
             std::thread::sleep(Duration::from_millis(200));
         }
     }
+    assert!(over.is_empty(), "{over:#?}");
 }

@@ -160,8 +160,8 @@ fn rings_and_sockets_end_with_everything_under_way() {
         for (client, socket) in &mut all {
             client.write_all(b"half").unwrap();
             assert!(socket.poll_readable(&mut cx()).is_pending());
-            let mut bytes = vec![1; 1_000_000];
-            assert!(socket.poll_send(&mut cx(), &mut bytes).is_ready());
+            // The first ones are under way then, the others wait for their memory.
+            let _ = socket.poll_send(&mut cx(), &mut vec![1; 1_000_000]);
         }
         ring.turn(Some(MS)).unwrap();
         if ring_first {

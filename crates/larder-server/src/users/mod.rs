@@ -74,6 +74,7 @@ impl fmt::Debug for User {
 }
 
 /// See the module.
+#[allow(clippy::large_enum_variant)] // a server has one
 pub(crate) enum Users {
     /// The server asks no client for its name.
     Open {

@@ -11,7 +11,8 @@ use super::image::ImageFile;
 use crate::error::Error;
 
 /// Bytes that are kept together.
-const PAGE_BYTES: u64 = 4096;
+const PAGE_BYTES: usize = 4096;
+const PAGE: u64 = PAGE_BYTES as u64;
 
 /// See the module. The file is opened for reading alone, so it may lie on a file system that is mounted so.
 #[derive(Debug)]
@@ -44,9 +45,9 @@ impl UnwrittenImage {
         if let Some(page) = self.pages.get(&number) {
             return Ok(page.clone());
         }
-        let mut page = vec![0; PAGE_BYTES as usize].into_boxed_slice();
-        let at = number * PAGE_BYTES;
-        let there = self.file.bytes()?.saturating_sub(at).min(PAGE_BYTES);
+        let mut page = vec![0; PAGE_BYTES].into_boxed_slice();
+        let at = number * PAGE;
+        let there = self.file.bytes()?.saturating_sub(at).min(PAGE);
         let there = usize::try_from(there).unwrap_or(0);
         self.file.read_at(at, page.get_mut(..there).unwrap_or_default())?;
         Ok(page)
@@ -58,9 +59,9 @@ fn parts(at: u64, bytes: usize) -> impl Iterator<Item = (u64, usize, usize, usiz
     let mut done = 0_usize;
     std::iter::from_fn(move || {
         let from = at + done as u64;
-        let within = usize::try_from(from % PAGE_BYTES).unwrap_or(0);
-        let count = (PAGE_BYTES as usize - within).min(bytes - done);
-        let part = (from / PAGE_BYTES, within, done, count);
+        let within = usize::try_from(from % PAGE).unwrap_or(0);
+        let count = (PAGE_BYTES - within).min(bytes - done);
+        let part = (from / PAGE, within, done, count);
         done += count;
         (count > 0).then_some(part)
     })
