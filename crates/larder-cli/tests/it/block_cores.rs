@@ -15,7 +15,7 @@ fn made() -> Place {
         let mut state = seed;
         let mut next = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            state.to_be_bytes()[0]
+            u8::try_from(state >> 24).unwrap()
         };
         place.write(name, (0..MIB).map(|_| next()).collect::<Vec<u8>>());
     }
