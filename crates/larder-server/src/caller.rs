@@ -48,7 +48,7 @@ pub(crate) struct Caller {
 /// Bytes of an unfinished request that are not counted: they are among what each connection may take.
 const UNCOUNTED_BYTES: usize = 1 << 10;
 
-/// What memory is to hold of an unfinished request of which so many bytes are there, and at least so many needed.
+/// Bytes to hold for an unfinished request of which `there` bytes have come, and which needs `needed` at least.
 pub(crate) fn bytes_to_hold(there: usize, needed: usize) -> usize {
     if there < BUFFER_BYTES { there } else { (2 * there).min(needed.max(there + BUFFER_BYTES)) }
 }
@@ -239,7 +239,7 @@ impl Caller {
         if self.needs_login() { account.strangers() } else { account.tenant(self.tenant.number) }
     }
 
-    /// Whether more may come of a request that is not there whole: so many bytes of it are there, it needs so many at
+    /// Whether more may come of a request that is not there whole: `there` bytes of it have come, it needs `needed` at
     /// least, and what is known of it takes `beside`. If not, its protocol answers that the server is busy, and takes
     /// the rest without keeping it. Only what is there is counted, whatever was announced.
     pub(crate) fn may_hold(&self, there: usize, needed: usize, beside: usize) -> bool {

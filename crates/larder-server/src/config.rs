@@ -17,7 +17,7 @@ use crate::protocol::memcached::NodeList;
 use crate::protocol::resp::slots::SlotMap;
 use crate::users::{PasswordHash, User};
 
-/// The account of clients has room for so many of the longest values: a transaction may return half of the account.
+/// The account of clients has room for 4 of the longest values: a transaction may return half of the account.
 pub(crate) const CLIENT_VALUES_MIN: usize = 4;
 
 /// What is spoken at an endpoint.

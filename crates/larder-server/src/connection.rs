@@ -23,7 +23,7 @@ const FAREWELL: Duration = Duration::from_millis(200);
 const FULL_PAUSE: Duration = Duration::from_millis(5);
 /// The pause doubles up to this: many that wait do not keep the worker busy with looking.
 const FULL_PAUSE_MAX: Duration = Duration::from_millis(160);
-/// A half-sent request has a second more for so many bytes that have come.
+/// A half-sent request has a second more for each 64 KiB that have come.
 const BYTES_A_SECOND: usize = 64 << 10;
 
 /// Serves a connection until one side ends it. It comes behind a pointer: a future has room twice for what it was
@@ -99,7 +99,7 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
         let (worker, holder) = (Rc::clone(&self.caller.worker), self.caller.holder());
         let account = &worker.shared.account;
         let mut pause = FULL_PAUSE;
-        // What was evicted ends now, whoever waits.
+        // What was evicted ends now, though it waits.
         while !self.caller.was_evicted() && !account.may_begin(holder) {
             worker.counters.waited_for_memory.add(1);
             worker.pause(pause).await;

@@ -13,7 +13,7 @@ use crate::shared::Shared;
 
 /// How often it looks.
 const INTERVAL: Duration = Duration::from_secs(3);
-/// It is worth while for so much.
+/// Bytes for which it is worth while.
 const WORTH_BYTES: usize = 2 << 20;
 /// What a connection leaves behind when it goes, about.
 const CONNECTION_BYTES: usize = 4 << 10;
@@ -31,7 +31,7 @@ struct Freed {
 }
 
 impl Freed {
-    /// Whether clients have let go of so much that it is worth while. What they still hold is not counted.
+    /// Whether clients have let go of [`WORTH_BYTES`]. What they still hold is not counted.
     fn is_much(&mut self, shared: &Shared) -> bool {
         let (used, ever) = (shared.account.used(), shared.connections_ever());
         self.peak = self.peak.max(shared.account.take_peak());

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use larder_device::sockets::yield_now;
 
-/// A connection does about so many before others have their turns.
+/// Units that a connection does, about, before others have their turns.
 pub(crate) const UNITS_A_TURN: usize = 1000;
 /// Steps that take no longer than a comparison.
 pub(crate) const STEPS_A_UNIT: usize = 256;
 
 /// Whatever was counted, a turn ends after so long: what a request does to a value is not counted by every command.
 const TURN_MAX: Duration = Duration::from_millis(2);
-/// The clock is looked at once in so many requests.
+/// The clock is looked at once in 16 requests.
 const REQUESTS_A_LOOK: usize = 16;
 
 /// What a connection has done since others had their turns.
@@ -30,13 +30,13 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// So many units were done.
+    /// Units of work were done.
     #[inline]
     pub(crate) fn does(&self, units: usize) {
         self.units.set(self.units.get() + units);
     }
 
-    /// Something was done to so many bytes.
+    /// Something was done to `bytes` bytes.
     #[inline]
     pub(crate) fn does_bytes(&self, bytes: usize) {
         self.does(bytes >> 10);

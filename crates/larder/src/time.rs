@@ -152,7 +152,7 @@ impl CacheClock {
     }
 }
 
-/// `time`, later by so many nanoseconds; negative: earlier.
+/// `time`, later by `by_ns` nanoseconds; negative: earlier.
 fn moved(time: Duration, by_ns: i64) -> Duration {
     let difference = Duration::from_nanos(by_ns.unsigned_abs());
     if by_ns < 0 { time.saturating_sub(difference) } else { time.saturating_add(difference) }

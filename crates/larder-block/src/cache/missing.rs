@@ -1,4 +1,4 @@
-//! Cores that are not there: nobody asks for what is cached of them, and what is dirty of them stays so.
+//! Missing cores: their cached blocks are not served, and their dirty blocks stay dirty.
 
 use std::collections::BTreeSet;
 

@@ -11,14 +11,14 @@ use super::slot::{Content, Entry};
 
 /// Blocks that are spread over a core, at most.
 pub(super) const SPREAD_MAX: u64 = 170;
-/// On a small core one of so many has a fingerprint.
+/// On a small core one block in 8 has a fingerprint.
 const SPARSE: u64 = 8;
 /// Where file systems, partition tables and volumes say what they are.
 const SUPERBLOCKS: [u64; 2] = [0, 16];
 /// Reads that go side by side.
 const READS: usize = 32;
 
-/// Blocks spread over a core of so many bytes: for cores of one size the same, so that equal ones show.
+/// Blocks spread over a core of `core_bytes`. Cores of one size have the same blocks, so that equal cores show.
 pub(super) fn spread(uuid: Uuid, core_bytes: u64) -> BTreeSet<u64> {
     let blocks = core_bytes / BLOCK_BYTES;
     let [a, b, c, d, e, f, g, h, ..] = uuid.bytes();

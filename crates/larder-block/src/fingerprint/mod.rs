@@ -32,14 +32,14 @@ const PLACES_MIN: u16 = 8;
 /// And at most: those that come beyond have no fingerprint.
 const PLACES_MAX: u16 = 512;
 
-/// Room for the fingerprints of a cache that is made for so many cores: for as many that may come.
+/// Places for the fingerprints of a cache that is made with `cores` cores: as many again are for cores that come later.
 pub fn places_for(cores: usize) -> u16 {
     let wanted = cores.saturating_mul(2).checked_next_power_of_two();
     let wanted = wanted.and_then(|wanted| u16::try_from(wanted).ok()).unwrap_or(PLACES_MAX);
     wanted.clamp(PLACES_MIN, PLACES_MAX)
 }
 
-/// Bytes of so many places.
+/// Bytes of `places` places.
 pub fn area_bytes(places: u16) -> u64 {
     u64::from(places) * 2 * SLOT_BYTES as u64
 }

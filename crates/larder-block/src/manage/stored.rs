@@ -145,12 +145,12 @@ impl StoredLayout {
     }
 }
 
-/// Bytes in front of the layout of a cache that is made before so many cores: of its label and of fingerprints.
+/// Bytes of the label and the fingerprints, which lie in front of the layout of a cache that is made with `cores` cores.
 pub fn front_bytes(cores: usize) -> u64 {
     data_offset(fingerprint::places_for(cores))
 }
 
-/// Where the layout of a cache with so many places for fingerprints begins.
+/// Where the layout of a cache with `places` places for fingerprints begins.
 pub(super) fn data_offset(places: u16) -> u64 {
     AREA_BYTES + fingerprint::area_bytes(places)
 }

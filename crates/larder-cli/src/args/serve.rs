@@ -125,11 +125,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     pub(crate) value_max: Option<u64>,
 
-    /// Close connections that ask nothing, or take none of their answers, for so many seconds; 0 never [default: 3600]
+    /// Close connections that ask nothing, or take none of their answers, for this long; 0 never [default: 3600]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) idle_timeout: Option<u32>,
 
-    /// Close connections whose request is not there whole after so many seconds, and one more for each 64 KiB that have
+    /// Close connections whose request is not there whole after this long, and a second more for each 64 KiB that have
     /// come; 0 never [default: 30]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) request_timeout: Option<u32>,

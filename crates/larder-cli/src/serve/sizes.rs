@@ -11,7 +11,7 @@ const MEMORY_MIN: u64 = 64 << 20;
 const CLIENTS_PART: u64 = 8;
 /// At least this.
 const CLIENTS_MIN: u64 = 16 << 20;
-/// And room for so many of the longest values: each tenant and each direction needs some.
+/// And room for 8 of the longest values: each tenant and each direction needs some.
 const CLIENTS_VALUES: u64 = 8;
 /// Flash, as a multiple of memory.
 const FLASH_TIMES: u64 = 8;
@@ -23,8 +23,8 @@ pub(crate) fn memory() -> u64 {
     memory_of(machine_bytes(), group_bytes(Path::new("/")))
 }
 
-/// What of so much memory is set apart for what clients cause, where values may be so long. It is less than half of the
-/// memory, unless that would be too little to serve.
+/// Bytes of `memory` that are set apart for what clients cause, with values of up to `value_max` bytes: less than half
+/// of it, unless that would be too little to serve.
 pub(crate) fn clients(memory: u64, value_max: u64) -> u64 {
     let wanted = (memory / CLIENTS_PART).max(CLIENTS_MIN);
     wanted.max(value_max.saturating_mul(CLIENTS_VALUES))

@@ -1,5 +1,5 @@
-//! Errors in the words of `larder serve`: those of the library and of the server name fields of theirs, which nobody
-//! can set here.
+//! Errors in the words of `larder serve`: those of the library and of the server name fields that
+//! this command does not have.
 
 /// What an error says, and what the option is called, with `--` or in `larder.toml`. Longer ones come first.
 const WORDS: [(&str, &str); 17] = [
@@ -7,7 +7,7 @@ const WORDS: [(&str, &str); 17] = [
     (", or a smaller loc.write_bytes", ""),
     (
         "set start_empty, or erase its first",
-        "remove the file if nobody needs it, or erase its first",
+        "remove the file if its data may go, or erase its first",
     ),
     ("set start_empty to divide the device anew", "remove the file to divide it anew"),
     (

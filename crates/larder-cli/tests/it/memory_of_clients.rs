@@ -180,8 +180,9 @@ fn no_shape_of_requests_takes_more_than_the_budget() {
             let peak = status(&serving, "VmHWM:");
             let budget = MEMORY + PROCESS + connections * CONNECTION;
             println!("{sockets}, {place}: {name}: {} MiB of {}", peak / MIB, budget / MIB);
-            // Missed: half a value took 189 MiB of 130. A ring receives before anything asks for it.
-            let budget = if sockets == "io_uring" { 2 * budget } else { budget };
+            // Missed: they took 189 and 164 MiB of 130. A ring receives before anything asks for it.
+            let is_missed = ["half a value", "many empty arguments"].contains(name);
+            let budget = if sockets == "io_uring" && is_missed { 2 * budget } else { budget };
             if peak > budget {
                 over.push(format!("{sockets}, {place}: {name}: {peak} of {budget} bytes"));
             }

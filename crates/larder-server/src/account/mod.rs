@@ -68,7 +68,7 @@ pub(crate) struct Kept {
 pub(crate) struct Busy(Arc<Account>, Holder);
 
 impl Account {
-    /// An account of so many bytes for so many tenants of equal weights.
+    /// An account of `bytes_max` bytes for `tenants` tenants of equal weights.
     pub(crate) fn new(bytes_max: usize, tenants: usize) -> Self {
         let held = || Held { weight: AtomicUsize::new(1), ..Held::default() };
         Self {
@@ -184,7 +184,7 @@ impl Account {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Counts so many bytes more if the account has room for them.
+    /// Counts `bytes` more if the account has room for them.
     fn try_add(&self, holder: Holder, bytes: usize) -> bool {
         let before = self.used.fetch_add(bytes, Ordering::Relaxed);
         if before.saturating_add(bytes) > self.bytes_max {
@@ -200,7 +200,7 @@ impl Account {
         self.passing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Evicts until there is room for so many bytes of `holder`, all but what is at `own`. Says whether there is.
+    /// Evicts until there is room for `bytes` of `holder`, all but what is at `own`. Says whether there is.
     fn make_room(&self, holder: Holder, bytes: usize, own: Option<usize>) -> bool {
         let mut passing = self.lock();
         while self.used() + bytes > self.bytes_max {
@@ -211,7 +211,7 @@ impl Account {
         true
     }
 
-    /// What is evicted next for so many bytes of `wanting`: the slowest of the tenant that is furthest above its share.
+    /// What is evicted next for `wanting`: the slowest of the tenant that is furthest above its share.
     /// Among equals, which have what they are due, only what had its time.
     fn slowest(
         &self,
@@ -242,7 +242,7 @@ impl Account {
 }
 
 impl Kept {
-    /// Counts so many more. `false`: there is no room for them, and nothing is counted.
+    /// Counts `bytes` more. `false`: there is no room for them, and nothing is counted.
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
         let Self { account, holder, .. } = self;
         let kept = &account.holders[holder.0].kept;

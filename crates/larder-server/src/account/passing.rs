@@ -64,7 +64,7 @@ impl Passing {
         self.holder.set(holder);
     }
 
-    /// Counts so many bytes instead of those before. `false`: it was evicted, or there is no room for more; then it is
+    /// Counts `bytes` instead of those before. `false`: it was evicted, or there is no room for more; then its count is
     /// as before.
     pub(crate) fn set(&self, bytes: usize) -> bool {
         let Some(place) = self.place.get() else { return self.begin(bytes) };
@@ -140,7 +140,7 @@ impl Passing {
         self.account.lock().get(place).is_some_and(|entry| entry.is_evicted)
     }
 
-    /// As if it had begun so much earlier.
+    /// As if it had begun earlier, `by` this.
     #[cfg(test)]
     pub(super) fn ages(&self, by: Duration) {
         let Some(place) = self.place.get() else { return };

@@ -10,7 +10,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Answers at a time; who comes when there are so many is told so.
+/// Answers at a time. A client that comes when 8 are under way is told so.
 const ANSWERS_MAX: usize = 8;
 /// Heads that are read at a time.
 const HEADS_MAX: usize = 64;

@@ -11,7 +11,7 @@ use crate::users::PasswordHash;
 
 /// A wrong one is answered after so long.
 const WRONG_DELAY: Duration = Duration::from_millis(500);
-/// So many wait for their comparison, each on a thread of its own.
+/// Requests that wait for the comparison of their token, each on a thread of its own.
 const WAITING_MAX: usize = 8;
 /// No token is longer.
 const TOKEN_BYTES_MAX: usize = 1024;

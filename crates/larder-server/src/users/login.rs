@@ -8,7 +8,7 @@ use crate::tenant::Tenant;
 /// A user as its connections hold it. All connections of a user share it, until the configuration is read again and
 /// says something else of the user: then it is revoked, and the connections that hold it are closed.
 pub(crate) struct Login {
-    /// Empty for clients that nobody asks for a name.
+    /// Empty for clients of a server without users.
     name: String,
     tenant: Arc<Tenant>,
     is_admin: bool,

@@ -31,9 +31,8 @@ struct Waiting {
 }
 
 impl Idle {
-    /// Whether whoever waits, at `place` or nowhere yet, may go on waiting, for a limited time if there is a limit,
-    /// and while the server ends if it is amid a request: then the place
-    /// where it is called when that changes.
+    /// Whether a connection that waits, at `place` or nowhere yet, may go on waiting, for a limited time if there is a
+    /// limit, and while the server ends if it is amid a request: then the place where it is called when that changes.
     pub(crate) fn waits(
         &self,
         place: Option<usize>,

@@ -100,7 +100,7 @@ impl Worker {
         Some(self.next_look.get() - now)
     }
 
-    /// A connection has done so many units of work in a turn.
+    /// A connection has done `units` of work in a turn.
     pub(crate) fn note_longest_turn(&self, units: usize) {
         self.shared.longest_turn_units.fetch_max(units, Ordering::Relaxed);
     }

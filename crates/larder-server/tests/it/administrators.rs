@@ -83,8 +83,8 @@ fn a_tenant_sees_and_ends_only_its_own_clients() {
     let id = answer(&mut ann, "CLIENT ID").trim().trim_start_matches(':').to_owned();
     let address = ann.0.local_addr().unwrap();
     // It has sent a request, and has no tenant yet.
-    let mut nobody = Client::resp(&server);
-    nobody.asks("GET x\r\n", "-NOAUTH Authentication required.\r\n");
+    let mut unknown = Client::resp(&server);
+    unknown.asks("GET x\r\n", "-NOAUTH Authentication required.\r\n");
     for (user, password) in [("bob", "oat"), ("ann", "rye")] {
         let mut client = logged_in(&server, user, password);
         let list = answer(&mut client, "CLIENT LIST");

@@ -68,7 +68,7 @@ enum Expects {
     Request,
     /// What a write carries.
     Payload(Payload),
-    /// What a write carries that is refused, so many bytes. It is answered behind them: a client may not read before it
+    /// A refused write, whose payload has `left` bytes to come. The answer follows them: a client may not read before it
     /// has sent all of it.
     Refused {
         left: usize,

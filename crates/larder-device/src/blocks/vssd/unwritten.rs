@@ -130,7 +130,7 @@ mod tests {
         assert!(found == expected && image.bytes() == Ok(20_005));
         assert!(image.read_at(20_000, &mut [0; 6]).is_err());
         assert!(std::fs::read(&path).unwrap() == before);
-        // Others may look at it, too, and nobody may change it.
+        // Others may read it, too, and none may change it.
         assert!(UnwrittenImage::open(&path).is_ok() && ImageFile::open(&path).is_err());
     }
 }

@@ -17,7 +17,7 @@ impl<'a> Matcher<'a> {
         Self { pattern, text, again: None }
     }
 
-    /// Goes on for about so many `steps`, and takes off those that it has needed. `None`: they were too few.
+    /// Goes on for about `steps` steps, and takes off those that it has needed. `None`: they were too few.
     pub(super) fn run(&mut self, steps: &mut usize) -> Option<bool> {
         while *steps > 0 {
             *steps -= 1;

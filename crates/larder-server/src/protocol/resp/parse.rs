@@ -23,7 +23,7 @@ const STRANGER_ARGUMENTS_MAX: i64 = 10;
 const STRANGER_BULK_BYTES_MAX: usize = 16 << 10;
 /// Of requests with more arguments so many are shown at a time.
 pub(crate) const ARGUMENTS_A_PART: usize = 128;
-/// So many arguments are looked at before others have their turns.
+/// Arguments that are looked at before other connections have their turns.
 pub(super) const ARGUMENTS_A_LOOK: usize = 8192;
 /// What looking at one takes.
 pub(super) const STEPS_AN_ARGUMENT: usize = 16;
@@ -233,7 +233,7 @@ impl Parser {
         self.left + self.places.len()
     }
 
-    /// What is known of an unfinished request takes so much beside its bytes.
+    /// Bytes that what is known of an unfinished request takes, without the request itself.
     pub(crate) fn places_bytes(&self) -> usize {
         match self.places.capacity() {
             0..=PLACES_KEPT => 0,

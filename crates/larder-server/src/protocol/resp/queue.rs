@@ -45,7 +45,7 @@ impl Watched {
         self.seen.keys().map(|key| &**key)
     }
 
-    /// Whether one more key of so many bytes may be watched. It is counted, by what `kept` makes if it is the first.
+    /// Whether one more key of `key_bytes` may be watched. It is counted, by what `kept` makes if it is the first.
     pub(super) fn has_room_for(&mut self, key_bytes: usize, kept: impl FnOnce() -> Kept) -> bool {
         self.kept.get_or_insert_with(kept).grow(key_bytes + ENTRY_BYTES)
     }

@@ -15,7 +15,7 @@ use crate::work::STEPS_A_UNIT;
 const PAGE_ITEMS: usize = 16;
 /// Keys of an answer to `SCAN`, however many were asked for.
 const SCAN_KEYS_MAX: usize = 100_000;
-/// An answer to `SCAN` ends behind the page with which it has so many bytes: the cursor lets it end anywhere.
+/// An answer to `SCAN` ends behind the page with which it has 256 KiB: the cursor lets it end anywhere.
 const SCAN_BYTES_MAX: usize = 256 << 10;
 /// How often a random place is looked at before the whole cache is.
 const RANDOM_TRIES: usize = 8;
@@ -79,7 +79,7 @@ fn check_pattern(pattern: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// A page of a walk, of about so many items.
+/// A page of a walk, of about `items` items.
 async fn page(cx: &Context<'_>, cursor: u64, items: usize) -> Result<ScanPage, Refusal> {
     let page = cx.caller.tenant.scan_from(cursor, items).await;
     let page = page.map_err(|error| match error.kind() {
