@@ -214,15 +214,14 @@ impl Caller {
     /// It is what it was when it came.
     pub(crate) fn log_out(&mut self) {
         let shared = &self.worker.shared;
+        let users = shared.users();
         let login = match &self.came_as {
-            Came::Unknown => shared.users().without_login(self.peer.is_local()).cloned(),
-            // Where there are no others, its tenant is the server's.
-            Came::To(_) if shared.tenants.len() == 1 => {
-                shared.users().without_login(self.peer.is_local()).cloned()
-            }
-            Came::To(_) => None,
-            Came::As(login) => Some(Arc::clone(login)),
+            Came::As(login) => Some(login),
+            Came::To(_) if shared.tenants.len() > 1 => None,
+            // Where there are no others, the tenant of its listener is the server's.
+            Came::Unknown | Came::To(_) => users.without_login(self.peer.is_local()),
         };
+        let login = login.cloned();
         let tenant = match (&self.came_as, &login) {
             (Came::To(tenant), _) => tenant,
             (_, Some(login)) => login.tenant(),

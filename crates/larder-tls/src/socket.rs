@@ -99,7 +99,7 @@ impl<S: Socket> TlsSocket<S> {
     /// # Errors
     /// Of the socket, and if a client sends more than a handshake has.
     pub fn poll_incoming(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        // Who waits for bytes has no buffer for them.
+        // A socket that waits for bytes has no buffer for them.
         if self.socket.poll_readable(cx).is_pending() {
             self.keep_incoming();
             return Poll::Pending;

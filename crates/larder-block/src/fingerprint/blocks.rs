@@ -104,7 +104,7 @@ pub async fn compare(
     let found = contents(core, known.iter().map(|entry| entry.block)).await;
     let mut compared = Compared::default();
     for (entry, found) in known.into_iter().zip(found) {
-        // What cannot be read says nothing; the first who needs it hears of that.
+        // What cannot be read says nothing; the first request that needs it hears of that.
         let Some(found) = found else { continue };
         compared.compared += 1;
         let tells = !matches!(found, Content::Known { is_uniform: true, .. });

@@ -135,8 +135,10 @@ impl Slot {
     pub fn encode(&self, offset: u64) -> Vec<u8> {
         assert!(self.entries.len() <= ENTRIES_MAX, "{} entries", self.entries.len());
         let mut identity = self.identity.to_lines();
+        // Whole lines alone, the strong identifiers first: a part of a value would be another one.
         while identity.len() > ENTRIES_AT - IDENTITY_AT {
-            identity.pop();
+            let lines = identity.trim_end_matches('\n');
+            identity.truncate(lines.rfind('\n').map_or(0, |end| end + 1));
         }
         let mut header = Header {
             magic: MAGIC,
@@ -271,6 +273,22 @@ mod tests {
         assert_eq!(Slot::parse(&bytes, 4096, (slot(0).uuid, core)), None);
         assert_eq!(Slot::parse(&bytes, 8192, (Uuid::from_bytes([4; 16]), core)), None);
         assert_eq!(Slot::parse(&bytes, 8192, (slot(0).uuid, CoreId::new(6).unwrap())), None);
+    }
+
+    #[test]
+    fn an_identity_that_is_too_long_loses_whole_identifiers() {
+        let kinds = [
+            IdentifierKind::Wwn,
+            IdentifierKind::Serial,
+            IdentifierKind::Partition,
+            IdentifierKind::Volume,
+            IdentifierKind::ById,
+        ];
+        let identifier = |kind| Identifier { kind, value: "9".repeat(96) };
+        let written = Slot { identity: Identity::new(kinds.map(identifier)), ..slot(1) };
+        let read = parse(&written.encode(8192)).unwrap();
+        assert_eq!(read.identity, Identity::new(kinds.into_iter().take(4).map(identifier)));
+        assert_eq!(read.entries, written.entries);
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl Data {
         }
         let directory = settings.data_dir.0.clone().map_or_else(default_directory, Ok)?;
         let refused = |doing: &str, error: &dyn std::fmt::Display, fix: &str| {
-            let (at, why) = (directory.display(), words::of_serve(&error.to_string()));
+            let (at, why) = (directory.display(), words::of_serve(error));
             Error::Usage(format!("--data-dir {at}: cannot {doing} ({why}); {fix}"))
         };
         let unwritten = "name a directory that this user may write to";
@@ -166,7 +166,7 @@ fn shard(path: &Path, flash: Option<u64>, memory: u64) -> Result<FileDevice, Str
     };
     let create = capacity_bytes.is_some();
     let options = FileOptions { capacity_bytes, create, ..FileOptions::default() };
-    FileDevice::open(path, &options).map_err(|error| words::of_serve(&error.to_string()))
+    FileDevice::open(path, &options).map_err(|error| words::of_serve(&error))
 }
 
 /// Where a service manager says, or where such things are kept.

@@ -147,8 +147,7 @@ fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
         }
         let reloaded = Settings::of(arguments).and_then(|settings| {
             let config = config_that_fits(&settings)?;
-            let refused =
-                |error: larder_server::Error| Error::usage(words::of_serve(&error.to_string()));
+            let refused = |error: larder_server::Error| Error::usage(words::of_serve(&error));
             server.reload(&config).map_err(refused)
         });
         match reloaded {
@@ -163,7 +162,7 @@ fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
 
 /// An error of the server, in the words of the command.
 fn told(error: larder_server::Error) -> Error {
-    Error::run(words::of_serve(&error.to_string()))
+    Error::run(words::of_serve(&error))
 }
 
 fn start(bound: BoundServer, data: &Data, settings: &Settings) -> Result<Server, Error> {
@@ -176,7 +175,7 @@ fn start(bound: BoundServer, data: &Data, settings: &Settings) -> Result<Server,
     };
     let clock = DebugClock::or_real(settings.debug_clock.as_ref());
     let refused = |error: larder::Error| {
-        let why = words::of_serve(&error.to_string());
+        let why = words::of_serve(&error);
         Error::run(format!("the cache cannot be opened: {why}"))
     };
     let started = match data.shards() {

@@ -180,7 +180,7 @@ impl Settings {
     }
 
     fn check_server(&self) -> Result<(), Error> {
-        let told = |error: larder_server::Error| words::of_serve(&error.to_string());
+        let told = |error: larder_server::Error| words::of_serve(&error);
         self.server()?.check().map_err(|error| Error::usage(told(error)))
     }
 
@@ -188,7 +188,7 @@ impl Settings {
         self.tenants.iter().try_for_each(|tenant| {
             let checked = self.tenant(tenant).config.check();
             checked.map_err(|error| {
-                let why = words::of_serve(&error.to_string());
+                let why = words::of_serve(&error);
                 Error::usage(format!("tenant {:?}: {why}", tenant.name))
             })
         })

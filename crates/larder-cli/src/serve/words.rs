@@ -1,6 +1,8 @@
 //! Errors in the words of `larder serve`: those of the library and of the server name fields that
 //! this command does not have.
 
+use std::fmt::Display;
+
 /// What an error says, and what the option is called, with `--` or in `larder.toml`. Longer ones come first.
 const WORDS: [(&str, &str); 17] = [
     // Ways out that this command does not have.
@@ -31,8 +33,8 @@ const WORDS: [(&str, &str); 17] = [
 ];
 
 /// The same message, with names that a user of the command knows.
-pub(crate) fn of_serve(message: &str) -> String {
-    WORDS.iter().fold(message.to_owned(), |said, (theirs, ours)| said.replace(theirs, ours))
+pub(crate) fn of_serve(error: &dyn Display) -> String {
+    WORDS.iter().fold(error.to_string(), |said, (theirs, ours)| said.replace(theirs, ours))
 }
 
 #[cfg(test)]
@@ -60,7 +62,7 @@ mod tests {
     }
 
     fn is_ours(said: &str) {
-        let told = of_serve(said);
+        let told = of_serve(&said);
         assert_eq!(fields(&told), Vec::<&str>::new(), "{told}");
     }
 

@@ -196,6 +196,12 @@ impl Account {
         true
     }
 
+    /// Counts `bytes` more, and evicts for them what [`Account::make_room`] may. `false`: nothing is counted.
+    fn add_evicting(&self, holder: Holder, bytes: usize, own: Option<usize>) -> bool {
+        self.try_add(holder, bytes)
+            || self.make_room(holder, bytes, own) && self.try_add(holder, bytes)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Slab<Entry>> {
         self.passing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -248,8 +254,7 @@ impl Kept {
         let kept = &account.holders[holder.0].kept;
         let before = kept.fetch_add(bytes, Ordering::Relaxed);
         let fits = before.saturating_add(bytes) <= account.share(*holder) / 2
-            && (account.try_add(*holder, bytes)
-                || account.make_room(*holder, bytes, None) && account.try_add(*holder, bytes));
+            && account.add_evicting(*holder, bytes, None);
         if fits {
             self.bytes += bytes;
         } else {

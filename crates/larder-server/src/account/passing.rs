@@ -81,7 +81,7 @@ impl Passing {
             }
             (entry.holder, before)
         };
-        if !self.has_added(holder, bytes - before) {
+        if !self.account.add_evicting(holder, bytes - before, Some(place)) {
             return false;
         }
         let mut passing = self.account.lock();
@@ -100,18 +100,12 @@ impl Passing {
 
     fn begin(&self, bytes: usize) -> bool {
         let holder = self.holder.get();
-        if !self.has_added(holder, bytes) {
+        if !self.account.add_evicting(holder, bytes, None) {
             return false;
         }
         let entry = Entry { holder, bytes, since: Instant::now(), is_evicted: false, waker: None };
         self.place.set(Some(self.account.lock().insert(entry)));
         true
-    }
-
-    fn has_added(&self, holder: Holder, bytes: usize) -> bool {
-        self.account.try_add(holder, bytes)
-            || self.account.make_room(holder, bytes, self.place.get())
-                && self.account.try_add(holder, bytes)
     }
 
     /// Bytes that are counted.

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_some_places_and_who_has_not_guessed_comes_first() {
+    fn an_address_has_some_places_and_connections_that_have_not_guessed_come_first() {
         let queues = Queues::default();
         let taken = (0..100).filter(|_| queues.has_taken(comparison(1, true))).count();
         assert_eq!(taken, OF_ADDRESS_MAX);

@@ -8,7 +8,7 @@ use super::board::{Board, KnownAs};
 use super::client::Client;
 use super::queue::Watched;
 use super::slow::Whose;
-use super::write::{Outcome, Refusal, Writer};
+use super::write::{NO_ROOM, Outcome, Refusal, Writer};
 use crate::caller::Caller;
 use crate::tenant::Calls;
 
@@ -140,6 +140,12 @@ impl Context<'_> {
         self.out.simple("HELP");
         self.out.simple("    Print this help.");
     }
+}
+
+/// Counts a request that finds no room in the memory of clients, and says why it is refused.
+pub(super) fn no_room(caller: &Caller) -> Refusal {
+    caller.worker.counters.refused_busy.add(1);
+    NO_ROOM
 }
 
 /// As what others see the client of `caller`.

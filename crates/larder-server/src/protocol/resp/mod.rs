@@ -47,7 +47,7 @@ use self::context::Context;
 use self::parse::{Arguments, Limits, Parsed, Parser, Swallow, Swallowed};
 use self::read::Read;
 use self::table::flags;
-use self::write::{NO_ROOM, OVER_LIMIT, Refusal, TOO_LONG, Writer};
+use self::write::{OVER_LIMIT, Refusal, TOO_LONG, Writer};
 use super::{Protocol, Step};
 use crate::answers::Answers;
 use crate::caller::Caller;
@@ -103,8 +103,7 @@ impl Protocol for Resp {
                 }
                 Parsed::Rests => {
                     if !caller.may_hold(input.len(), input.len(), self.parser.places_bytes()) {
-                        caller.worker.counters.refused_busy.add(1);
-                        return self.refuse(&NO_ROOM, answers);
+                        return self.refuse(&context::no_room(caller), answers);
                     }
                     caller
                         .work
@@ -112,8 +111,7 @@ impl Protocol for Resp {
                     caller.rests().await;
                 }
                 Parsed::Needs(_) => {
-                    caller.worker.counters.refused_busy.add(1);
-                    return self.refuse(&NO_ROOM, answers);
+                    return self.refuse(&context::no_room(caller), answers);
                 }
                 Parsed::TooLong => return self.refuse(&TOO_LONG, answers),
                 Parsed::Many if self.answers_in_parts(caller, input) => {

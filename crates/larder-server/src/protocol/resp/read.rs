@@ -8,11 +8,11 @@ use larder::{Moment, Value, ValueMeta};
 
 use super::client::Client;
 use super::command::Does;
-use super::context::Context;
+use super::context::{Context, no_room};
 use super::expiry::{self, Unit};
 use super::number;
 use super::parse::Arguments;
-use super::write::{NO_INTEGER, NO_ROOM, Outcome, Refusal, TOO_LATE, Writer};
+use super::write::{NO_INTEGER, Outcome, Refusal, TOO_LATE, Writer};
 use crate::answers::{Answer, Answers, COPIED_MAX};
 use crate::caller::Caller;
 
@@ -216,8 +216,7 @@ pub(super) async fn mget(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
             cx.out.refusal(&refusal);
         }
         if !answers.grow(cx.out.len() - before) {
-            cx.caller.worker.counters.refused_busy.add(1);
-            return Err(NO_ROOM);
+            return Err(no_room(cx.caller));
         }
         cx.caller.work.does_bytes(cx.out.len() - before);
         cx.rests_behind(key).await;

@@ -3,11 +3,11 @@
 use larder::{ScanPage, Scanned};
 use larder_device::sockets::yield_now;
 
-use super::context::Context;
+use super::context::{Context, no_room};
 use super::glob::{Matcher, PATTERN_BYTES_MAX};
 use super::number;
 use super::parse::Arguments;
-use super::write::{NO_INTEGER, NO_ROOM, Outcome, Refusal, SYNTAX};
+use super::write::{NO_INTEGER, Outcome, Refusal, SYNTAX};
 use crate::account::Kept;
 use crate::work::STEPS_A_UNIT;
 
@@ -32,14 +32,15 @@ impl Found {
         Self { keys: Vec::new(), bytes: 0, kept: cx.caller.keep() }
     }
 
-    fn add(&mut self, key: &[u8]) -> Result<(), Refusal> {
+    /// Says whether there was room for one more.
+    fn has_added(&mut self, key: &[u8]) -> bool {
         let bytes = key.len() + size_of::<Vec<u8>>();
-        if !self.kept.grow(2 * bytes) {
-            return Err(NO_ROOM);
+        let has_room = self.kept.grow(2 * bytes);
+        if has_room {
+            self.bytes += bytes;
+            self.keys.push(key.to_vec());
         }
-        self.bytes += bytes;
-        self.keys.push(key.to_vec());
-        Ok(())
+        has_room
     }
 
     /// Writes all of them, and has no memory afterwards. Others have their turns between two.
@@ -47,9 +48,7 @@ impl Found {
         cx.out.array(self.keys.len());
         for key in self.keys {
             cx.out.bulk(&key);
-            cx.caller.work.does(1);
-            cx.caller.work.does_bytes(key.len());
-            cx.caller.rests().await;
+            cx.rests_behind(&key).await;
         }
     }
 }
@@ -123,15 +122,14 @@ pub(super) async fn scan(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
         let before = found.keys.len();
         let mut is_full = false;
         for item in &items {
-            if has_type && fits(cx, pattern, item.key()).await && found.add(item.key()).is_err() {
+            if has_type && fits(cx, pattern, item.key()).await && !found.has_added(item.key()) {
                 is_full = true;
                 break;
             }
         }
         if is_full {
             if before == 0 {
-                cx.caller.worker.counters.refused_busy.add(1);
-                return Err(NO_ROOM);
+                return Err(no_room(cx.caller));
             }
             // This page is the first of the next answer.
             found.keys.truncate(before);
@@ -157,10 +155,8 @@ pub(super) async fn keys(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     loop {
         let ScanPage { items, next, .. } = page(cx, cursor, PAGE_ITEMS).await?;
         for item in items {
-            if fits(cx, pattern, item.key()).await {
-                found.add(item.key()).inspect_err(|_| {
-                    cx.caller.worker.counters.refused_busy.add(1);
-                })?;
+            if fits(cx, pattern, item.key()).await && !found.has_added(item.key()) {
+                return Err(no_room(cx.caller));
             }
         }
         cursor = next;

@@ -14,7 +14,7 @@
 use std::sync::atomic::Ordering;
 
 use super::command::Command;
-use super::context::Context;
+use super::context::{Context, no_room};
 use super::parse::{Arguments, OwnedArguments};
 use super::queue::{Transaction, Watched};
 use super::table::flags;
@@ -40,8 +40,7 @@ pub(super) fn queue(
     let Some(transaction) = &mut cx.client.transaction else { return Ok(()) };
     if !transaction.kept.grow(2 * bytes) {
         transaction.is_spoilt = true;
-        cx.caller.worker.counters.refused_busy.add(1);
-        return Err(NO_ROOM);
+        return Err(no_room(cx.caller));
     }
     transaction.requests.push((command.0, command.1, request));
     note_queued(cx);
@@ -76,8 +75,7 @@ pub(super) async fn watch(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome 
         }
         let Context { caller, client, .. } = cx;
         if !client.watched.has_room_for(key.len(), || caller.keep()) {
-            caller.worker.counters.refused_busy.add(1);
-            return Err(NO_ROOM);
+            return Err(no_room(caller));
         }
         let current = cx.cache(key).get_with(key, |_, meta| meta).await?;
         cx.client.watched.add(key, current);
