@@ -145,7 +145,7 @@ impl StoredLayout {
     }
 }
 
-/// Bytes of the label and the fingerprints, which lie in front of the layout of a cache that is made with `cores` cores.
+/// Bytes of the label and the fingerprints, which lie in front of the layout of a cache made with `cores` cores.
 pub fn front_bytes(cores: usize) -> u64 {
     data_offset(fingerprint::places_for(cores))
 }

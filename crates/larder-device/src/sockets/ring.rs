@@ -17,8 +17,8 @@ use super::slot::{Receiving, Slot, wait};
 const FAREWELL: Duration = Duration::from_secs(5);
 /// So many buffers of sends that have ended are kept for others.
 const SPARE_MAX: usize = 64;
-/// Bytes that the sends under way may hold together. Further sends wait, and those end that the other side does not take
-/// for [`SLOW`].
+/// Bytes that the sends under way may hold together. Further sends wait, and those end that the other side does not
+/// take for [`SLOW`].
 const UNSENT_BYTES_MAX: usize = 4 << 20;
 const SLOW: Duration = Duration::from_secs(1);
 /// A longer one is not kept.

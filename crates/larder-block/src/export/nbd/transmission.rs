@@ -68,8 +68,8 @@ enum Expects {
     Request,
     /// What a write carries.
     Payload(Payload),
-    /// A refused write, whose payload has `left` bytes to come. The answer follows them: a client may not read before it
-    /// has sent all of it.
+    /// A refused write: `left` bytes of its payload are to come. The answer follows them, as a client may not read
+    /// before it has sent all of them.
     Refused {
         left: usize,
         cookie: u64,
