@@ -8,7 +8,7 @@ pub(crate) fn hears<T>(child: &mut Child, found: impl FnMut(String) -> Option<T>
     let said = child.stdout.take().map(BufReader::new);
     let mut lines = said.into_iter().flat_map(|said| said.lines().map_while(Result::ok));
     let heard = lines.find_map(found);
-    // What it says later is read by nobody, but has somewhere to go.
+    // Its later output is not read, but has somewhere to go.
     std::thread::spawn(move || lines.for_each(drop));
     heard
 }

@@ -13,6 +13,7 @@ pub mod calibration;
 mod error;
 #[cfg(target_os = "linux")]
 pub mod export;
+pub mod fingerprint;
 pub mod layout;
 pub mod manage;
 pub mod policy;

@@ -34,6 +34,7 @@ use ending::Ending;
 use larder_lab::Error;
 
 fn main() -> ExitCode {
+    survive_file_limits();
     let cli = Cli::parse();
     let ended = match cli.command {
         #[cfg(target_os = "linux")]
@@ -55,6 +56,22 @@ fn main() -> ExitCode {
         Command::Vssd(command) => vssd::run(&command),
         Command::Array(command) => array::run(&command),
     };
+    ended_as(ended)
+}
+
+/// A file that would pass the limit of this process (`ulimit -f`) ends it without a word, unless the signal is handled.
+/// Then the write fails, and the command says which.
+#[cfg(target_os = "linux")]
+fn survive_file_limits() {
+    let seen = std::sync::Arc::default();
+    // Without the handler it goes as it would have gone.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, seen);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn survive_file_limits() {}
+
+fn ended_as(ended: Result<Ending, Error>) -> ExitCode {
     match ended {
         Ok(Ending::Complete) => ExitCode::SUCCESS,
         Ok(Ending::Interrupted) => ExitCode::from(130),

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::claim::Extent;
+use crate::identity::Identity;
 use crate::io::{CheckedIo, Io, IoFuture};
 use crate::nvme::DriveReport;
 use crate::placement::PlacementInfo;
@@ -45,6 +46,8 @@ pub struct DeviceInfo {
     ///
     /// [`IoBuffer::with_metadata`]: crate::IoBuffer::with_metadata
     pub keeps_metadata: bool,
+    /// What tells the medium from others, whatever its name is. Empty where nothing is known.
+    pub identity: Identity,
 }
 
 /// Whether a device has a write cache that loses what is in it together with power.
@@ -104,6 +107,7 @@ impl DeviceInfo {
             atomic_write_bytes: None,
             metadata_bytes: 0,
             keeps_metadata: false,
+            identity: Identity::default(),
         }
     }
 }

@@ -14,6 +14,7 @@
 //! | [`claim`] | who has which bytes of which device |
 //! | [`clock`] | real and virtual time |
 //! | [`error`] | what can go wrong below the cache |
+//! | [`identity`] | what tells a device from others, whatever its name is |
 //! | `ladder` (Linux) | what a path offers to tenants who must not disturb each other |
 //! | [`label`] | what Larder's formats begin with on a device |
 //! | [`opening`] | from what a user names to a device, and how placement reaches it |
@@ -41,6 +42,8 @@ pub mod error;
 pub mod fault;
 pub mod file;
 mod fixed_index;
+mod heap;
+pub mod identity;
 pub mod io;
 pub mod label;
 #[cfg(target_os = "linux")]
@@ -56,6 +59,7 @@ mod park;
 pub mod placement;
 pub mod plan;
 mod plug;
+pub mod private;
 #[cfg(target_os = "linux")]
 pub mod ring;
 pub mod slice;
@@ -78,6 +82,8 @@ pub use device::{BLOCK_BYTES_MIN, Device, DeviceInfo, DeviceStats, VolatileCache
 pub use error::{Error, ErrorKind};
 pub use fault::{Condition, DegradedDevice, Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule};
 pub use file::{DirectIo, FileDevice, FileOptions, IoEngine};
+pub use heap::give_back_free_memory;
+pub use identity::{Identifier, IdentifierKind, Identity};
 pub use io::{
     CheckedIo, Completer, Durability, Ending, Io, IoFailure, IoFuture, IoResult, Observer,
     RequestKind,
@@ -94,6 +100,7 @@ pub use opening::{
 pub use park::block_on;
 pub use placement::{Isolation, PlacementHandle, PlacementInfo};
 pub use plug::plugged;
+pub use private::{create_private_directory, create_private_file};
 pub use slice::SliceDevice;
 pub use striped::StripedDevice;
 pub use timeout::TimeoutDevice;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::claim::Extent;
 use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
+use crate::identity::Identity;
 use crate::io::{CheckedIo, Io, IoFuture};
 use crate::placement::{PlacementHandle, PlacementInfo};
 
@@ -76,6 +77,7 @@ impl<D: Device> SliceDevice<D> {
             atomic_write_bytes: whole
                 .atomic_write_bytes
                 .filter(|bytes| range.start.is_multiple_of(u64::from(*bytes))),
+            identity: Identity::default(),
             ..whole.clone()
         };
         Ok(Self { start: range.start, device, handles, info, own: None })

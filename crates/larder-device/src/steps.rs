@@ -4,8 +4,9 @@
 //! keeps that promise only if nobody has to poll it: so whoever ends a step polls the work, on its own thread.
 //!
 //! 1. The work is polled by one thread at a time. A wake-up that comes meanwhile is remembered, and polls it again.
-//! 2. What ends within a step does not nest: a thread that carries work on takes up what it wakes afterwards, so that
-//!    a thousand that wait for one another need no deep stack.
+//! 2. What ends within a step does not nest, also within the first one: a thread that carries work on takes up what it
+//!    wakes afterwards. So a thousand that wait for one another need no deep stack, and what wakes work may hold a lock
+//!    that the work is about to ask for, as a lock does that wakes its next holder.
 //! 3. It is polled apart from what the thread itself waits for ([`apart`]): it may outlive that.
 
 use std::cell::RefCell;
@@ -41,7 +42,7 @@ pub(crate) fn carry_on(steps: impl Future<Output = ()> + Send + 'static) {
         polled: AtomicBool::new(false),
         woken: AtomicBool::new(true),
     };
-    Arc::new(work).go();
+    Arc::new(work).carry(true);
 }
 
 /// A request that consists of `steps`, which begin at once, on this thread, and go on to their end whether or not it is
@@ -68,6 +69,34 @@ pub fn request(steps: impl Future<Output = IoResult> + Send + 'static) -> IoFutu
 }
 
 impl Work {
+    /// Has this thread poll it, and afterwards what that wakes. Where the thread carries other work on, this waits
+    /// until that has been polled, unless it `begins`.
+    fn carry(self: Arc<Self>, begins: bool) {
+        let is_outermost = WOKEN.try_with(|woken| {
+            let mut woken = woken.borrow_mut();
+            let is_outermost = woken.is_none();
+            let waiting = woken.get_or_insert_default();
+            if !is_outermost && !begins {
+                waiting.push_back(Arc::clone(&self));
+            }
+            is_outermost
+        });
+        match is_outermost {
+            Ok(true) => {
+                let _done = Done;
+                let mut next = Some(self);
+                while let Some(work) = next {
+                    work.go();
+                    next = WOKEN.with(|woken| woken.borrow_mut().as_mut()?.pop_front());
+                }
+            }
+            Ok(false) if begins => self.go(),
+            Ok(false) => {}
+            // The thread ends.
+            Err(_) => self.go(),
+        }
+    }
+
     fn go(self: &Arc<Self>) {
         while self.woken.load(Ordering::SeqCst) && !self.polled.swap(true, Ordering::SeqCst) {
             self.woken.store(false, Ordering::SeqCst);
@@ -90,32 +119,7 @@ impl Work {
 impl Wake for Work {
     fn wake(self: Arc<Self>) {
         self.woken.store(true, Ordering::SeqCst);
-        let mine = WOKEN.try_with(|woken| {
-            let mut woken = woken.borrow_mut();
-            match &mut *woken {
-                Some(waiting) => {
-                    waiting.push_back(Arc::clone(&self));
-                    false
-                }
-                none => {
-                    *none = Some(VecDeque::new());
-                    true
-                }
-            }
-        });
-        match mine {
-            Ok(false) => {}
-            Ok(true) => {
-                let _done = Done;
-                let mut next = Some(self);
-                while let Some(work) = next {
-                    work.go();
-                    next = WOKEN.with(|woken| woken.borrow_mut().as_mut()?.pop_front());
-                }
-            }
-            // The thread ends.
-            Err(_) => self.go(),
-        }
+        self.carry(false);
     }
 }
 
@@ -159,6 +163,29 @@ mod tests {
             assert_eq!(whole.wait().unwrap().len(), 8);
             other.join().unwrap();
         }
+    }
+
+    /// A lock may wake the next holder while it has its own list of them locked.
+    #[test]
+    fn what_a_first_step_wakes_is_polled_behind_it() {
+        let (ends, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let lock = Arc::new(async_lock::Mutex::new(()));
+            let whole = request(async move {
+                let held = lock.lock().await;
+                let next = request({
+                    let lock = Arc::clone(&lock);
+                    async move {
+                        drop(lock.lock().await);
+                        Ok(IoBuffer::zeroed(8))
+                    }
+                });
+                drop(held);
+                next.await
+            });
+            let _ = ends.send(whole.wait().unwrap().len());
+        });
+        assert_eq!(ended.recv_timeout(std::time::Duration::from_secs(20)), Ok(8));
     }
 
     /// Each wakes the next: by recursion the stack of a thread would not do.

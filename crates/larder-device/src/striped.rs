@@ -11,6 +11,7 @@ use crate::buffer::{BufferPool, IoBuffer};
 use crate::claim::Extent;
 use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
+use crate::identity::Identity;
 use crate::io::{CheckedIo, Durability, Io, IoFailure, IoFuture, IoResult};
 use crate::nvme::DriveReport;
 use crate::placement::{PlacementHandle, PlacementInfo};
@@ -97,6 +98,7 @@ impl<D: Device> StripedDevice<D> {
             metadata_bytes: infos.iter().map(|info| info.metadata_bytes).max().unwrap_or(0),
             // Its requests are cut anew for each device.
             keeps_metadata: false,
+            identity: Identity::default(),
             placement: match same_placement {
                 true => first.placement.clone(),
                 false => PlacementInfo::none(),

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use larder::Value;
 
+use crate::account::{Holder, Passing};
 use crate::within::within;
 use crate::worker::Worker;
 use larder_device::sockets::{Output, Socket};
@@ -58,6 +59,10 @@ pub(crate) struct Answers<'s> {
     likely_bytes: usize,
     /// Bytes that were sent and that nobody has paid for ([`Answers::take_sent`]).
     sent_bytes: usize,
+    /// What the client does not take is counted.
+    untaken: Passing,
+    /// Of it, what is not in `ready`.
+    copied_bytes: usize,
     /// Why nothing can be sent any more. Whatever is answered then is forgotten.
     broken: Option<io::Error>,
 }
@@ -82,9 +87,12 @@ impl Answer {
 }
 
 impl<'s> Answers<'s> {
-    pub(crate) fn new(worker: Rc<Worker>, socket: &'s mut dyn Socket) -> Self {
+    pub(crate) fn new(worker: Rc<Worker>, holder: Holder, socket: &'s mut dyn Socket) -> Self {
         let ready = Output::with_buffer(worker.buffers.take());
+        let untaken = Passing::new(&worker.shared.account, holder);
         Self {
+            untaken,
+            copied_bytes: 0,
             worker,
             socket,
             ready,
@@ -100,6 +108,23 @@ impl<'s> Answers<'s> {
     /// Where requests come from.
     pub(crate) fn socket(&mut self) -> &mut dyn Socket {
         self.socket
+    }
+
+    /// Answers are those of `holder` from now on.
+    pub(crate) fn belongs_to(&self, holder: Holder) {
+        self.untaken.belongs_to(holder);
+    }
+
+    /// Refuses to go on where no answer gets there any more: what was asked by then is not done for a client that has
+    /// gone.
+    pub(crate) fn check_open(&mut self) -> io::Result<()> {
+        if self.broken.is_none() && self.socket.is_broken() {
+            self.broken = Some(io::ErrorKind::ConnectionReset.into());
+        }
+        match &self.broken {
+            None => Ok(()),
+            Some(error) => Err(error.kind().into()),
+        }
     }
 
     /// Where the bytes of the next answer go.
@@ -210,6 +235,10 @@ impl<'s> Answers<'s> {
     pub(crate) async fn send(&mut self) -> io::Result<()> {
         self.settle().await;
         while let Some(slot) = self.behind.pop_front() {
+            if self.check_open().is_err() {
+                self.behind.clear();
+                break;
+            }
             match slot {
                 Slot::Found(answer) => {
                     self.held_bytes = self.held_bytes.saturating_sub(answer.len());
@@ -247,6 +276,9 @@ impl<'s> Answers<'s> {
     /// Sends a value piece by piece: it is held no longer than the client takes it.
     async fn send_long(&mut self, value: Value) {
         for (number, piece) in value.chunks(SENT_AT).enumerate() {
+            if self.broken.is_some() {
+                return;
+            }
             self.ready.buffer().extend_from_slice(piece);
             if !self.send_in_time(PATIENCE).await {
                 let rest = value.get((number + 1) * SENT_AT..).unwrap_or_default().to_vec();
@@ -256,19 +288,17 @@ impl<'s> Answers<'s> {
         }
     }
 
-    /// What is left of a value for a client that does not take it. Such copies are bytes under way; where those are
-    /// too many, the connection ends.
+    /// What is left of a value for a client that does not take it: a copy, which is counted.
     async fn send_slowly(&mut self, rest: Vec<u8>) {
-        let Some(_counted) = self.worker.count_under_way(rest.len()) else {
-            self.worker.counters.closed_slow.add(1);
-            let error = io::Error::other("the client takes nothing, and others need the memory");
-            self.broken.get_or_insert(error);
-            return;
-        };
+        self.copied_bytes = rest.len();
         for piece in rest.chunks(SENT_AT) {
+            if self.broken.is_some() {
+                break;
+            }
             self.ready.buffer().extend_from_slice(piece);
             self.send_ready().await;
         }
+        self.copied_bytes = 0;
     }
 
     /// Sends what is ready. `false`: not all of it in so much time; then it is still there.
@@ -282,13 +312,10 @@ impl<'s> Answers<'s> {
         if self.broken.is_none() && !self.ready.is_empty() {
             let bytes = self.ready.len();
             let (ready, socket) = (&mut self.ready, &mut *self.socket);
-            let sending = poll_fn(|cx| socket.poll_send(cx, ready));
-            let sent = match self.worker.shared.config.idle_timeout {
-                None => sending.await,
-                Some(timeout) => {
-                    let sent = within(&*self.worker.clock, timeout, pin!(sending)).await;
-                    sent.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
-                }
+            let first = poll_fn(|cx| Poll::Ready(socket.poll_send(cx, ready))).await;
+            let sent = match first {
+                Poll::Ready(sent) => sent,
+                Poll::Pending => self.send_counted().await,
             };
             match sent {
                 Ok(()) => {
@@ -301,6 +328,34 @@ impl<'s> Answers<'s> {
         if self.broken.is_some() {
             self.ready = Output::default();
         }
+    }
+
+    /// The client takes its answers slowly: what it does not take is counted, and given up where others need the
+    /// memory.
+    async fn send_counted(&mut self) -> io::Result<()> {
+        let Self { worker, socket, ready, untaken, copied_bytes, .. } = self;
+        let slow = |why: &'static str| {
+            worker.counters.closed_slow.add(1);
+            Err(io::Error::other(why))
+        };
+        if !untaken.set(ready.buffer().capacity() + *copied_bytes) {
+            return slow("the client takes nothing, and there is no memory for its answers");
+        }
+        let sending = poll_fn(|cx| match socket.poll_send(cx, ready) {
+            Poll::Pending if untaken.is_evicted(cx) => {
+                Poll::Ready(slow("the client takes nothing, and others need the memory"))
+            }
+            sent => sent,
+        });
+        let sent = match worker.shared.config.idle_timeout {
+            None => sending.await,
+            Some(timeout) => {
+                let sent = within(&*worker.clock, timeout, pin!(sending)).await;
+                sent.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+            }
+        };
+        untaken.clear();
+        sent
     }
 }
 

@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 
 use larder_device::Clock;
 
+use crate::account::{Holder, Kept, Passing};
 use crate::answers::Answers;
 use crate::config::ProtocolKind;
 use crate::rates::{Admission, DELAY_MAX};
 use crate::slow_log::Whose;
 use crate::tenant::{Calls, Tenant};
-use crate::users::CertifiedUser;
+use crate::users::{Asker, Denied, Login};
+use crate::work::Work;
 use crate::worker::Worker;
 use larder_device::sockets::{BUFFER_BYTES, Peer};
 
@@ -29,21 +31,36 @@ pub(crate) struct Caller {
     pub(crate) tenant: Arc<Tenant>,
     /// The number of the tenant whose request was begun last.
     payer: usize,
-    needs_login: bool,
-    /// Who it was when it came.
+    /// What it has logged in as, or holds without having logged in. `None`: it has to log in first, or came to a
+    /// listener that has a tenant.
+    login: Option<Arc<Login>>,
+    /// It has shown a wrong password.
+    was_wrong: bool,
+    /// What it was before it logged in.
     came_as: Came,
     /// Where it waits for requests, among the idle ones of its worker.
     waits_at: Option<usize>,
+    /// What it holds of a request that is not there whole.
+    held: Passing,
+    pub(crate) work: Work,
 }
 
-/// What makes it somebody who has not logged in.
+/// Bytes of an unfinished request that are not counted: they are among what each connection may take.
+const UNCOUNTED_BYTES: usize = 1 << 10;
+
+/// Bytes to hold for an unfinished request of which `there` bytes have come, and which needs `needed` at least.
+pub(crate) fn bytes_to_hold(there: usize, needed: usize) -> usize {
+    if there < BUFFER_BYTES { there } else { (2 * there).min(needed.max(there + BUFFER_BYTES)) }
+}
+
+/// What a connection is before it logs in.
 enum Came {
-    /// Nothing.
-    Nobody,
-    /// Where it came in are a tenant's keys.
+    /// What the server lets in without a login, if it does.
+    Unknown,
+    /// A client of the tenant whose keys its listener serves.
     To(Arc<Tenant>),
-    /// Its certificate names a user.
-    As(CertifiedUser),
+    /// The user whom its certificate names.
+    As(Arc<Login>),
 }
 
 impl Caller {
@@ -54,11 +71,23 @@ impl Caller {
         tenant: Option<&Arc<Tenant>>,
     ) -> Self {
         let id = worker.shared.next_connection();
-        let came_as = tenant.map_or(Came::Nobody, |tenant| Came::To(Arc::clone(tenant)));
+        let came_as = tenant.map_or(Came::Unknown, |tenant| Came::To(Arc::clone(tenant)));
         let tenant = Arc::clone(worker.shared.default_tenant());
-        let (payer, needs_login, waits_at) = (tenant.number, true, None);
-        let mut caller =
-            Self { worker, protocol, id, peer, tenant, payer, needs_login, came_as, waits_at };
+        let held = Passing::new(&worker.shared.account, worker.shared.account.strangers());
+        let mut caller = Self {
+            payer: tenant.number,
+            worker,
+            protocol,
+            id,
+            peer,
+            tenant,
+            login: None,
+            was_wrong: false,
+            came_as,
+            waits_at: None,
+            held,
+            work: Work::default(),
+        };
         caller.log_out();
         caller
     }
@@ -67,18 +96,21 @@ impl Caller {
     pub(crate) fn comes_with_certificate(&mut self, name: Option<&str>) -> bool {
         let users = self.worker.shared.users();
         if let Some(user) = name.and_then(|name| users.certified(name)) {
-            self.came_as = Came::As(user);
+            self.came_as = Came::As(Arc::clone(user));
         }
         self.log_out();
-        !self.needs_login || users.have_passwords()
+        !self.needs_login() || users.have_passwords()
     }
 
-    /// The user that its certificate names.
-    pub(crate) fn certified_user(&self) -> Option<&str> {
-        match &self.came_as {
-            Came::As(user) => Some(&user.name),
-            Came::Nobody | Came::To(_) => None,
-        }
+    /// The name of the user that it has logged in as; `default` where no client has one.
+    pub(crate) fn user(&self) -> &str {
+        let name = self.login.as_ref().map_or("", |login| login.name());
+        if name.is_empty() { "default" } else { name }
+    }
+
+    /// Whether it may see and change what belongs to the process and to all tenants.
+    pub(crate) fn is_admin(&self) -> bool {
+        self.login.as_ref().is_some_and(|login| login.is_admin())
     }
 
     /// The calls of the cache that has `key`.
@@ -140,39 +172,109 @@ impl Caller {
         }
     }
 
-    /// Whether nothing else is answered before somebody has logged in ([`Caller::log_in`]).
+    /// Whether nothing else is answered before it has logged in ([`Caller::log_in`]).
     pub(crate) fn needs_login(&self) -> bool {
-        self.needs_login
+        self.login.is_none() && !matches!(self.came_as, Came::To(_))
     }
 
-    /// Whether `user` may come in with `password`. Then it speaks for that user's tenant from now on; otherwise it is
-    /// who it was. Wrong passwords are answered late.
-    pub(crate) async fn log_in(&mut self, user: &[u8], password: &[u8]) -> bool {
+    /// Whether the configuration no longer has the user that it has logged in as, or says something else of it. The
+    /// connection has to end then.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.login.as_ref().is_some_and(|login| login.is_revoked())
+    }
+
+    /// Has `user` come in with `password`. Then it speaks for that user's tenant from now on; otherwise it is what it
+    /// was, and hears why. Wrong passwords are answered late.
+    pub(crate) async fn log_in(&mut self, user: &[u8], password: &[u8]) -> Result<(), Denied> {
         let Worker { shared, clock, counters, .. } = &*self.worker;
         counters.auth_cmds.add(1);
-        let Some(tenant) = shared.users().admit(&**clock, user, password).await else {
-            counters.auth_errors.add(1);
-            return false;
+        let address = match self.peer {
+            Peer::Tcp(address) => Some(address.ip()),
+            Peer::Unix => None,
         };
-        (self.tenant, self.needs_login) = (tenant, false);
-        true
+        let asker = Asker { address, was_wrong: self.was_wrong };
+        match shared.users().admit(&**clock, asker, (user, password)).await {
+            Ok(login) => {
+                self.tenant = Arc::clone(login.tenant());
+                self.login = Some(login);
+                self.held.belongs_to(self.holder());
+                Ok(())
+            }
+            Err(denied) => {
+                match denied {
+                    Denied::Wrong => counters.auth_errors.add(1),
+                    Denied::Busy => counters.auth_busy.add(1),
+                }
+                self.was_wrong |= denied == Denied::Wrong;
+                Err(denied)
+            }
+        }
     }
 
-    /// It is who it was when it came.
+    /// It is what it was when it came.
     pub(crate) fn log_out(&mut self) {
         let shared = &self.worker.shared;
-        let (tenant, needs_login) = match &self.came_as {
-            Came::Nobody => (shared.default_tenant(), !shared.users().is_empty()),
-            Came::To(tenant) => (tenant, false),
-            Came::As(user) => (&user.tenant, false),
+        let users = shared.users();
+        let login = match &self.came_as {
+            Came::As(login) => Some(login),
+            Came::To(_) if shared.tenants.len() > 1 => None,
+            // Where there are no others, the tenant of its listener is the server's.
+            Came::Unknown | Came::To(_) => users.without_login(self.peer.is_local()),
         };
-        (self.tenant, self.needs_login) = (Arc::clone(tenant), needs_login);
+        let login = login.cloned();
+        let tenant = match (&self.came_as, &login) {
+            (Came::To(tenant), _) => tenant,
+            (_, Some(login)) => login.tenant(),
+            (_, None) => shared.default_tenant(),
+        };
+        self.tenant = Arc::clone(tenant);
+        self.login = login;
+        self.held.belongs_to(self.holder());
     }
 
-    /// Whether a request of so many bytes may be taken in. If not, its protocol answers that the server is busy, and
-    /// takes the bytes without keeping them: nobody else stalls for it.
-    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
-        bytes <= BUFFER_BYTES || self.worker.has_room_for(bytes)
+    /// To whose account goes what it causes.
+    pub(crate) fn holder(&self) -> Holder {
+        let account = &self.worker.shared.account;
+        if self.needs_login() { account.strangers() } else { account.tenant(self.tenant.number) }
+    }
+
+    /// Whether more may come of a request that is not there whole: `there` bytes of it have come, it needs `needed` at
+    /// least, and what is known of it takes `beside`. If not, its protocol answers that the server is busy, and takes
+    /// the rest without keeping it. Only what is there is counted, whatever was announced.
+    pub(crate) fn may_hold(&self, there: usize, needed: usize, beside: usize) -> bool {
+        let bytes = bytes_to_hold(there, needed) + beside;
+        if bytes <= UNCOUNTED_BYTES && self.held.bytes() == 0 {
+            return !self.held.was_evicted();
+        }
+        // What was counted before it for the same request stands.
+        self.held.set(bytes.max(self.held.bytes()))
+    }
+
+    /// No request is there in part.
+    pub(crate) fn holds_nothing(&self) {
+        self.held.clear();
+    }
+
+    /// Whether what it holds of a request is to be given up. If not, the task is woken when it is.
+    pub(crate) fn is_evicted(&self, cx: &Context<'_>) -> bool {
+        self.held.is_evicted(cx)
+    }
+
+    /// Whether what it holds of a request is to be given up.
+    pub(crate) fn was_evicted(&self) -> bool {
+        self.held.was_evicted()
+    }
+
+    /// Nothing that it keeps beyond its requests, until that grows.
+    pub(crate) fn keep(&self) -> Kept {
+        self.worker.shared.account.keep(self.holder())
+    }
+
+    /// The others of its worker have their turns, if it has done enough.
+    pub(crate) async fn rests(&self) {
+        if self.work.rests().await {
+            self.worker.note_longest_turn(self.work.take_longest());
+        }
     }
 
     /// A request of this name has taken so long that it is wanted in the slow log.
@@ -213,9 +315,18 @@ impl Caller {
         done
     }
 
-    /// Whether it is to end rather than wait for more. If not, it is called when that changes.
-    pub(crate) fn is_over(&mut self, cx: &Context<'_>) -> bool {
-        self.waits_at = self.worker.idle.waits(self.waits_at, cx);
+    /// Whether it is to end rather than wait for more, for `limit` at most; amid a request the end of the server
+    /// alone is no reason. If not, it is called when that changes.
+    pub(crate) fn is_over(
+        &mut self,
+        limit: Option<Duration>,
+        is_amid: bool,
+        cx: &Context<'_>,
+    ) -> bool {
+        if self.is_revoked() {
+            return true;
+        }
+        self.waits_at = self.worker.idle.waits(self.waits_at, (limit, is_amid), cx);
         self.waits_at.is_none()
     }
 

@@ -17,6 +17,9 @@ use crate::protocol::memcached::NodeList;
 use crate::protocol::resp::slots::SlotMap;
 use crate::users::{PasswordHash, User};
 
+/// The account of clients has room for 4 of the longest values: a transaction may return half of the account.
+pub(crate) const CLIENT_VALUES_MIN: usize = 4;
+
 /// What is spoken at an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProtocolKind {
@@ -92,16 +95,20 @@ pub struct ServerConfig {
     pub sockets: SocketBackend,
     /// Most connections at a time; who comes when there are so many is told so and closed.
     pub connections_max: usize,
-    /// A connection that asks nothing for so long is closed; `None` never.
+    /// A connection that asks nothing for so long, or takes nothing of its answers, is closed; `None` never.
     pub idle_timeout: Option<Duration>,
+    /// A request that is not there whole so long after it began ends its connection; `None` never. It has a second more
+    /// for each 64 KiB that have come.
+    pub request_timeout: Option<Duration>,
     /// A request that only reads and waits for flash longer is answered with an error; `None` waits. What a request
     /// changes is never given up: nobody would know whether it was done.
     pub request_deadline: Option<Duration>,
     /// Longest value in bytes, from 1 KiB to 128 MiB ([`larder::VALUE_BYTES_MAX`]).
     pub value_bytes_max: usize,
-    /// Bytes of requests and answers under way, of all connections of a worker together. Beyond them requests are
-    /// answered as busy.
-    pub under_way_bytes_max: usize,
+    /// Bytes that clients may cause in memory beside the caches, all connections together: half-sent requests, answers
+    /// that are not taken, transactions and watched keys, requests that wait. Tenants share them by their weights.
+    /// Beyond them the slowest uploads end, and requests are answered as busy.
+    pub client_bytes_max: usize,
     /// Requests of a worker that read flash at a time, at least 1; further ones wait, and tenants get turns by their
     /// weights.
     pub flash_turns: usize,
@@ -139,10 +146,11 @@ impl Default for ServerConfig {
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             sockets: SocketBackend::default(),
             connections_max: 10_000,
-            idle_timeout: None,
+            idle_timeout: Some(Duration::from_secs(3600)),
+            request_timeout: Some(Duration::from_secs(30)),
             request_deadline: None,
             value_bytes_max: 1 << 20,
-            under_way_bytes_max: 256 << 20,
+            client_bytes_max: 256 << 20,
             flash_turns: 128,
             ready_without_flash: true,
             drain_time: Duration::from_secs(5),
@@ -180,12 +188,15 @@ impl ServerConfig {
                 self.value_bytes_max
             ));
         }
-        if self.under_way_bytes_max < 2 * self.value_bytes_max {
+        if self.client_bytes_max < CLIENT_VALUES_MIN * self.value_bytes_max {
             return refuse(format!(
-                "under_way_bytes_max = {}: must be at least twice value_bytes_max, {}",
-                self.under_way_bytes_max,
-                2 * self.value_bytes_max
+                "client_bytes_max = {}: must be at least {CLIENT_VALUES_MIN} times value_bytes_max, {}",
+                self.client_bytes_max,
+                CLIENT_VALUES_MIN * self.value_bytes_max
             ));
+        }
+        if self.request_timeout == Some(Duration::ZERO) {
+            return refuse("request_timeout = 0s: must be more than 0; None is never".to_owned());
         }
         if self.idle_timeout == Some(Duration::ZERO) {
             return refuse("idle_timeout = 0s: must be more than 0; None is never".to_owned());
@@ -259,7 +270,7 @@ impl ServerConfig {
     pub(crate) fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
         let Self { listeners, admin, allow_unprotected, workers, sockets, .. } = other;
         let Self { request_deadline, cluster, memcached_nodes, .. } = other;
-        let Self { idle_timeout, value_bytes_max, under_way_bytes_max, drain_time, .. } = other;
+        let Self { idle_timeout, request_timeout, value_bytes_max, drain_time, .. } = other;
         let Self { flash_turns, ready_without_flash, .. } = other;
         let same = [
             ("listeners", self.listeners == *listeners),
@@ -272,11 +283,12 @@ impl ServerConfig {
             ("workers", self.workers == *workers),
             ("sockets", self.sockets == *sockets),
             ("idle_timeout", self.idle_timeout == *idle_timeout),
+            ("request_timeout", self.request_timeout == *request_timeout),
             ("request_deadline", self.request_deadline == *request_deadline),
             ("cluster", self.cluster == *cluster),
             ("memcached_nodes", self.memcached_nodes == *memcached_nodes),
             ("value_bytes_max", self.value_bytes_max == *value_bytes_max),
-            ("under_way_bytes_max", self.under_way_bytes_max == *under_way_bytes_max),
+            ("client_bytes_max", self.client_bytes_max == other.client_bytes_max),
             ("flash_turns", self.flash_turns == *flash_turns),
             ("ready_without_flash", self.ready_without_flash == *ready_without_flash),
             ("drain_time", self.drain_time == *drain_time),

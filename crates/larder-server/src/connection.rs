@@ -1,4 +1,7 @@
 //! A connection: bytes come, requests are answered in their order, and between them it owns next to nothing.
+//!
+//! What has come of a request that is not there whole waits in memory of its own length, below [`BUFFER_BYTES`], or
+//! in a buffer that grows as bytes come, however many were announced. Both are counted ([`Caller::may_hold`]).
 
 use std::future::poll_fn;
 use std::io;
@@ -6,24 +9,29 @@ use std::ops::ControlFlow;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::answers::Answers;
-use crate::caller::Caller;
+use crate::caller::{Caller, bytes_to_hold};
 use crate::protocol::{Protocol, Step};
 use crate::within::within;
-use crate::worker::{UnderWay, Worker};
-use larder_device::sockets::{BUFFER_BYTES, Socket, yield_now};
+use larder_device::sockets::{BUFFER_BYTES, Buffers, Socket, yield_now};
 
 /// Who does not take that the connection ends within so long is not told.
 const FAREWELL: Duration = Duration::from_millis(200);
+/// Where the account is full, a connection is read again after so long.
+const FULL_PAUSE: Duration = Duration::from_millis(5);
+/// The pause doubles up to this: many that wait do not keep the worker busy with looking.
+const FULL_PAUSE_MAX: Duration = Duration::from_millis(160);
+/// A half-sent request has a second more for each 64 KiB that have come.
+const BYTES_A_SECOND: usize = 64 << 10;
 
 /// Serves a connection until one side ends it. It comes behind a pointer: a future has room twice for what it was
 /// given, and most connections are idle.
 pub(crate) async fn serve<S: Socket, P: Protocol>(mut connection: Box<Connection<S, P>>) {
     while connection.waits().await {
         // What a request needs, buffers and futures, is behind a pointer that an idle connection does not have.
-        match Box::pin(connection.exchange()).await {
+        match Box::pin(connection.exchange_counted()).await {
             Ok(ControlFlow::Continue(())) => {}
             Ok(ControlFlow::Break(())) | Err(_) => break,
         }
@@ -33,18 +41,45 @@ pub(crate) async fn serve<S: Socket, P: Protocol>(mut connection: Box<Connection
 
 /// Who is served, by which protocol, over which socket.
 pub(crate) struct Connection<S, P> {
-    pub(crate) socket: S,
-    pub(crate) protocol: P,
-    pub(crate) caller: Caller,
+    socket: S,
+    protocol: P,
+    caller: Caller,
+    rest: Rest,
+}
+
+/// What has come of a request that is not there whole.
+#[derive(Default)]
+struct Rest {
+    bytes: Vec<u8>,
+    /// When it began to wait.
+    since: Option<Instant>,
+}
+
+impl Rest {
+    /// How long more may come, if there is a limit.
+    fn time_left(&self, timeout: Option<Duration>) -> Option<Duration> {
+        let (timeout, since) = (timeout?, self.since?);
+        let more = Duration::from_secs((self.bytes.len() / BYTES_A_SECOND) as u64);
+        Some((timeout + more).saturating_sub(since.elapsed()))
+    }
 }
 
 impl<S: Socket, P: Protocol> Connection<S, P> {
-    /// Waits for requests. `false`: there will be none.
+    pub(crate) fn new(socket: S, protocol: P, caller: Caller) -> Self {
+        Self { socket, protocol, caller, rest: Rest::default() }
+    }
+
+    /// Waits for requests, or for more of one. `false`: there will be none.
     async fn waits(&mut self) -> bool {
-        let Self { socket, caller, .. } = self;
+        let Self { socket, caller, rest, .. } = self;
+        let config = &caller.worker.shared.config;
+        let limits = [config.idle_timeout, rest.time_left(config.request_timeout)];
+        let limit = limits.into_iter().flatten().min();
+        let is_amid = rest.since.is_some();
         let goes_on = poll_fn(|cx| match socket.poll_readable(cx) {
             Poll::Ready(()) => Poll::Ready(true),
-            Poll::Pending if caller.is_over(cx) => Poll::Ready(false),
+            Poll::Pending if caller.is_evicted(cx) => Poll::Ready(true),
+            Poll::Pending if caller.is_over(limit, is_amid, cx) => Poll::Ready(false),
             Poll::Pending => Poll::Pending,
         })
         .await;
@@ -59,27 +94,66 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
         within(&*caller.worker.clock, FAREWELL, closing).await;
     }
 
-    /// Answers what has come, until nothing is left of it.
-    async fn exchange(&mut self) -> io::Result<ControlFlow<()>> {
-        let worker = Rc::clone(&self.caller.worker);
-        let mut input = Input { bytes: worker.buffers.take(), worker: &worker, counted: None };
-        let mut answers = Answers::new(Rc::clone(&worker), &mut self.socket);
-        loop {
-            let received = input.receive(answers.socket()).await?;
-            if received == 0 {
-                return Ok(ControlFlow::Break(()));
+    /// Answers what has come, when there is memory for that. What waits meanwhile is counted.
+    async fn exchange_counted(&mut self) -> io::Result<ControlFlow<()>> {
+        let (worker, holder) = (Rc::clone(&self.caller.worker), self.caller.holder());
+        let account = &worker.shared.account;
+        let mut pause = FULL_PAUSE;
+        // What was evicted ends now, though it waits.
+        while !self.caller.was_evicted() && !account.may_begin(holder) {
+            worker.counters.waited_for_memory.add(1);
+            worker.pause(pause).await;
+            pause = (2 * pause).min(FULL_PAUSE_MAX);
+        }
+        let mut exchange = pin!(self.exchange());
+        let first = poll_fn(|cx| Poll::Ready(exchange.as_mut().poll(cx))).await;
+        match first {
+            Poll::Ready(ended) => ended,
+            Poll::Pending => {
+                let _busy = account.is_busy(holder);
+                exchange.await
             }
-            worker.counters.bytes_read.add(received as u64);
+        }
+    }
+
+    /// Answers what has come, as far as it is whole.
+    async fn exchange(&mut self) -> io::Result<ControlFlow<()>> {
+        let Self { socket, protocol, caller, rest } = self;
+        let worker = Rc::clone(&caller.worker);
+        caller.work.begins_anew();
+        let mut input = Input::begin(&worker.buffers, std::mem::take(&mut rest.bytes));
+        let mut answers = Answers::new(Rc::clone(&worker), caller.holder(), socket);
+        loop {
+            // What was evicted is refused with what there is of it.
+            if !caller.was_evicted() {
+                match input.receive(answers.socket()).await? {
+                    None => {
+                        let beside = answers.socket().held_bytes();
+                        if beside > 0 && !caller.may_hold(input.bytes.len(), 0, beside) {
+                            worker.counters.refused_busy.add(1);
+                            return Ok(ControlFlow::Break(()));
+                        }
+                        rest.bytes = input.into_rest();
+                        return Ok(ControlFlow::Continue(()));
+                    }
+                    Some(0) => return Ok(ControlFlow::Break(())),
+                    Some(received) => worker.counters.bytes_read.add(received as u64),
+                }
+            }
             let mut at = 0;
             let needed = loop {
                 answers.room().await;
-                let step =
-                    self.protocol.step(&mut self.caller, &input.bytes[at..], &mut answers).await;
+                answers.check_open()?;
+                let step = step(protocol, caller, &input.bytes[at..], &mut answers).await;
                 match step {
                     Step::Done(bytes) => {
                         at += bytes;
                         assert!(bytes > 0 && at <= input.bytes.len(), "it goes on");
-                        self.caller.pays(bytes + answers.take_sent());
+                        caller.holds_nothing();
+                        caller.pays(bytes + answers.take_sent());
+                        caller.work.does(1);
+                        caller.work.does_bytes(bytes);
+                        caller.rests().await;
                     }
                     Step::Again => answers.send().await?,
                     Step::Needs(bytes) => break bytes,
@@ -93,56 +167,90 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
                 }
             };
             answers.send().await?;
-            self.caller.pays(answers.take_sent());
+            answers.belongs_to(caller.holder());
+            caller.pays(answers.take_sent());
             if at == input.bytes.len() {
+                rest.since = None;
                 return Ok(ControlFlow::Continue(()));
             }
+            if at > 0 || rest.since.is_none() {
+                rest.since = Some(Instant::now());
+            }
+            // Most protocols have asked, and refuse what there is no room for in their own words.
+            if !caller.may_hold(input.bytes.len() - at, needed, 0) {
+                worker.counters.refused_busy.add(1);
+                return Ok(ControlFlow::Break(()));
+            }
             input.keep_from(at, needed);
+            caller.work.begins_anew();
             // Who sends without end leaves the others their turns.
             yield_now().await;
         }
     }
 }
 
+/// What the protocol makes of `input`. A connection whose user was revoked ends.
+async fn step<P: Protocol>(
+    protocol: &mut P,
+    caller: &mut Caller,
+    input: &[u8],
+    answers: &mut Answers<'_>,
+) -> Step {
+    if caller.is_revoked() { Step::Close } else { protocol.step(caller, input, answers).await }
+}
+
 /// What has come and is not answered.
 struct Input<'a> {
     bytes: Vec<u8>,
-    worker: &'a Worker,
-    /// What of its capacity is under way: all but the buffer that each has.
-    counted: Option<UnderWay>,
+    buffers: &'a Buffers,
 }
 
-impl Input<'_> {
-    /// Appends what has come. Whoever has sent a part of a request does not take for ever over the rest.
-    async fn receive(&mut self, socket: &mut dyn Socket) -> io::Result<usize> {
+impl<'a> Input<'a> {
+    /// Goes on with what has come before.
+    fn begin(buffers: &'a Buffers, rest: Vec<u8>) -> Self {
+        if rest.capacity() > rest.len().max(BUFFER_BYTES) {
+            return Self { bytes: rest, buffers };
+        }
+        let mut bytes = buffers.take();
+        bytes.extend_from_slice(&rest);
+        Self { bytes, buffers }
+    }
+
+    /// Appends what has come: `None` if nothing has.
+    async fn receive(&mut self, socket: &mut dyn Socket) -> io::Result<Option<usize>> {
         let bytes = &mut self.bytes;
-        let receiving = poll_fn(|cx| socket.poll_receive(cx, bytes));
-        match self.worker.shared.config.idle_timeout {
-            None => receiving.await,
-            Some(timeout) => {
-                let received = within(&*self.worker.clock, timeout, pin!(receiving)).await;
-                received.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
-            }
+        match poll_fn(|cx| Poll::Ready(socket.poll_receive(cx, bytes))).await {
+            Poll::Ready(received) => received.map(Some),
+            Poll::Pending => Ok(None),
         }
     }
 
-    /// Forgets what is before `at`, and makes room for the request behind it, of which so many bytes are known to be
-    /// needed.
+    /// Forgets what is before `at`, and makes room for more of the request behind it.
     fn keep_from(&mut self, at: usize, needed: usize) {
         self.bytes.drain(..at);
-        let more = needed.saturating_sub(self.bytes.len()).max(1);
-        if self.bytes.capacity() - self.bytes.len() < more {
-            self.bytes.reserve(more.max(BUFFER_BYTES));
-            // The protocol has asked whether there is room (`Caller::has_room_for`); this is what it takes.
-            self.counted = None;
-            self.counted = Some(self.worker.under_way(self.bytes.capacity() - BUFFER_BYTES));
+        let there = self.bytes.len();
+        let holds = bytes_to_hold(there, needed);
+        if there >= BUFFER_BYTES && self.bytes.capacity() - there < BUFFER_BYTES / 4 {
+            self.bytes.reserve_exact(holds - there);
+        } else if self.bytes.capacity() > holds.max(2 * BUFFER_BYTES) {
+            // The request before it was longer.
+            self.bytes.shrink_to(holds.max(BUFFER_BYTES));
         }
         assert!(self.bytes.capacity() > self.bytes.len(), "what comes has somewhere to go");
+    }
+
+    /// What is left of it waits for more: in no more memory than it needs, if it is short.
+    fn into_rest(mut self) -> Vec<u8> {
+        if self.bytes.len() < BUFFER_BYTES {
+            self.bytes.clone()
+        } else {
+            std::mem::take(&mut self.bytes)
+        }
     }
 }
 
 impl Drop for Input<'_> {
     fn drop(&mut self) {
-        self.worker.buffers.give(std::mem::take(&mut self.bytes));
+        self.buffers.give(std::mem::take(&mut self.bytes));
     }
 }

@@ -141,6 +141,8 @@ counters! {
     auth_cmds,
     /// Those of them that failed.
     auth_errors,
+    /// Those that were answered as busy, since too many passwords wait to be compared.
+    auth_busy,
     /// Requests that were answered with an error since they waited for flash too long.
     request_timeouts,
     /// TLS handshakes that were made.
@@ -149,6 +151,8 @@ counters! {
     tls_failures,
     /// Connections that were closed since they took nothing while others needed the memory.
     closed_slow,
-    /// Requests refused since too many bytes are under way.
+    /// Requests refused since clients hold all the memory that they may.
     refused_busy,
+    /// Times that a connection was not read for a while, since requests of its tenant that wait hold all their memory.
+    waited_for_memory,
 }

@@ -74,6 +74,7 @@ fn turn_until_the_end<B: Backend>(
         for letter in mailbox.take() {
             match letter {
                 Letter::Arrived(arrived) => welcome(worker, arrived, backend),
+                Letter::UsersChanged => worker.idle.look_again(),
                 Letter::Drain => worker.idle.drain(),
                 Letter::End => ends = true,
             }
@@ -81,6 +82,7 @@ fn turn_until_the_end<B: Backend>(
         let now = worker.clock.monotonic();
         let mut due = [worker.clock.work(now), worker.idle.sweep(now)].into_iter().flatten().min();
         worker.tasks.run_all();
+        due = due.into_iter().chain(worker.drop_unused(now, &**backend)).min();
         if let Some(ring) = ring {
             ring.submit();
             due = due.into_iter().chain(watch.look(ring, now)).min();
@@ -122,11 +124,11 @@ fn speak<S: Socket + 'static>(socket: S, protocol: ProtocolKind, caller: Caller,
     match protocol {
         ProtocolKind::Memcached => {
             let protocol = Memcached::default();
-            begin(&worker, Box::new(Connection { socket, protocol, caller }), leaves);
+            begin(&worker, Box::new(Connection::new(socket, protocol, caller)), leaves);
         }
         ProtocolKind::Resp => {
             let protocol = Resp::default();
-            begin(&worker, Box::new(Connection { socket, protocol, caller }), leaves);
+            begin(&worker, Box::new(Connection::new(socket, protocol, caller)), leaves);
         }
     }
 }

@@ -71,7 +71,10 @@ async fn shake<S: Socket>(socket: &mut TlsSocket<S>, caller: &mut Caller) -> Res
     while socket.is_handshaking() {
         let received = poll_fn(|cx| match socket.poll_incoming(cx) {
             Poll::Ready(received) => Poll::Ready(received.map_err(Failure::Socket)),
-            Poll::Pending if caller.is_over(cx) => {
+            Poll::Pending if caller.is_evicted(cx) => {
+                Poll::Ready(Err(Failure::Over("others need the memory")))
+            }
+            Poll::Pending if caller.is_over(None, false, cx) => {
                 Poll::Ready(Err(Failure::Over("the server ends, or waits no longer")))
             }
             Poll::Pending => Poll::Pending,
@@ -85,8 +88,13 @@ async fn shake<S: Socket>(socket: &mut TlsSocket<S>, caller: &mut Caller) -> Res
         yield_now().await;
         drop(turn);
         processed.map_err(Failure::Tls)?;
+        caller.holds_nothing();
+        if !caller.may_hold(0, 0, socket.held_bytes()) {
+            return Err(Failure::Over("there is no memory for it"));
+        }
         poll_fn(|cx| socket.poll_flush(cx)).await.map_err(Failure::Socket)?;
     }
+    caller.holds_nothing();
     let name = socket.client_name();
     if caller.comes_with_certificate(name.as_deref()) { Ok(()) } else { Err(Failure::Nobody) }
 }

@@ -16,6 +16,7 @@
 #![cfg(target_os = "linux")]
 
 mod acceptor;
+mod account;
 mod admin;
 mod answers;
 mod block_caches;
@@ -29,6 +30,7 @@ mod event_loop;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
+mod housekeeper;
 mod listener;
 mod metrics_text;
 mod otlp;
@@ -43,6 +45,7 @@ mod slow_log;
 mod tenant;
 mod users;
 mod within;
+mod work;
 mod worker;
 
 pub use admin::alone::MetricsServer;
@@ -57,6 +60,6 @@ pub use otlp::Otlp;
 pub use policy::{OverLimit, TenantPolicy};
 pub use protocol::memcached::NodeList;
 pub use protocol::resp::{SlotMap, SlotNode};
-pub use server::Server;
+pub use server::{BoundServer, Server};
 pub use set_report::{SetCounts, SetReport, ShardReport};
 pub use users::{PasswordHash, User};

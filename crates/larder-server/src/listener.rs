@@ -27,12 +27,15 @@ pub(crate) struct Entrance {
 }
 
 impl Listener {
-    /// Listens.
-    pub(crate) fn bind(config: &ListenerConfig, tenants: &[Arc<Tenant>]) -> Result<Self, Error> {
+    /// A socket that [was bound](bind) as `config` says, for clients of these tenants.
+    pub(crate) fn new(
+        config: &ListenerConfig,
+        socket: ListeningSocket,
+        tenants: &[Arc<Tenant>],
+    ) -> Result<Self, Error> {
         let ListenerConfig { endpoint, protocol, is_tls, tenant } = config;
         let tenant = tenant.as_ref().map(|name| tenant_of(name, tenants)).transpose()?;
         let entrance = Arc::new(Entrance { protocol: *protocol, is_tls: *is_tls, tenant });
-        let socket = ListeningSocket::bind(endpoint).map_err(|error| refused(endpoint, error))?;
         Ok(Self { endpoint: endpoint.clone(), socket, entrance })
     }
 
@@ -63,6 +66,12 @@ impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Listens where `config` says. Clients that connect wait until they are accepted.
+pub(crate) fn bind(config: &ListenerConfig) -> Result<ListeningSocket, Error> {
+    let endpoint = &config.endpoint;
+    ListeningSocket::bind(endpoint).map_err(|error| refused(endpoint, error))
 }
 
 fn tenant_of(name: &str, tenants: &[Arc<Tenant>]) -> Result<Arc<Tenant>, Error> {

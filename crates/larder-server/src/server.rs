@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use larder::{Larder, Shards, Tenants, block_on};
-use larder_device::sockets::{SocketBackend, Stop};
+use larder_device::sockets::{ListeningSocket, SocketBackend, Stop};
 use larder_tls::Tls;
 
 use crate::acceptor;
@@ -14,7 +14,8 @@ use crate::admin::Admin;
 use crate::config::{ListenerConfig, ServerConfig};
 use crate::error::{Error, ErrorKind};
 use crate::event_loop;
-use crate::listener::Listener;
+use crate::housekeeper::Housekeeper;
+use crate::listener::{self, Listener};
 use crate::shared::{Shared, check_policies};
 use crate::tenant::Caches;
 use crate::users::Users;
@@ -27,19 +28,60 @@ pub struct Server {
     addresses: Vec<SocketAddr>,
     listeners: Vec<ListenerConfig>,
     admin: Option<AdminThread>,
+    housekeeper: Option<Housekeeper>,
     #[cfg(feature = "otlp")]
     exporter: Option<crate::otlp::Exporter>,
     threads: Vec<JoinHandle<std::io::Result<()>>>,
 }
 
-impl Server {
+/// A server that listens and does not serve yet: clients that connect wait until it does. So what it cannot listen on
+/// is known before a cache is opened, or made.
+pub struct BoundServer {
+    config: ServerConfig,
+    tls: Option<Tls>,
+    /// In the order of the configuration.
+    sockets: Vec<ListeningSocket>,
+    admin: Option<Admin>,
+}
+
+impl BoundServer {
     /// Serves the tenants of a device, or of DRAM alone, from now on.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for settings that cannot be; [`ErrorKind::Listen`] if an endpoint cannot be listened on;
-    /// [`ErrorKind::System`] if the system refuses threads or descriptors.
+    /// [`ErrorKind::Config`] for settings that do not fit the tenants; [`ErrorKind::System`] if the system refuses
+    /// threads or descriptors.
+    pub fn serve(self, tenants: Tenants<Larder>) -> Result<Server, Error> {
+        self.serve_with(Caches::One(tenants))
+    }
+
+    /// Serves the tenants of several devices from now on.
+    ///
+    /// # Errors
+    /// As [`BoundServer::serve`].
+    pub fn serve_sharded(self, tenants: Tenants<Shards>) -> Result<Server, Error> {
+        self.serve_with(Caches::Sharded(tenants))
+    }
+}
+
+impl Server {
+    /// Listens where `config` says, and does not serve yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] for settings that cannot be; [`ErrorKind::Listen`] if an endpoint cannot be listened on.
+    pub fn bind(config: ServerConfig) -> Result<BoundServer, Error> {
+        config.check()?;
+        let tls = config.tls.as_ref().map(Tls::load).transpose()?;
+        let sockets = config.listeners.iter().map(listener::bind).collect::<Result<_, _>>()?;
+        let admin = config.admin.map(Admin::bind).transpose()?;
+        Ok(BoundServer { config, tls, sockets, admin })
+    }
+
+    /// Serves the tenants of a device, or of DRAM alone, from now on.
+    ///
+    /// # Errors
+    /// Those of [`Server::bind`] and [`BoundServer::serve`].
     pub fn start(config: ServerConfig, tenants: Tenants<Larder>) -> Result<Self, Error> {
-        Self::start_with(config, Caches::One(tenants))
+        Self::bind(config)?.serve(tenants)
     }
 
     /// Serves the tenants of several devices from now on.
@@ -47,18 +89,18 @@ impl Server {
     /// # Errors
     /// As [`Server::start`].
     pub fn start_sharded(config: ServerConfig, tenants: Tenants<Shards>) -> Result<Self, Error> {
-        Self::start_with(config, Caches::Sharded(tenants))
+        Self::bind(config)?.serve_sharded(tenants)
     }
+}
 
-    fn start_with(config: ServerConfig, caches: Caches) -> Result<Self, Error> {
-        config.check()?;
+impl BoundServer {
+    fn serve_with(self, caches: Caches) -> Result<Server, Error> {
+        let Self { config, tls, sockets, admin } = self;
         let tenants = caches.tenants()?;
         let users = Users::new(&config.users, &tenants)?;
-        let tls = config.tls.as_ref().map(Tls::load).transpose()?;
-        let bind = |config| Listener::bind(config, &tenants);
-        let listeners: Vec<Listener> =
-            config.listeners.iter().map(bind).collect::<Result<_, _>>()?;
-        let admin = config.admin.map(Admin::bind).transpose()?;
+        let bound = config.listeners.iter().zip(sockets);
+        let listener = |(config, socket)| Listener::new(config, socket, &tenants);
+        let listeners: Vec<Listener> = bound.map(listener).collect::<Result<_, _>>()?;
         let addresses = listeners.iter().filter_map(Listener::address).collect();
         let told = listeners.iter().map(Listener::config).collect();
         let refused =
@@ -69,17 +111,20 @@ impl Server {
         check_policies(&config.tenants, &tenants)?;
         let mailboxes = mailboxes.map_err(refused)?;
         let shared = Arc::new(Shared::new(config, caches, tenants, users, tls, mailboxes));
-        let mut server = Self {
+        let mut server = Server {
             shared,
             stop,
             addresses,
             listeners: told,
             admin: None,
+            housekeeper: None,
             #[cfg(feature = "otlp")]
             exporter: None,
             threads: Vec::new(),
         };
         server.begin(listeners)?;
+        let no_thread = |error| Error::system(ErrorKind::System, "the system has no thread", error);
+        server.housekeeper = Some(Housekeeper::begin(&server.shared).map_err(no_thread)?);
         #[cfg(feature = "otlp")]
         if let Some(otlp) = &server.shared.config.otlp {
             server.exporter = Some(crate::otlp::Exporter::begin(otlp, &server.shared)?);
@@ -87,7 +132,9 @@ impl Server {
         server.admin = admin.map(|admin| AdminThread::begin(admin, &server.shared)).transpose()?;
         Ok(server)
     }
+}
 
+impl Server {
     /// Begins all threads. If one cannot be had, those that were begun end with this.
     fn begin(&mut self, listeners: Vec<Listener>) -> Result<(), Error> {
         for number in 0..self.shared.config.workers {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use larder_device::sockets::{SocketBackend, SocketRing};
 use larder_tls::Tls;
 
+use crate::account::Account;
 use crate::config::ServerConfig;
 use crate::counters::{Counted, Counters, RingCounters};
 use crate::error::Error;
@@ -17,7 +18,7 @@ use crate::protocol::resp::board::Board;
 use crate::slow_log::SlowLog;
 use crate::tenant::{Caches, Tenant};
 use crate::users::Users;
-use crate::worker::Mailbox;
+use crate::worker::{Letter, Mailbox};
 
 /// See the module.
 pub(crate) struct Shared {
@@ -27,6 +28,12 @@ pub(crate) struct Shared {
     pub(crate) caches: Caches,
     /// At least one.
     pub(crate) tenants: Vec<Arc<Tenant>>,
+    /// What clients cause in memory.
+    pub(crate) account: Arc<Account>,
+    /// Most units of work that a connection has done while others waited.
+    pub(crate) longest_turn_units: AtomicUsize,
+    /// How often free memory was given back to the system.
+    pub(crate) memory_returns: AtomicU64,
     /// Whose keys those of the first tenant's connections are, by their beginning.
     pub(crate) prefixes: Prefixes<Arc<Tenant>>,
     /// Who may come in, if not everybody. Changes when the configuration is read again.
@@ -66,14 +73,15 @@ impl Shared {
         assert_eq!(config.workers, mailboxes.len(), "each worker has one");
         let (started, connections) = (Instant::now(), AtomicU64::new(1));
         let prefixes = prefixes_of(&config.tenants, &tenants);
-        set_policies(&config.tenants, &tenants);
+        let account = Arc::new(Account::new(config.client_bytes_max, tenants.len()));
+        set_policies(&config.tenants, &tenants, &account);
         let draining = AtomicBool::new(false);
         let connections_max = AtomicUsize::new(config.connections_max);
         let (users, tls) = (RwLock::new(Arc::new(users)), RwLock::new(tls));
         let counters = mailboxes.iter().map(|_| Arc::default()).collect();
         let rings = mailboxes.iter().map(|_| Arc::default()).collect();
         let counted_before = Mutex::default();
-        let resp = Board::new(config.workers);
+        let resp = Board::new(config.workers, tenants.len());
         let slow_log = SlowLog::new(config.slow_threshold);
         let sockets = allowed(config.sockets);
         Self {
@@ -81,6 +89,9 @@ impl Shared {
             sockets,
             caches,
             tenants,
+            account,
+            longest_turn_units: AtomicUsize::new(0),
+            memory_returns: AtomicU64::new(0),
             prefixes,
             users,
             tls,
@@ -121,14 +132,18 @@ impl Shared {
     /// Takes over what can be changed while it runs.
     pub(crate) fn reload(&self, config: &ServerConfig) -> Result<(), Error> {
         check_policies(&config.tenants, &self.tenants)?;
-        let users = Users::new(&config.users, &self.tenants)?;
+        let mut users = Users::new(&config.users, &self.tenants)?;
         let tls = config.tls.as_ref().map(Tls::load).transpose()?;
         // Where it is spoken no more from the next start on, there is a certificate until then.
         if tls.is_some() {
             *self.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
         }
-        set_policies(&config.tenants, &self.tenants);
+        set_policies(&config.tenants, &self.tenants, &self.account);
+        users.take_over(&self.users());
         *self.users.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(users);
+        for mailbox in &self.mailboxes {
+            mailbox.send(Letter::UsersChanged);
+        }
         self.connections_max.store(config.connections_max, Ordering::Relaxed);
         self.slow_log.set_threshold(config.slow_threshold);
         Ok(())
@@ -166,11 +181,13 @@ impl Shared {
         *before = self.counted();
     }
 
-    /// Gives the caches another budget of memory, if they are one tenant's. Says whether.
+    /// Gives the caches another budget of memory, which holds what clients may cause too, if they are one tenant's.
+    /// Says whether.
     pub(crate) fn set_memory_bytes(&self, bytes: u64) -> bool {
         let is_alone = self.tenants.len() == 1;
         if is_alone {
-            self.caches.set_memory_bytes(bytes);
+            let clients = (self.config.client_bytes_max as u64).min(bytes / 2);
+            self.caches.set_memory_bytes(bytes - clients);
         }
         is_alone
     }
@@ -206,12 +223,13 @@ pub(crate) fn check_policies(
 }
 
 /// Each tenant has its policy from now on.
-fn set_policies(policies: &[TenantPolicy], tenants: &[Arc<Tenant>]) {
+fn set_policies(policies: &[TenantPolicy], tenants: &[Arc<Tenant>], account: &Account) {
     for tenant in tenants {
         match policies.iter().find(|policy| policy.tenant == tenant.name()) {
             Some(policy) => tenant.set_policy(policy),
             None => tenant.set_policy(&TenantPolicy::new(tenant.name())),
         }
+        account.set_weight(tenant.number, tenant.weight());
     }
 }
 

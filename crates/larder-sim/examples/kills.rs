@@ -207,7 +207,8 @@ fn explanation() -> String {
 }
 
 fn size(text: &str) -> Result<u64, String> {
-    parse_size::parse_size(text).map_err(|why| format!("{why}: use bytes, such as 64MiB"))
+    let parser = parse_size::Config::new().with_binary();
+    parser.parse_size(text).map_err(|why| format!("{why}: use bytes, such as 64M"))
 }
 
 /// What serde calls so.

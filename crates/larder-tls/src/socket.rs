@@ -99,16 +99,27 @@ impl<S: Socket> TlsSocket<S> {
     /// # Errors
     /// Of the socket, and if a client sends more than a handshake has.
     pub fn poll_incoming(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.incoming.capacity() == 0 {
-            self.incoming = self.buffers.take();
+        // A socket that waits for bytes has no buffer for them.
+        if self.socket.poll_readable(cx).is_pending() {
+            self.keep_incoming();
+            return Poll::Pending;
         }
         if self.incoming.len() == self.incoming.capacity() {
             if self.incoming.len() >= INCOMING_MAX {
                 return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
             }
-            self.incoming.reserve_exact(INCOMING_MAX - self.incoming.len());
+            if self.incoming.len() < BUFFER_BYTES {
+                let mut buffer = self.buffers.take();
+                buffer.extend_from_slice(&self.incoming);
+                self.incoming = buffer;
+            } else {
+                self.incoming.reserve_exact(INCOMING_MAX - self.incoming.len());
+            }
         }
-        let received = ready!(self.socket.poll_receive(cx, &mut self.incoming));
+        let Poll::Ready(received) = self.socket.poll_receive(cx, &mut self.incoming) else {
+            self.keep_incoming();
+            return Poll::Pending;
+        };
         self.unprocessed = matches!(received, Ok(count) if count > 0);
         if !self.unprocessed {
             self.give_incoming();
@@ -124,7 +135,7 @@ impl<S: Socket> TlsSocket<S> {
         let mut nowhere = Vec::new();
         while matches!(self.step(&[], &mut nowhere)?, Progress::GoesOn | Progress::Received) {}
         self.unprocessed = false;
-        self.give_incoming();
+        self.keep_incoming();
         Ok(())
     }
 
@@ -215,6 +226,14 @@ impl<S: Socket> TlsSocket<S> {
     fn give_incoming(&mut self) {
         if self.incoming.is_empty() && self.incoming.capacity() > 0 {
             self.buffers.give(std::mem::take(&mut self.incoming));
+        }
+    }
+
+    /// What is in `incoming` waits for more, in no more memory than it needs.
+    fn keep_incoming(&mut self) {
+        if self.incoming.capacity() > self.incoming.len() && self.incoming.len() < BUFFER_BYTES {
+            let rest = self.incoming.as_slice().to_vec();
+            self.buffers.give(std::mem::replace(&mut self.incoming, rest));
         }
     }
 
@@ -311,7 +330,8 @@ impl<S: Socket> Socket for TlsSocket<S> {
                 return Poll::Ready(Ok(input.len() - before));
             }
             // A connection that ends without a farewell: requests say themselves where they end.
-            if ready!(self.poll_incoming(cx))? == 0 {
+            let received = ready!(self.poll_incoming(cx));
+            if received? == 0 {
                 return Poll::Ready(Ok(0));
             }
         }
@@ -338,6 +358,14 @@ impl<S: Socket> Socket for TlsSocket<S> {
             // Before it encrypts, it has gone through all that has come.
             self.unprocessed = false;
         }
+    }
+
+    fn is_broken(&self) -> bool {
+        self.socket.is_broken()
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.incoming.capacity() + self.plain.capacity() + self.socket.held_bytes()
     }
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {

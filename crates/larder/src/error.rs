@@ -7,7 +7,7 @@ use std::fmt;
 /// ```
 /// # use larder::{Larder, RealClock, SetOptions, block_on};
 /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
-/// assert_eq!(block_on(cache.get(b"")).unwrap_err().kind(), larder::ErrorKind::InvalidInput);
+/// assert_eq!(block_on(cache.get(&[7; 65_536])).unwrap_err().kind(), larder::ErrorKind::InvalidInput);
 /// # Ok::<(), larder::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,8 +37,8 @@ pub enum ErrorKind {
 /// ```
 /// # use larder::{Larder, RealClock, SetOptions, block_on};
 /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
-/// let error = block_on(cache.get(b"")).unwrap_err();
-/// assert_eq!(error.to_string(), "key of 0 bytes: must be 1 to 65535");
+/// let error = block_on(cache.get(&[7; 65_536])).unwrap_err();
+/// assert_eq!(error.to_string(), "key of 65536 bytes: must be at most 65535");
 /// # Ok::<(), larder::Error>(())
 /// ```
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Error {
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
     /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
-    /// assert_eq!(block_on(cache.get(b"")).unwrap_err().kind(), larder::ErrorKind::InvalidInput);
+    /// assert_eq!(block_on(cache.get(&[7; 65_536])).unwrap_err().kind(), larder::ErrorKind::InvalidInput);
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn kind(&self) -> ErrorKind {

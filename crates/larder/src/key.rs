@@ -102,8 +102,8 @@ impl KeyHash {
 }
 
 pub(crate) fn check_key(key: &[u8]) -> Result<(), Error> {
-    if key.is_empty() || key.len() > KEY_BYTES_MAX {
-        let message = format!("key of {} bytes: must be 1 to {KEY_BYTES_MAX}", key.len());
+    if key.len() > KEY_BYTES_MAX {
+        let message = format!("key of {} bytes: must be at most {KEY_BYTES_MAX}", key.len());
         return Err(Error::new(ErrorKind::InvalidInput, message));
     }
     Ok(())

@@ -115,6 +115,7 @@ pub use shards::{Shard, ShardMap, ShardOptions, Upkeep};
 pub use stats::Stats;
 pub use tenants::{Tenant, Tenants, TenantsConfig};
 pub use tier::Tier;
+pub use time::Moment;
 pub use typed::{Codec, Typed, TypedError};
 #[cfg(feature = "serde")]
 pub use typed::{Postcard, PostcardError};

@@ -477,6 +477,32 @@ impl Stats {
         self.dram_hits + self.soc_hits + self.loc_hits + self.array_hits
     }
 
+    /// Objects that the cache gave up by itself, before their time and without a caller's doing: those that gave way to
+    /// others, in DRAM and on flash, and those that left DRAM and were not taken by flash.
+    ///
+    /// ```
+    /// use larder::Stats;
+    ///
+    /// assert_eq!(Stats::default().evicted_objects(), 0);
+    /// ```
+    pub fn evicted_objects(&self) -> u64 {
+        let gave_way = [
+            self.dram_evicted_objects,
+            self.soc_evicted_objects,
+            self.soc_log_dropped_objects,
+            self.loc_evicted_objects,
+            self.array_evicted_objects,
+        ];
+        let not_taken = [
+            self.rejected_by_admission_objects,
+            self.rejected_too_large_objects,
+            self.rejected_in_outage_objects,
+            self.lost_to_device_errors_objects,
+            self.array_table_overflows,
+        ];
+        gave_way.iter().chain(&not_taken).sum()
+    }
+
     /// Bytes that the cache wrote to its device.
     ///
     /// ```

@@ -1,32 +1,83 @@
 //! The cache's own time: the injected clock, but never earlier than it was.
 //!
-//! What has expired is forgotten, and what is forgotten needs no tombstone. So if time ran backwards,
-//! a value that was deleted when it had expired would be alive again. Wall clocks do run backwards:
-//! they are set. Where that happens, the difference is added to all that the clock says from then on,
-//! and time goes on from where it was. The latest second is written to flash with whatever is written
-//! there anyway, and the next opening begins no earlier.
+//! What has expired is forgotten, and what is forgotten needs no tombstone. So if time ran backwards, a value that was
+//! deleted when it had expired would be alive again. Wall clocks do run backwards: they are set. Where that happens,
+//! the cache's time goes on from where it was: the difference is added to all that the clock says from then on. The
+//! latest second is written to flash with whatever is written there anyway, and the next opening begins no earlier.
 //!
-//! Steps forward cannot be told from time that has passed, and are believed.
+//! A step forward cannot be told from time that has passed, and is believed, unless it is longer than
+//! [`STEP_MAX_S`]: a clock that says the year 2150 is wrong, and seconds of the cache end in 2106. Then the cache's
+//! time goes on from where it was, too.
+//!
+//! So the cache's time may differ from the wall clock. Points in time that users name, or are told, are of the wall
+//! clock: [`Moment`] knows both.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use larder_device::{Clock, Sleep};
 
+/// Ten years: no host sleeps so long.
+const STEP_MAX_S: u32 = 10 * 365 * 86_400;
+/// A clock that says more at the first look is wrong. What is left is enough for lifetimes of ten years.
+const FIRST_MAX_S: u32 = u32::MAX - 2 * STEP_MAX_S;
+
 /// A clock whose seconds never decrease.
 pub(crate) struct CacheClock {
     wall: Arc<dyn Clock>,
-    /// How far the cache's time is ahead of the wall clock. Written under `stepping`.
-    ahead_ns: AtomicU64,
-    /// The latest second that was told.
+    /// How far the cache's time is ahead of the wall clock; negative: behind. Written under `stepping`.
+    ahead_ns: AtomicI64,
+    /// The latest second that was told; 0 before the first.
     latest_s: AtomicU32,
     stepping: Mutex<()>,
 }
 
+/// A moment, by both clocks. Values expire by the cache's time ([`Larder::now`](crate::Larder::now)), which never runs
+/// backwards; points in time that users name are of the wall clock, which does when it is set.
+///
+/// ```
+/// # use std::{sync::Arc, time::Duration};
+/// # use larder::{Larder, block_on};
+/// # use larder_device::VirtualClock;
+/// let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(5000)));
+/// let cache = block_on(Larder::open(Default::default(), None, clock.clone()))?;
+/// assert_eq!(cache.moment().wall(), cache.now());
+/// clock.set(Duration::from_secs(1400));
+/// let moment = cache.moment();
+/// assert_eq!((moment.now().as_secs(), moment.wall().as_secs()), (5000, 1400));
+/// let end = moment.now() + Duration::from_secs(60);
+/// assert_eq!(moment.wall_time_of(end).as_secs(), 1460);
+/// # Ok::<(), larder::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    now: Duration,
+    /// How far the cache's time is ahead of the wall clock.
+    ahead_ns: i64,
+}
+
+impl Moment {
+    /// The cache's time.
+    pub fn now(&self) -> Duration {
+        self.now
+    }
+
+    /// Time since the Unix epoch, as the wall clock says it.
+    pub fn wall(&self) -> Duration {
+        self.wall_time_of(self.now)
+    }
+
+    /// When it is `at` by the wall clock, where `at` is of the cache's time: of
+    /// [`ValueMeta::expires_at`](crate::ValueMeta::expires_at).
+    pub fn wall_time_of(&self, at: Duration) -> Duration {
+        moved(at, self.ahead_ns.saturating_neg())
+    }
+}
+
 impl CacheClock {
     pub(crate) fn new(wall: Arc<dyn Clock>) -> Self {
-        let (ahead_ns, latest_s) = (AtomicU64::new(0), AtomicU32::new(0));
+        let (ahead_ns, latest_s) = (AtomicI64::new(0), AtomicU32::new(0));
         Self { wall, ahead_ns, latest_s, stepping: Mutex::new(()) }
     }
 
@@ -34,11 +85,20 @@ impl CacheClock {
     pub(crate) fn now(&self) -> Duration {
         let now = self.look();
         let (now_s, latest_s) = (seconds(now), self.latest_s.load(Ordering::Acquire));
-        // Written once a second: whoever only asks shares the line.
+        if !follows(now_s, latest_s) {
+            return self.step();
+        }
+        // Written once a second: a thread that only asks shares the line.
         if now_s > latest_s {
             self.latest_s.fetch_max(now_s, Ordering::AcqRel);
         }
-        if now_s >= latest_s { now } else { self.catch_up() }
+        now
+    }
+
+    /// Now, in the cache's time and in that of the wall clock.
+    pub(crate) fn moment(&self) -> Moment {
+        let now = self.now();
+        Moment { now, ahead_ns: self.ahead_ns.load(Ordering::Acquire) }
     }
 
     /// Time since some moment, which nobody sets.
@@ -56,6 +116,11 @@ impl CacheClock {
         seconds(self.now())
     }
 
+    /// Now, in whole milliseconds.
+    pub(crate) fn now_ms(&self) -> u64 {
+        u64::try_from(self.now().as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Time goes on from this second at least: an earlier opening has seen it.
     pub(crate) fn begin_at(&self, second: u32) {
         self.latest_s.fetch_max(second, Ordering::AcqRel);
@@ -63,24 +128,52 @@ impl CacheClock {
     }
 
     fn look(&self) -> Duration {
-        let ahead = Duration::from_nanos(self.ahead_ns.load(Ordering::Acquire));
-        self.wall.now().saturating_add(ahead)
+        moved(self.wall.now(), self.ahead_ns.load(Ordering::Acquire))
     }
 
-    /// The wall clock was set back, or somebody else was faster to tell the next second.
-    fn catch_up(&self) -> Duration {
+    /// The wall clock was set, or another thread was faster to tell the next second.
+    fn step(&self) -> Duration {
         let _alone = self.stepping.lock().unwrap_or_else(PoisonError::into_inner);
-        let latest = Duration::from_secs(self.latest_s.load(Ordering::Acquire).into());
+        let latest_s = self.latest_s.load(Ordering::Acquire);
         // Once more: the clock may have gone on since it was asked.
-        let now = self.look();
-        let behind = latest.saturating_sub(now);
-        let behind_ns = u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX);
-        let ahead_ns = self.ahead_ns.load(Ordering::Acquire).saturating_add(behind_ns);
-        self.ahead_ns.store(ahead_ns, Ordering::Release);
+        let wall = self.wall.now();
+        let now = moved(wall, self.ahead_ns.load(Ordering::Acquire));
+        let told = if follows(seconds(now), latest_s) {
+            now
+        } else {
+            // The first second of all time would mean that none was told.
+            let ahead_ns = difference_ns(wall, Duration::from_secs(latest_s.max(1).into()));
+            self.ahead_ns.store(ahead_ns, Ordering::Release);
+            moved(wall, ahead_ns)
+        };
         // The clock may have gone on beyond what was told, and be back before the next look: what is told now counts.
-        let told = now.max(latest);
         self.latest_s.fetch_max(seconds(told), Ordering::AcqRel);
         told
+    }
+}
+
+/// `time`, later by `by_ns` nanoseconds; negative: earlier.
+fn moved(time: Duration, by_ns: i64) -> Duration {
+    let difference = Duration::from_nanos(by_ns.unsigned_abs());
+    if by_ns < 0 { time.saturating_sub(difference) } else { time.saturating_add(difference) }
+}
+
+/// Whether a second can come behind the latest one that was told.
+fn follows(now_s: u32, latest_s: u32) -> bool {
+    match latest_s {
+        0 => now_s <= FIRST_MAX_S,
+        _ => now_s >= latest_s && now_s - latest_s <= STEP_MAX_S,
+    }
+}
+
+/// From one time to another, or a little beyond: in nanoseconds, but whole milliseconds, so that both clocks have the
+/// same. 292 years at most.
+fn difference_ns(from: Duration, to: Duration) -> i64 {
+    const MILLI_NS: u128 = 1_000_000;
+    let ns = |ms: u128| i64::try_from(ms * MILLI_NS).unwrap_or(i64::MAX);
+    match to.checked_sub(from) {
+        Some(later) => ns(later.as_nanos().div_ceil(MILLI_NS)),
+        None => -ns((from - to).as_millis()),
     }
 }
 
@@ -121,6 +214,44 @@ mod tests {
         assert_eq!(clock.now_s(), 501);
         clock.begin_at(400);
         assert_eq!(clock.now_s(), 501);
+    }
+
+    #[test]
+    fn a_year_that_cannot_be_costs_nothing_when_the_clock_is_set_back() {
+        for wrong in
+            [1_800_000_000 + u64::from(STEP_MAX_S) + 1, 5_000_000_000, u64::MAX / 2_000_000_000]
+        {
+            let (wall, clock) = at(1_800_000_000);
+            assert_eq!(clock.now_s(), 1_800_000_000);
+            wall.set(Duration::from_secs(wrong));
+            assert_eq!(clock.now_s(), 1_800_000_000, "{wrong}");
+            wall.set(Duration::from_secs(wrong + 7));
+            assert_eq!(clock.now_s(), 1_800_000_007, "time goes on");
+            wall.set(Duration::from_secs(1_800_000_010));
+            assert_eq!(clock.now_s(), 1_800_000_007);
+            wall.set(Duration::from_secs(1_800_000_011));
+            assert_eq!(clock.now_s(), 1_800_000_008);
+        }
+        // Also if it is wrong from the start.
+        let (wall, clock) = at(5_000_000_000);
+        assert_eq!(clock.now_s(), 1);
+        wall.set(Duration::from_secs(1_800_000_000));
+        assert_eq!(clock.now_s(), 1);
+        clock.begin_at(1_700_000_000);
+        assert_eq!(clock.now_s(), 1_700_000_000);
+    }
+
+    #[test]
+    fn points_in_time_are_of_the_wall_clock() {
+        let (wall, clock) = at(10_000);
+        assert_eq!(clock.now_s(), 10_000);
+        wall.set(Duration::from_secs(13_600));
+        assert_eq!(clock.now_s(), 13_600);
+        wall.set(Duration::from_secs(10_001));
+        let moment = clock.moment();
+        assert_eq!((moment.now().as_secs(), moment.wall().as_secs()), (13_600, 10_001));
+        let of = |at: u64| moment.wall_time_of(Duration::from_secs(at)).as_secs();
+        assert_eq!((of(13_700), of(13_600), of(13_000), of(0)), (10_101, 10_001, 9_401, 0));
     }
 
     /// A wall clock that says these seconds, one behind the other.

@@ -15,7 +15,7 @@ enum May {
 }
 
 /// The house, from the bottom up.
-const HOUSE: [(&str, May); 15] = [
+const HOUSE: [(&str, May); 16] = [
     ("larder-workload", May::Use(&[], &[])),
     ("larder-bench", May::Use(&["larder-workload"], &[])),
     ("larder-checksum", May::Use(&[], &[])),
@@ -56,6 +56,7 @@ const HOUSE: [(&str, May); 15] = [
             &[],
         ),
     ),
+    ("larder-readme", May::Use(&["larder"], &[])),
     ("larder-cli", May::UseAll),
     ("xtask", May::Use(&[], &[])),
 ];

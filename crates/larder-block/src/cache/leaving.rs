@@ -33,6 +33,7 @@ impl Cache {
         );
         self.layout.core_is_gone(core);
         self.leaving = None;
+        self.missing.remove(&core);
         self.exports.remove(&core);
         self.core_sectors.remove(&core);
         self.parts.forget(core);

@@ -54,7 +54,10 @@ impl Cache {
     /// Tells the cleaning policy what was found dirty.
     fn hear_of_loaded(&mut self) {
         for dirty in self.layout.take_loaded_dirty() {
-            self.cleaning.found_dirty(dirty);
+            // What a missing core lacks stays here.
+            if !self.missing.contains(&dirty.core) {
+                self.cleaning.found_dirty(dirty);
+            }
         }
     }
 

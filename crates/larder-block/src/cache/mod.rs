@@ -23,6 +23,7 @@ mod health;
 mod leaving;
 mod loading;
 mod locks;
+mod missing;
 mod mode;
 mod op;
 mod parts;
@@ -33,7 +34,7 @@ mod statistics;
 mod work;
 mod writing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use slab::Slab;
@@ -99,6 +100,7 @@ impl Cache {
             parts: Parts::default(),
             held: None,
             leaving: None,
+            missing: BTreeSet::new(),
             has_no_dirty: false,
             now: Duration::ZERO,
             asked_at: Duration::ZERO,

@@ -1,6 +1,6 @@
 //! A cache: what it knows, and how it is set.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use slab::Slab;
@@ -117,6 +117,8 @@ pub struct Cache {
     pub(super) held: Option<Vec<(RequestId, Request)>>,
     /// The core that is to be taken away.
     pub(super) leaving: Option<CoreId>,
+    /// Cores that are not there.
+    pub(super) missing: BTreeSet<CoreId>,
     /// Writes that would be dirty go to the core too.
     pub(super) has_no_dirty: bool,
     /// When a user asked last.

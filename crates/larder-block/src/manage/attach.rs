@@ -3,11 +3,13 @@
 //! *Always:* before a core is written past a device, the device's label says, durably, that nothing on it must be
 //! believed; and it has nothing then that its core lacks. A device that is attached is empty.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use larder_device::Device;
 use larder_device::label::Uuid;
 
+use super::checked::watches;
 use super::create::{CreateOptions, LayoutOptions, Over, claim, may_be_written_over, plan};
 use super::open::{Opened, blank};
 use super::stored::StoredCache;
@@ -48,10 +50,13 @@ impl Opened {
             let message = "the cache device is detached already: attach another one first";
             return Err(Error::new(ErrorKind::Setup, message));
         }
+        self.check_all_there("detaching the cache device")?;
         self.cache.with(|cache| cache.set_no_dirty(true));
         let mut left = self.leave().await;
         if left.is_ok() {
             self.cache.with(|cache| cache.leave_device(self.cores.iter().map(|core| core.id)));
+            self.watches.clear();
+            self.cache.watch(&self.watches);
             self.cache.set_front(None);
             self.keeper.labeller = None;
             drop(self.claims.remove(0));
@@ -130,9 +135,14 @@ impl Opened {
             self.cache.set_front(Some(front));
             (self.keeper, self.uuid, self.started) = (keeper, uuid, found.started);
             self.claims.insert(0, claim);
+            let of_cache = (uuid, self.stored());
+            self.watches = watches(device, of_cache, &self.cores, &BTreeMap::new());
+            self.cache.watch(&self.watches);
         }
         let marked = taken.and_then(|()| self.prepare_mark());
         self.cache.go_on();
-        marked.map(|()| uuid)
+        marked?;
+        self.note_fingerprints().await;
+        Ok(uuid)
     }
 }

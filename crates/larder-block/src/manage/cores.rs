@@ -1,11 +1,14 @@
 //! Cores that come while nobody is served, and which numbers they may have.
 
+use std::collections::BTreeMap;
+use std::slice;
 use std::sync::Arc;
 
 use larder_device::Device;
 use larder_device::label::{Kind, Labeller};
 
 use super::Core;
+use super::checked::watches;
 use super::create::{check_core_lines, claim_all};
 use super::front::{Seen, look};
 use super::open::check_cores;
@@ -29,11 +32,33 @@ pub async fn add_core(device: &Arc<dyn Device>, known: &[Core], core: &Core) -> 
         return Err(Error::new(ErrorKind::Setup, complaint));
     }
     check_core_lines(core, stored.layout.line_bytes())?;
-    stored.cores.push(StoredCore { id, name: core.name.clone(), bytes });
+    let place = stored.free_place();
+    stored.cores.push(StoredCore { id, name: core.name.clone(), bytes, place });
     stored.cores.sort_by_key(|core| core.id);
     stored.profile = None;
+    let content = stored.encode()?;
+    let watches = watches(device, (uuid, &stored), slice::from_ref(core), &BTreeMap::new());
+    for watch in watches.values() {
+        let written = watch.refresh(&[]).await;
+        written.map_err(|error| Error::of_device("writing a fingerprint", &error))?;
+    }
     let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, generation);
-    let written = labeller.write(stored.encode()?).await;
+    let written = labeller.write(content).await;
+    written.map_err(|error| Error::of_device("writing the label", &error))
+}
+
+/// Forgets a core of the cache on `device`, which does not run, and all that only the cache has of it: that is lost.
+/// For a core that does not come back.
+///
+/// # Errors
+/// [`ErrorKind::Setup`] if the cache has no such core or no other, [`ErrorKind::Format`] if there is no cache,
+/// [`ErrorKind::Device`].
+pub async fn give_up(device: &Arc<dyn Device>, id: CoreId) -> Result<(), Error> {
+    let _claims = claim_all(device, &[])?;
+    let Seen { uuid, generation, stored } = look(device).await?;
+    let content = stored.without(id)?.encode()?;
+    let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, generation);
+    let written = labeller.write(content).await;
     written.map_err(|error| Error::of_device("writing the label", &error))
 }
 
@@ -53,6 +78,30 @@ pub(super) fn complaint(stored: &StoredCache, id: CoreId) -> Option<String> {
 }
 
 impl StoredCache {
+    /// The same without a core. What lies there of it is nothing's any more.
+    pub(super) fn without(&self, id: CoreId) -> Result<Self, Error> {
+        let numbers: Vec<String> =
+            self.cores.iter().map(|core| core.id.get().to_string()).collect();
+        let (number, numbers) = (id.get(), numbers.join(", "));
+        if self.cores.iter().all(|core| core.id != id) {
+            let message = format!("core {number}: the cache has {numbers}; name one of these");
+            return Err(Error::new(ErrorKind::Setup, message));
+        }
+        if self.cores.len() == 1 {
+            let message = format!(
+                "core {number} is the only one, and a cache has at least one: add another first, or have everything \
+                 destaged and leave the cache"
+            );
+            return Err(Error::new(ErrorKind::Setup, message));
+        }
+        let mut next = self.clone();
+        next.cores.retain(|core| core.id != id);
+        next.left.iter_mut().for_each(|left| left.retain(|(core, _)| *core != id));
+        next.next_core = next.next_core.max(number + 1);
+        next.profile = None;
+        Ok(next)
+    }
+
     /// The numbers that a core may have that comes now, the lowest first.
     pub fn free_cores(&self) -> impl Iterator<Item = CoreId> + '_ {
         let is_free = |id: &CoreId| self.cores.iter().all(|known| known.id != *id);

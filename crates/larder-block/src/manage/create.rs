@@ -1,14 +1,17 @@
 //! Formatting a cache device.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use larder_device::label::{AREA_BYTES, Found, Kind, Labeller, Uuid};
+use larder_device::label::{Found, Kind, Labeller, Uuid};
 use larder_device::{Claim, Device, Io};
 
 use super::Core;
+use super::checked::watches;
 use super::front;
-use super::stored::{StoredCache, StoredCore, StoredLayout};
+use super::stored::{StoredCache, StoredCore, StoredLayout, data_offset};
 use crate::cache::Mode;
+use crate::fingerprint;
 use crate::layout::log::{self, LogOptions, LogSuperblock};
 use crate::layout::ocf::{self, OcfOptions, OcfSuperblock};
 use crate::{Error, ErrorKind};
@@ -80,6 +83,10 @@ pub async fn create(
     may_be_written_over(device, options.over).await?;
     format(device, &stored.layout).await?;
     let uuid = Uuid::draw();
+    for watch in watches(device, (uuid, &stored), cores, &BTreeMap::new()).values() {
+        let written = watch.refresh(&[]).await;
+        written.map_err(|error| Error::of_device("writing fingerprints", &error))?;
+    }
     let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, 0);
     let written = labeller.write(content).await;
     written.map_err(|error| Error::of_device("writing the label", &error))?;
@@ -117,22 +124,26 @@ pub(super) fn plan(
             let message = format!("core {number} is given twice: number each core once");
             return Err(Error::new(ErrorKind::Setup, message));
         }
-        stored.push(StoredCore { id: *id, name: name.clone(), bytes });
+        stored.push(StoredCore { id: *id, name: name.clone(), bytes, place: None });
     }
     stored.sort_by_key(|core| core.id);
+    let places = fingerprint::places_for(stored.len());
+    stored.iter_mut().zip(0..places).for_each(|(core, place)| core.place = Some(place));
+    let offset = data_offset(places);
     let layout = match &options.layout {
         LayoutOptions::Log(options) => {
-            let geometry = log::Geometry::new(device.info(), AREA_BYTES, options)?;
+            let geometry = log::Geometry::new(device.info(), offset, options)?;
             StoredLayout::Log(LogSuperblock::blank(geometry))
         }
         LayoutOptions::Ocf(options) => {
-            let geometry = ocf::Geometry::new(device.info(), AREA_BYTES, options)?;
+            let geometry = ocf::Geometry::new(device.info(), offset, options)?;
             StoredLayout::Ocf(OcfSuperblock::blank(geometry))
         }
     };
     let mode = options.mode;
     Ok(StoredCache {
         next_core: 0,
+        places,
         was_stopped: true,
         left: None,
         is_distrusted: false,

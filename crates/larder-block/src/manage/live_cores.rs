@@ -5,10 +5,14 @@
 //! without it. What of a core that was taken away still lies on the cache device is nobody's: a start finds nothing of
 //! it, its number is not given again, and it gives way like all that nobody asks for.
 
-use larder_device::{Device, Io};
+use std::collections::BTreeMap;
+use std::slice;
+
+use larder_device::{Claim, Device, Io};
 
 use super::Core;
 use super::attach::ATTEMPTS;
+use super::checked::watches;
 use super::cores::complaint;
 use super::create::{check_core_lines, claim};
 use super::open::Opened;
@@ -33,25 +37,39 @@ impl Opened {
         }
         check_core_lines(core, self.stored().layout.line_bytes())?;
         let mut next = self.stored().clone();
-        next.cores.push(StoredCore { id, name: core.name.clone(), bytes });
+        let place = next.free_place();
+        next.cores.push(StoredCore { id, name: core.name.clone(), bytes, place });
         next.cores.sort_by_key(|core| core.id);
         next.profile = None;
         next.encode()?;
         let added = self.label_quietly(next).await;
         if added.is_ok() {
-            self.cache.add_core(id, core.device.clone());
-            self.cores.push(core.clone());
-            self.claims.push(claim);
-            let blocks = self.cache.core(id).map(|core| core.info().block_bytes);
-            self.block_bytes = blocks.map_or(self.block_bytes, |own| own.min(self.block_bytes));
+            self.serve(core, claim);
+            if let Some(device) = self.cache.device() {
+                let of_cache = (self.keeper.uuid, self.stored());
+                let watch = watches(&device, of_cache, slice::from_ref(core), &BTreeMap::new());
+                self.watches.extend(watch);
+                self.cache.watch(&self.watches);
+            }
         }
         self.cache.go_on();
         added?;
+        self.note_fingerprints().await;
         self.prepare_mark()
     }
 
+    /// From now on it is served.
+    pub(super) fn serve(&mut self, core: &Core, claim: Claim) {
+        let id = core.id;
+        self.cache.add_core(id, core.device.clone());
+        self.cores.push(core.clone());
+        self.claims.push(claim);
+        let blocks = self.cache.core(id).map(|core| core.info().block_bytes);
+        self.block_bytes = blocks.map_or(self.block_bytes, |own| own.min(self.block_bytes));
+    }
+
     /// With a label that says so, and nothing under way; requests wait then.
-    async fn label_quietly(&mut self, next: StoredCache) -> Result<(), Error> {
+    pub(super) async fn label_quietly(&mut self, next: StoredCache) -> Result<(), Error> {
         let quiet = self.cache.quiet().await;
         quiet.map_err(|failure| Error::of_device("adding a core", &failure.error))?;
         let Err(unwritten) = self.relabel(next).await else { return Ok(()) };
@@ -73,10 +91,18 @@ impl Opened {
     /// read all, or if the label was not written. That core is served on then.
     pub async fn remove_core(&mut self, id: CoreId) -> Result<(), Error> {
         let next = self.without(id)?;
+        if let Some(missing) = self.missing().into_iter().find(|missing| missing.id == id) {
+            let message = format!(
+                "{missing} is missing: attach it first, so that it gets these; or give it up, and they are lost"
+            );
+            return Err(Error::new(ErrorKind::Setup, message));
+        }
         self.cache.with(|cache| cache.leaves(Some(id)));
         let left = self.leave_core(id, next).await;
         if left.is_ok() {
             self.cache.remove_core(id);
+            self.watches.remove(&id);
+            self.checked.retain(|one| one.id != id);
             if let Some(at) = self.cores.iter().position(|core| core.id == id) {
                 self.cores.remove(at);
                 // That of the cache device is the first.
@@ -91,24 +117,11 @@ impl Opened {
     }
 
     /// What the label says then.
-    fn without(&self, id: CoreId) -> Result<StoredCache, Error> {
-        let stored = self.stored();
-        let numbers: Vec<String> =
-            stored.cores.iter().map(|core| core.id.get().to_string()).collect();
-        let (number, numbers) = (id.get(), numbers.join(", "));
-        if stored.cores.iter().all(|core| core.id != id) {
-            let message = format!("core {number}: the cache has {numbers}; name one of these");
-            return Err(Error::new(ErrorKind::Setup, message));
-        }
-        if stored.cores.len() == 1 {
-            let message = format!(
-                "core {number} is the only one, and a cache has at least one: add another first, or have everything \
-                 destaged and leave the cache"
-            );
-            return Err(Error::new(ErrorKind::Setup, message));
-        }
+    pub(super) fn without(&self, id: CoreId) -> Result<StoredCache, Error> {
+        let next = self.stored().without(id)?;
         self.check_label()?;
         if self.started.failed_reads > 0 {
+            let number = id.get();
             let message = format!(
                 "core {number}: {} reads of the cache device failed when it was started, so what only it has of that \
                  core may be more than what is known; nothing was changed",
@@ -116,10 +129,6 @@ impl Opened {
             );
             return Err(Error::new(ErrorKind::Device, message));
         }
-        let mut next = stored.clone();
-        next.cores.retain(|core| core.id != id);
-        next.next_core = next.next_core.max(number + 1);
-        next.profile = None;
         Ok(next)
     }
 
@@ -157,7 +166,7 @@ impl Opened {
     }
 
     /// Which cores there are is written on the cache device.
-    fn check_label(&self) -> Result<(), Error> {
+    pub(super) fn check_label(&self) -> Result<(), Error> {
         if self.is_attached() {
             return Ok(());
         }

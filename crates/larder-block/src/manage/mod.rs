@@ -4,16 +4,21 @@
 //! lies behind it ([`StoredCache`]). Cores are left as they are: a cache without dirty data can be taken away, and the
 //! cores are what they were.
 //!
+//! A cache is started before those of its cores that are there (`missing`), each compared with what is known of it
+//! (`checked`).
+//!
 //! *Always:* nothing is written before all that can be refused has been; a label is written whole or not at all, so a
 //! start, a stop or a format that a crash cuts leaves the cache as before or as after.
 
 mod attach;
 mod calibrate;
+mod checked;
 mod cores;
 mod create;
 mod damage;
 mod front;
 mod live_cores;
+mod missing;
 mod open;
 mod recover;
 mod sample;
@@ -26,12 +31,14 @@ use larder_device::Device;
 use crate::layout::CoreId;
 pub use attach::AttachOptions;
 pub use calibrate::{CalibrateOptions, calibrate, store_profile};
-pub use cores::add_core;
+pub use checked::CheckedCore;
+pub use cores::{add_core, give_up};
 pub use create::{CreateOptions, LayoutOptions, Over, create};
 pub use front::{Seen, look};
+pub use missing::MissingCore;
 pub use open::{ChangedCore, OpenOptions, Opened, open};
 pub use recover::Started;
-pub use stored::{StoredCache, StoredCore, StoredLayout};
+pub use stored::{StoredCache, StoredCore, StoredLayout, front_bytes};
 
 /// A core, and where it is.
 #[derive(Clone)]

@@ -7,16 +7,21 @@ use larder_device::label::{Kind, Labeller, Uuid};
 use larder_device::{Claim, Device};
 
 use super::Core;
+use super::checked::{self, Checked, CheckedCore, watches};
 use super::create::{claim_all, format};
 use super::front::{Seen, look};
 use super::recover::{Recovered, Started, recover};
 use super::sample;
-use super::stored::{StoredCache, StoredLayout};
+use super::stored::{StoredCache, StoredCore, StoredLayout};
 use crate::cache::{Cache, CacheOptions, Mode};
-use crate::layout::SECTOR_BYTES;
+use crate::fingerprint::{self, Watch};
 use crate::layout::log::{LogOptions, LogSuperblock};
+use crate::layout::{CoreId, Layout, SECTOR_BYTES};
 use crate::running::{Handles, RunningCache};
 use crate::{Error, ErrorKind};
+
+/// Dirty blocks of a core that have a fingerprint of what the core has there.
+const DIRTY_BLOCKS: usize = 64;
 
 /// What is done if a core was written while the cache was away, and the cache has data that the core has not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +52,8 @@ pub struct OpenOptions {
     pub samples: u32,
     /// Which ones.
     pub seed: u64,
+    /// Cores that are taken as they are, whatever they were known by and whatever is on them: what is dirty goes there.
+    pub force: Vec<CoreId>,
 }
 
 impl Default for OpenOptions {
@@ -60,6 +67,7 @@ impl Default for OpenOptions {
             changed: ChangedCore::default(),
             samples: 64,
             seed: 0,
+            force: Vec::new(),
         }
     }
 }
@@ -73,7 +81,11 @@ pub struct Opened {
     /// What the start has found.
     pub started: Started,
     pub(super) keeper: Keeper,
+    /// Those that are there.
     pub(super) cores: Vec<Core>,
+    pub(super) checked: Vec<CheckedCore>,
+    /// Keep the fingerprints of these.
+    pub(super) watches: BTreeMap<CoreId, Arc<Watch>>,
     /// That of the cache device first, unless it was detached.
     pub(super) claims: Vec<Claim>,
     /// Blocks of the exports: those of a cache device must not be larger.
@@ -110,12 +122,13 @@ impl Keeper {
     }
 }
 
-/// Starts the cache on `device` before `cores`, which have to be those that it was made for.
+/// Starts the cache on `device` before `cores`, which have to be those that it was made for. Some may be missing: the
+/// others are served then, and what only the cache has of the missing ones stays ([`Opened::missing`]).
 ///
 /// # Errors
 /// [`ErrorKind::Format`] if there is no cache, [`ErrorKind::Setup`] if it is not that of these cores or options,
-/// [`ErrorKind::Changed`] if a core was written meanwhile, [`ErrorKind::Damaged`] if what lies there is damaged and
-/// that is not accepted, [`ErrorKind::Device`].
+/// [`ErrorKind::Changed`] if a core was written meanwhile or is another device, [`ErrorKind::Damaged`] if what lies
+/// there is damaged and that is not accepted, [`ErrorKind::Device`].
 pub async fn open(
     device: &Arc<dyn Device>,
     cores: &[Core],
@@ -131,22 +144,40 @@ pub async fn open(
     stored.mode = options.mode.unwrap_or(stored.mode);
     let left = stored.clone();
     stored.is_started();
+    let checked = if stored.is_distrusted {
+        Checked::default()
+    } else {
+        checked::check(device, (uuid, &stored), cores, &options.force).await?
+    };
+    for known in &mut stored.cores {
+        if let Some(given) = cores.iter().find(|core| core.id == known.id) {
+            known.name.clone_from(&given.name);
+        }
+    }
     let mut keeper = Keeper { labeller: Some(labeller), uuid, stored, is_doubtful: false };
     let found = if keeper.stored.is_distrusted {
         anew(device, &mut keeper, &options.log).await?
     } else {
-        find(device, cores, options, (&left, &mut keeper)).await?
+        find(device, cores, (options, &checked), (&left, &mut keeper)).await?
     };
     let cache_options = CacheOptions { mode: keeper.stored.mode, ..options.cache.clone() };
     let cache = Cache::new(found.layout, found.shape, cache_options)?;
-    let cache = running(cache, device, cores, options.handles);
+    let watches = watches(device, (keeper.uuid, &keeper.stored), cores, &checked.slots);
+    let cache = running(cache, device, cores, (options.handles, &watches));
+    cache.set_missing(missing(&keeper.stored, cores));
     cache.with(|cache| cache.look_for_dirty(cores.iter().map(|core| core.id)));
     let (uuid, started) = (keeper.uuid, found.started);
     let of_export = |core: &Core| core.device.info().block_bytes.max(device.info().block_bytes);
     let block_bytes = cores.iter().map(of_export).min().unwrap_or_default().max(512);
     let cores = cores.to_vec();
-    let opened = Opened { cache, uuid, started, keeper, cores, claims, block_bytes };
+    let checked = checked.cores;
+    let opened =
+        Opened { cache, uuid, started, keeper, cores, checked, watches, claims, block_bytes };
     opened.prepare_mark()?;
+    // What begins anew, and what is known by something else now.
+    for (core, watch) in opened.watches.iter().filter(|(_, watch)| !watch.is_stored()) {
+        note(*core, watch, &[]).await;
+    }
     Ok(opened)
 }
 
@@ -155,7 +186,7 @@ pub async fn open(
 async fn find(
     device: &Arc<dyn Device>,
     cores: &[Core],
-    options: &OpenOptions,
+    (options, checked): (&OpenOptions, &Checked),
     (left, keeper): (&StoredCache, &mut Keeper),
 ) -> Result<Recovered, Error> {
     let identity = identity(keeper.uuid, &keeper.stored.layout);
@@ -163,15 +194,23 @@ async fn find(
     found.accept_loss(device, left, options.accept_loss)?;
     let samples = (options.samples, options.seed);
     sample::sample(&mut *found.layout, device, cores, samples, &mut found.started).await?;
-    let has_changed = found.started.changed > 0;
+    let has_changed = found.started.changed > 0 || checked.differing().next().is_some();
     let begins_anew = has_changed || found.has_unsound_data();
     if begins_anew {
         found.load_all();
     }
     let started = found.started;
-    if has_changed && started.dirty_sectors > 0 && options.changed == ChangedCore::Refuse {
-        return Err(sample::refusal(&started));
+    if has_changed && started.dirty_sectors > 0 {
+        let is_forced = checked.differing().next().is_some()
+            && checked.differing().all(|core| options.force.contains(&core.id));
+        if options.changed == ChangedCore::Refuse && !is_forced {
+            return Err(sample::refusal(&started, checked.complaint()));
+        }
     }
+    if begins_anew {
+        check_missing(&*found.layout, &keeper.stored, cores)?;
+    }
+    checked.clear_unreadable().await?;
     // What this start writes is of an epoch that the label has.
     keeper.write().await?;
     if !begins_anew {
@@ -179,7 +218,9 @@ async fn find(
     }
     let passes_by = CacheOptions { mode: Mode::PassThrough, ..options.cache.clone() };
     let cache = Cache::new(found.layout, found.shape, passes_by)?;
-    running(cache, device, cores, options.handles).destage_all().await?;
+    let of_cache = (keeper.uuid, &keeper.stored);
+    let watches = watches(device, of_cache, cores, &checked.slots);
+    running(cache, device, cores, (options.handles, &watches)).destage_all().await?;
     let fresh = anew(device, keeper, &options.log).await?;
     Ok(Recovered { started, ..fresh })
 }
@@ -188,10 +229,34 @@ fn running(
     cache: Cache,
     device: &Arc<dyn Device>,
     cores: &[Core],
-    handles: Handles,
+    (handles, watches): (Handles, &BTreeMap<CoreId, Arc<Watch>>),
 ) -> RunningCache {
     let numbered = cores.iter().map(|core| (core.id, Arc::clone(&core.device)));
-    RunningCache::new(cache, Arc::clone(device), numbered.collect::<BTreeMap<_, _>>(), handles)
+    let numbered = numbered.collect::<BTreeMap<_, _>>();
+    let cache = RunningCache::new(cache, Arc::clone(device), numbered, handles);
+    cache.watch(watches);
+    cache
+}
+
+fn missing(stored: &StoredCache, cores: &[Core]) -> Vec<CoreId> {
+    let ids = stored.cores.iter().map(|known| known.id);
+    ids.filter(|id| cores.iter().all(|core| core.id != *id)).collect()
+}
+
+/// A cache begins anew only with nothing in it that a missing core lacks.
+fn check_missing(layout: &dyn Layout, stored: &StoredCache, cores: &[Core]) -> Result<(), Error> {
+    for id in missing(stored, cores) {
+        let bytes = layout.dirty_sectors(id) * SECTOR_BYTES as u64;
+        if bytes > 0 {
+            let message = format!(
+                "a core has changed or dirty data are damaged, so the cache begins anew; but core {} is missing, and \
+                 {bytes} bytes of it are on the cache device alone: give that core too, or give it up first",
+                id.get()
+            );
+            return Err(Error::new(ErrorKind::Setup, message));
+        }
+    }
+    Ok(())
 }
 
 /// The same cache with nothing in it.
@@ -250,21 +315,8 @@ fn next_epoch(layout: &mut StoredLayout) -> Result<(), Error> {
 
 pub(super) fn check_cores(stored: &StoredCache, cores: &[Core]) -> Result<(), Error> {
     for known in &stored.cores {
-        let (number, name) = (known.id.get(), &known.name);
-        let Some(given) = cores.iter().find(|core| core.id == known.id) else {
-            let message = format!(
-                "core {number} ({name}) is missing: the cache may have data of it; give it too"
-            );
-            return Err(Error::new(ErrorKind::Setup, message));
-        };
-        let bytes = given.device.info().capacity_bytes;
-        if bytes != known.bytes {
-            let message = format!(
-                "core {number} ({}) has {bytes} bytes and had {} when the cache was made: is it another device, or was \
-                 it resized? Give the one that it was, or stop the cache with a flush, and create it anew",
-                given.name, known.bytes
-            );
-            return Err(Error::new(ErrorKind::Setup, message));
+        if let Some(given) = cores.iter().find(|core| core.id == known.id) {
+            check_length(known, given)?;
         }
     }
     if let Some(other) =
@@ -278,7 +330,27 @@ pub(super) fn check_cores(stored: &StoredCache, cores: &[Core]) -> Result<(), Er
         );
         return Err(Error::new(ErrorKind::Setup, message));
     }
+    if cores.is_empty() {
+        let message = "none of the cache's cores is there: give at least one of them";
+        return Err(Error::new(ErrorKind::Setup, message));
+    }
     Ok(())
+}
+
+/// A core stays as long as it was.
+pub(super) fn check_length(known: &StoredCore, given: &Core) -> Result<(), Error> {
+    let bytes = given.device.info().capacity_bytes;
+    if bytes == known.bytes {
+        return Ok(());
+    }
+    let message = format!(
+        "core {} ({}) has {bytes} bytes and had {} when the cache was made: is it another device, or was it resized? \
+         Give the one that it was, or stop the cache with a flush, and create it anew",
+        known.id.get(),
+        given.name,
+        known.bytes
+    );
+    Err(Error::new(ErrorKind::Setup, message))
 }
 
 /// What was made on shorter blocks cannot be read by longer ones; and memory, whose blocks are shorter than a sector,
@@ -314,6 +386,21 @@ impl Opened {
     /// What its label says.
     pub fn stored(&self) -> &StoredCache {
         &self.keeper.stored
+    }
+
+    /// Its cores as the start has compared them with what is known of them; not those that came later.
+    pub fn checked(&self) -> &[CheckedCore] {
+        &self.checked
+    }
+
+    /// Brings the fingerprints of its cores up to date, while users go on: what was destaged or written has another one
+    /// now. Reads some hundred blocks of a core at most, of those that have changed. What a device refuses stays as it
+    /// was: the next start compares less.
+    pub async fn note_fingerprints(&self) {
+        for (core, watch) in &self.watches {
+            let dirty = self.cache.with(|cache| some_dirty_blocks(cache, *core));
+            note(*core, watch, &dirty).await;
+        }
     }
 
     /// Changes the mode, for good. From a mode with dirty data to one without, they are destaged first, if that is
@@ -355,6 +442,7 @@ impl Opened {
     /// # Errors
     /// [`ErrorKind::Device`]; the label says what it said, and the next call tries again.
     pub async fn note_clean(&mut self) -> Result<(), Error> {
+        self.note_fingerprints().await;
         let before = self.keeper.stored.clone();
         self.look_at_cache();
         if self.keeper.stored == before && !self.keeper.is_doubtful {
@@ -446,6 +534,7 @@ impl Opened {
         if destages {
             self.cache.destage_all().await?;
         }
+        self.note_fingerprints().await;
         let prepared = self.cache.prepare_stop().await;
         let prepared = prepared.map_err(|failure| Error::of_device("stopping", &failure.error));
         let stored = &mut self.keeper.stored;
@@ -474,4 +563,25 @@ impl Opened {
             *stored = said;
         }
     }
+}
+
+async fn note(core: CoreId, watch: &Arc<Watch>, dirty: &[u64]) {
+    if let Err(error) = watch.refresh(dirty).await {
+        tracing::warn!(core = core.get(), %error, "its fingerprint stays as it was");
+    }
+}
+
+/// Some blocks of a core that are dirty, of what is loaded. A later state of the cache has written them to the core: so
+/// an old copy of the cache device shows by what the core has there.
+fn some_dirty_blocks(cache: &Cache, core: CoreId) -> Vec<u64> {
+    let sectors_of_block = fingerprint::BLOCK_BYTES / SECTOR_BYTES as u64;
+    let mut blocks = Vec::new();
+    let mut from = 0;
+    while blocks.len() < DIRTY_BLOCKS
+        && let Some(dirty) = cache.dirty_after(core, from)
+    {
+        blocks.push(dirty.first / sectors_of_block);
+        from = dirty.end();
+    }
+    blocks
 }

@@ -49,11 +49,13 @@ async fn read(device: &Arc<dyn Device>, offset: u64, bytes: usize) -> Result<IoB
 }
 
 /// What is said of cores that have changed.
-pub(super) fn refusal(started: &Started) -> Error {
+pub(super) fn refusal(started: &Started, of_fingerprints: Option<String>) -> Error {
+    let of_fingerprints = of_fingerprints.map(|text| text + "; ").unwrap_or_default();
     let message = format!(
-        "of {} pieces of clean data that were compared {} differ from their core: it was written while the cache was \
-         away. The cache has {} bytes that only it has, of a core that has gone on without them. Have it start all \
-         the same with what it should do (destage them and drop the rest), or write over it by its UUID",
+        "{of_fingerprints}of {} pieces of clean data that were compared {} differ from their core: a core was \
+         written, replaced, or cached by another cache while the cache was away, or this is an old copy of the cache. \
+         The cache has {} bytes that only it has, of a core that has gone on without them. Have it start all the same \
+         with what it should do (destage them and drop the rest), or write over it by its UUID",
         started.compared,
         started.changed,
         started.dirty_sectors * SECTOR_BYTES as u64

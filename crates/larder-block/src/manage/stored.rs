@@ -9,8 +9,10 @@
 //!       4      4  bytes of the layout's part
 //!       8      4  bytes of the calibration; 0: there is none
 //!      12      2  the lowest number that a core may have that is added; 0: none was taken away
-//!      14      2  m: number of cores of which something was dirty when it was stopped in order; 0 before that
-//!      16         n cores
+//!      14      2  p: places for fingerprints of cores; they lie behind the label, 8192 bytes each
+//!      16      2  m: number of cores of which something was dirty when it was stopped in order; 0 before that
+//!      18      6  reserved, 0
+//!      24         n cores
 //!                 m times what was dirty of a core
 //!                 the layout's part: its superblock
 //!                 the calibration ([`Profile`])
@@ -18,7 +20,8 @@
 //!  core
 //!       0      2  number, below 4096; they ascend
 //!       2      2  bytes of its name
-//!       4      4  reserved, 0
+//!       4      2  place of its fingerprint, below p; 65535: it has none
+//!       6      2  reserved, 0
 //!       8      8  bytes of the core
 //!      16         its name, UTF-8
 //!
@@ -32,12 +35,13 @@
 
 #![deny(clippy::indexing_slicing)]
 
-use larder_device::label::CONTENT_BYTES_MAX;
+use larder_device::label::{AREA_BYTES, CONTENT_BYTES_MAX};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::cache::Mode;
 use crate::calibration::Profile;
+use crate::fingerprint;
 use crate::layout::log::LogSuperblock;
 use crate::layout::ocf::OcfSuperblock;
 use crate::layout::{CORES_MAX, CoreId, Left};
@@ -45,6 +49,7 @@ use crate::{Error, ErrorKind};
 
 const STOPPED: u8 = 1;
 const DISTRUSTED: u8 = 2;
+const NO_PLACE: u16 = u16::MAX;
 const MODES: [Mode; 6] = [
     Mode::WriteThrough,
     Mode::WriteBack,
@@ -63,7 +68,9 @@ struct Fixed {
     layout_bytes: U32,
     profile_bytes: U32,
     next_core: U16,
+    places: U16,
     dirty_cores: U16,
+    reserved: [u8; 6],
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -71,7 +78,8 @@ struct Fixed {
 struct FixedCore {
     number: U16,
     name_bytes: U16,
-    reserved: U32,
+    place: U16,
+    reserved: U16,
     bytes: U64,
 }
 
@@ -84,7 +92,7 @@ struct FixedDirty {
 }
 
 const _: () = assert!(size_of::<FixedDirty>() == 16);
-const _: () = assert!(size_of::<Fixed>() == 16 && size_of::<FixedCore>() == 16);
+const _: () = assert!(size_of::<Fixed>() == 24 && size_of::<FixedCore>() == 16);
 
 /// What a cache knows of a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +103,8 @@ pub struct StoredCore {
     pub name: String,
     /// Its length.
     pub bytes: u64,
+    /// Which of the places for fingerprints is its; `None` if there was none.
+    pub place: Option<u16>,
 }
 
 /// The layout that was chosen at format.
@@ -112,6 +122,14 @@ impl StoredLayout {
         match self {
             Self::Log(superblock) => superblock.geometry.block_bytes,
             Self::Ocf(superblock) => superblock.geometry.block_bytes,
+        }
+    }
+
+    /// Where it begins on the device.
+    fn offset(&self) -> u64 {
+        match self {
+            Self::Log(superblock) => superblock.geometry.offset,
+            Self::Ocf(superblock) => superblock.geometry.offset,
         }
     }
 
@@ -176,6 +194,16 @@ impl StoredLayout {
     }
 }
 
+/// Bytes of the label and the fingerprints, which lie in front of the layout of a cache made with `cores` cores.
+pub fn front_bytes(cores: usize) -> u64 {
+    data_offset(fingerprint::places_for(cores))
+}
+
+/// Where the layout of a cache with `places` places for fingerprints begins.
+pub(super) fn data_offset(places: u16) -> u64 {
+    AREA_BYTES + fingerprint::area_bytes(places)
+}
+
 /// What a cache says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredCache {
@@ -192,6 +220,8 @@ pub struct StoredCache {
     pub cores: Vec<StoredCore>,
     /// What is cached of cores of lower numbers, and of no known one, is of cores that were taken away.
     pub next_core: u16,
+    /// Places for fingerprints that there are.
+    pub places: u16,
     /// Where its data are.
     pub layout: StoredLayout,
     /// What its devices do, if that was measured.
@@ -203,6 +233,11 @@ impl StoredCache {
     pub(super) fn is_started(&mut self) {
         (self.was_stopped, self.left) = (false, None);
         self.layout.set_left(None);
+    }
+
+    /// A place for the fingerprint of a further core.
+    pub(super) fn free_place(&self) -> Option<u16> {
+        (0..self.places).find(|place| self.cores.iter().all(|core| core.place != Some(*place)))
     }
 
     /// The content of a label.
@@ -222,13 +257,16 @@ impl StoredCache {
             layout_bytes: u32::try_from(layout.len()).unwrap_or(u32::MAX).into(),
             profile_bytes: u32::try_from(profile.len()).unwrap_or(u32::MAX).into(),
             next_core: self.next_core.into(),
+            places: self.places.into(),
             dirty_cores: u16::try_from(left.len()).unwrap_or(u16::MAX).into(),
+            reserved: [0; 6],
         };
         let mut content = fixed.as_bytes().to_vec();
-        for StoredCore { id, name, bytes } in &self.cores {
+        for StoredCore { id, name, bytes, place } in &self.cores {
             let core = FixedCore {
                 number: id.get().into(),
                 name_bytes: u16::try_from(name.len()).unwrap_or(u16::MAX).into(),
+                place: place.unwrap_or(NO_PLACE).into(),
                 reserved: 0.into(),
                 bytes: (*bytes).into(),
             };
@@ -263,6 +301,9 @@ impl StoredCache {
             |what: String| Error::new(ErrorKind::Format, format!("label of a block cache: {what}"));
         let cut = || wrong(format!("its {} bytes end too early", content.len()));
         let (fixed, mut rest) = Fixed::ref_from_prefix(content).map_err(|_| cut())?;
+        if fixed.reserved != [0; 6] {
+            return Err(wrong("its reserved bytes are not 0".to_owned()));
+        }
         if fixed.state & !(STOPPED | DISTRUSTED) != 0 {
             return Err(wrong(format!("state {:#x}: unknown bits", fixed.state)));
         }
@@ -286,7 +327,15 @@ impl StoredCache {
             let id = CoreId::new(number).filter(|id| cores.last().is_none_or(|last| last.id < *id));
             let id =
                 id.ok_or_else(|| wrong(format!("core number {number}: too high, or twice")))?;
-            cores.push(StoredCore { id, name: name.to_owned(), bytes: core.bytes.get() });
+            let place = Some(core.place.get()).filter(|place| *place != NO_PLACE);
+            let is_taken = cores.iter().any(|other| place.is_some() && other.place == place);
+            if is_taken || place.is_some_and(|place| place >= fixed.places.get()) {
+                return Err(wrong(format!(
+                    "core {number}: its fingerprint has no place of its own"
+                )));
+            }
+            let bytes = core.bytes.get();
+            cores.push(StoredCore { id, name: name.to_owned(), bytes, place });
             rest = behind;
         }
         let mut left: Vec<(CoreId, u64)> = Vec::new();
@@ -310,7 +359,11 @@ impl StoredCache {
             )));
         };
         let profile = (!profile.is_empty()).then(|| Profile::parse(profile)).transpose()?;
+        let places = fixed.places.get();
         let layout = StoredLayout::parse(layout, capacity_bytes)?;
+        if layout.offset() < data_offset(places) {
+            return Err(wrong(format!("{places} places for fingerprints reach into the layout")));
+        }
         let was_stopped = fixed.state & STOPPED != 0;
         let is_left = was_stopped && layout.is_left();
         if !is_left && !left.is_empty() {
@@ -323,6 +376,7 @@ impl StoredCache {
             mode,
             cores,
             next_core,
+            places,
             layout,
             profile,
         })
@@ -341,7 +395,7 @@ mod tests {
 
     fn stored() -> StoredCache {
         let geometry = Geometry {
-            offset: 32768,
+            offset: 98304,
             segments: 16,
             segment_bytes: 1 << 20,
             block_bytes: 512,
@@ -352,6 +406,7 @@ mod tests {
             id: CoreId::new(number).unwrap(),
             name: name.to_owned(),
             bytes: 1 << 40,
+            place: (number > 0).then_some(number),
         };
         StoredCache {
             was_stopped: true,
@@ -360,6 +415,7 @@ mod tests {
             mode: Mode::WriteOnly,
             cores: vec![core(0, "/dev/sda"), core(7, "")],
             next_core: 7,
+            places: 8,
             layout: StoredLayout::Log(LogSuperblock {
                 epoch: 3,
                 clean_up_to: 1,

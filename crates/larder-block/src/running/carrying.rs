@@ -5,7 +5,8 @@ use std::sync::Arc;
 use larder_device::{Durability, Io, IoBuffer, steps};
 
 use super::{Front, Handles, Shared};
-use crate::layout::{Data, DeviceIo, IoId, Outcome, RequestId, Target};
+use crate::fingerprint::{Change, ChangeKind};
+use crate::layout::{Class, Data, DeviceIo, IoId, Outcome, RequestId, Target};
 
 /// What becomes of what an I/O has read.
 enum Into {
@@ -22,17 +23,40 @@ impl Shared {
         let Some(Front { device, handles }) = self.device_of(io.target()) else {
             return self.completed(id, Outcome::Failed);
         };
+        let change = self.change_by(&io);
         let (io, into) = self.prepare(io, handles);
         let shared = Arc::clone(self);
         // It goes on whether or not this is waited for.
         drop(steps::request(async move {
+            if let Some(change) = &change {
+                change.voided().await;
+            }
             let result = device.submit(io).await;
+            drop(change);
             let is_well = result.is_ok();
             let buffer = result.unwrap_or_else(|failure| failure.buffer);
             let outcome = shared.outcome(buffer, is_well, &into);
             shared.completed(id, outcome);
             Ok(IoBuffer::empty())
         }));
+    }
+
+    /// What it changes on a core whose fingerprint is kept.
+    fn change_by(&self, io: &DeviceIo) -> Option<Change> {
+        let Target::Core(core) = io.target() else { return None };
+        let (bytes, kind) = match io {
+            DeviceIo::Write { offset, parts, class, .. } => {
+                let bytes = parts.iter().map(|part| part.len() as u64).sum::<u64>();
+                let kind =
+                    if *class == Class::Dirty { ChangeKind::Destage } else { ChangeKind::Write };
+                (*offset..offset + bytes, kind)
+            }
+            DeviceIo::Deallocate { offset, bytes, .. } => {
+                (*offset..offset + bytes, ChangeKind::Trim)
+            }
+            DeviceIo::Read { .. } | DeviceIo::Flush { .. } => return None,
+        };
+        Some(self.cores.get(core)?.watch?.begin(bytes, kind))
     }
 
     /// The device of a target. All that a core is written has the default handle.

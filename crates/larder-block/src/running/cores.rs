@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use larder_device::Device;
 
+use crate::fingerprint::Watch;
 use crate::layout::CoreId;
 
 /// A core that the cache is before.
@@ -13,6 +14,8 @@ pub(super) struct Behind {
     pub(super) device: Arc<dyn Device>,
     /// Blocks in which its users know it, unless its own are longer: no cache device may have longer ones.
     pub(super) block_bytes: u32,
+    /// Keeps its fingerprint on the cache device.
+    pub(super) watch: Option<Arc<Watch>>,
 }
 
 /// All of them, by number.
@@ -20,7 +23,7 @@ pub(super) struct Cores(RwLock<BTreeMap<CoreId, Behind>>);
 
 impl Cores {
     pub(super) fn new(cores: BTreeMap<CoreId, Arc<dyn Device>>, block_bytes: u32) -> Self {
-        let behind = |(core, device)| (core, Behind { device, block_bytes });
+        let behind = |(core, device)| (core, Behind { device, block_bytes, watch: None });
         Self(RwLock::new(cores.into_iter().map(behind).collect()))
     }
 
@@ -39,6 +42,13 @@ impl Cores {
 
     pub(super) fn insert(&self, core: CoreId, behind: Behind) {
         self.write().insert(core, behind);
+    }
+
+    /// Has the fingerprints of these cores kept, and of no others.
+    pub(super) fn watch(&self, watches: &BTreeMap<CoreId, Arc<Watch>>) {
+        for (core, behind) in &mut *self.write() {
+            behind.watch = watches.get(core).cloned();
+        }
     }
 
     pub(super) fn remove(&self, core: CoreId) {

@@ -23,8 +23,9 @@ use larder_device::{
 use slab::Slab;
 
 use crate::cache::{Cache, Ended, Request};
+use crate::fingerprint::Watch;
 use crate::layout::{
-    Class, CoreId, Data, DeviceIo, Ending, IoId, Outcome, RequestId, SECTOR_BYTES,
+    Class, CoreId, Data, DeviceIo, Ending, IoId, Outcome, RequestId, SECTOR_BYTES, Span,
 };
 use crate::{Error, ErrorKind};
 pub use core::CachedCore;
@@ -34,6 +35,8 @@ pub use latency::{Latencies, Latency, Timed};
 
 /// Times that dirty data are looked for before some are said to be left.
 const PASSES: u32 = 8;
+/// Dirty ranges of a core that is given up that are looked for at once.
+const RANGES_AT_ONCE: usize = 1024;
 
 /// Placement handles of what is written to the cache device, by class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -154,12 +157,17 @@ impl RunningCache {
         *self.0.mark.lock().unwrap_or_else(PoisonError::into_inner) = mark;
     }
 
+    /// Has the fingerprints of these cores be void before they change, and of no others. Nothing is under way.
+    pub(crate) fn watch(&self, watches: &BTreeMap<CoreId, Arc<Watch>>) {
+        self.0.cores.watch(watches);
+    }
+
     /// A core behind the cache, as a device. `None` if there is none of this number. Its blocks are the longer ones of
     /// the core's and of the cache device's that there was first, or when the core came, also while there is none: the
     /// next one may have such blocks again. Once the core is taken away, all that is asked of it is refused
     /// ([`DeviceErrorKind::Gone`]).
     pub fn core(&self, core: CoreId) -> Option<CachedCore> {
-        let Behind { device, block_bytes } = self.0.cores.get(core)?;
+        let Behind { device, block_bytes, .. } = self.0.cores.get(core)?;
         Some(CachedCore::new(self.clone(), core, device, block_bytes))
     }
 
@@ -168,14 +176,49 @@ impl RunningCache {
         self.0.cores.numbers().into_iter()
     }
 
+    /// Those of its cores that are not there: what is dirty of them stays so.
+    pub fn missing(&self) -> Vec<CoreId> {
+        self.with(|cache| cache.missing().iter().copied().collect())
+    }
+
+    pub(crate) fn set_missing(&self, cores: Vec<CoreId>) {
+        self.with(|cache| cache.set_missing(cores.into_iter().collect()));
+    }
+
+    /// Makes void what is dirty of a core that is missing, and forgets the core. Others are served meanwhile; its label
+    /// lists it no more, durably.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Device`] if something of it is dirty still.
+    pub(crate) async fn drop_missing(&self, core: CoreId) -> Result<(), Error> {
+        let failed = |failure: IoFailure| Error::of_device("giving a core up", &failure.error);
+        loop {
+            let dirty = self.with(|cache| cache.dirty_ranges(core, RANGES_AT_ONCE));
+            if dirty.is_empty() {
+                break;
+            }
+            for range in dirty {
+                let sectors = u32::try_from(range.end - range.start).unwrap_or(u32::MAX);
+                let span = Span { core, first: range.start, sectors };
+                let waits = User::of(Operation::Trim, None);
+                self.submit(Request::Trim { span }, waits).await.map_err(failed)?;
+            }
+        }
+        self.quiet().await.map_err(failed)?;
+        self.with(|cache| cache.core_is_gone(core));
+        self.go_on();
+        Ok(())
+    }
+
     /// Serves one more core. Its label lists it durably.
     pub(crate) fn add_core(&self, core: CoreId, device: Arc<dyn Device>) {
         let of_cache = self.device().map_or(0, |device| device.info().block_bytes);
         let block_bytes = self.0.block_bytes.max(of_cache);
         self.with(|cache| {
             cache.forget_measured();
+            cache.is_there(core);
             cache.set_core_bytes(core, core::whole_bytes(device.info(), block_bytes));
-            self.0.cores.insert(core, Behind { device, block_bytes });
+            self.0.cores.insert(core, Behind { device, block_bytes, watch: None });
         });
     }
 
@@ -261,19 +304,23 @@ impl RunningCache {
         }
     }
 
-    /// The same until the cores have all durably, in several passes: what had begun to be written in another mode may
-    /// end behind the first.
+    /// The same until the cores that are there have all durably, in several passes: what had begun to be written in
+    /// another mode may end behind the first.
     ///
     /// # Errors
     /// [`ErrorKind::Device`] if something is dirty still.
     pub async fn destage_all(&self) -> Result<(), Error> {
         for _ in 0..PASSES {
             self.clean().await.map_err(|error| Error::of_device("destaging", &error))?;
-            if self.with(|cache| cache.is_on_cores()) {
+            if self.with(|cache| cache.has_destaged()) {
                 return Ok(());
             }
         }
-        let left = self.with(|cache| cache.usage().dirty_sectors) * SECTOR_BYTES as u64;
+        let left = self.with(|cache| {
+            let stays = cache.missing().iter().map(|core| cache.dirty_sectors(*core)).sum();
+            cache.usage().dirty_sectors.saturating_sub(stays)
+        });
+        let left = left * SECTOR_BYTES as u64;
         Err(Error::new(ErrorKind::Device, format!("destaging: {left} bytes are dirty still")))
     }
 
@@ -328,12 +375,16 @@ impl RunningCache {
             if !self.0.cores.has(of, device) {
                 return IoFuture::ready(Err(waits.refused(of)));
             }
-            let Waits { buffer, data, operation, core } = waits;
-            let (needs_core, since) = (false, state.time());
-            let user = User { completer, buffer, data, operation, core, needs_core, since };
-            let id = state.users.insert(user);
-            state.cache.submit(RequestId(id as u64), request);
+            state.submit(request, waits, completer);
         }
+        self.0.drive();
+        future
+    }
+
+    /// Submits a request about a core that is not there.
+    fn submit(&self, request: Request, waits: Waits) -> IoFuture {
+        let (future, completer) = IoFuture::pending();
+        self.0.lock().submit(request, waits, completer);
         self.0.drive();
         future
     }
@@ -432,6 +483,8 @@ impl Shared {
                 // A device that refuses that as well cannot be told anything.
                 let _ = labeller.write(content).await;
             }
+            // The label says that nothing must be believed, or nothing can be said any more.
+            shared.cores.watch(&BTreeMap::new());
             shared.lock().cache.marked();
             shared.drive();
             Ok(IoBuffer::empty())
@@ -478,6 +531,14 @@ impl Shared {
 }
 
 impl State {
+    fn submit(&mut self, request: Request, waits: Waits, completer: Completer) {
+        let Waits { buffer, data, operation, core } = waits;
+        let (needs_core, since) = (false, self.time());
+        let user = User { completer, buffer, data, operation, core, needs_core, since };
+        let id = self.users.insert(user);
+        self.cache.submit(RequestId(id as u64), request);
+    }
+
     /// The time, if there is a clock.
     fn time(&self) -> Option<Duration> {
         self.clock.as_ref().map(|clock| clock.monotonic())

@@ -174,8 +174,8 @@ where
         };
         let known = self.shadow.known(span, kind);
         // Classes may have modes of their own.
-        if mode.may_be_dirty() || self.passes_by {
-            self.shadow.owed().begins(span);
+        if kind.writes() && (mode.may_be_dirty() || self.passes_by) {
+            self.shadow.owed().begins(span, known.version);
         }
         let request = match kind {
             Kind::Read => Request::Read { span },
@@ -209,7 +209,7 @@ where
                     if let UnderWay::Known(known) = one
                         && known.kind.writes()
                     {
-                        self.shadow.owed().begins(known.span);
+                        self.shadow.owed().begins(known.span, known.version);
                     }
                 }
             }

@@ -107,6 +107,15 @@ impl Client {
         client
     }
 
+    /// Whether nothing comes for so long.
+    pub(crate) fn is_quiet(&mut self, time: Duration) -> bool {
+        let before = self.stream.read_timeout().unwrap();
+        self.stream.set_read_timeout(Some(time)).unwrap();
+        let heard = self.stream.read(&mut [0; 1]);
+        self.stream.set_read_timeout(before).unwrap();
+        heard.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.wire().write_all(bytes).unwrap();
     }

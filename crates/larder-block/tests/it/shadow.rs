@@ -93,7 +93,7 @@ impl Shadow {
             Kind::Settle => Request::Settle { span },
             Kind::Insert => unreachable!("it has the data of another request"),
             Kind::Write => {
-                self.owed.begins(span);
+                self.owed.begins(span, version);
                 Request::Write { span, data: stamps(span, version) }
             }
             Kind::Bypass | Kind::DurableBypass => {
@@ -118,7 +118,7 @@ impl Shadow {
                     |core, sector| span.core == core && (span.first..span.end()).contains(&sector);
                 self.owed.settled(is_of, known.version);
             }
-            _ if known.kind.writes() => self.owed.ended(known.span, self.next_version),
+            _ if known.kind.writes() => self.owed.ended(known.version, self.next_version),
             _ => {}
         }
         for (number, sector) in (known.span.first..known.span.end()).enumerate() {

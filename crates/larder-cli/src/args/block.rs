@@ -1,6 +1,7 @@
 //! What `larder block` can be asked.
 
 mod cache;
+mod choice;
 mod control;
 mod cores;
 mod policies;

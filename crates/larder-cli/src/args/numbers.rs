@@ -1,9 +1,18 @@
 //! Sizes and shares, as they are written on the command line.
 
+/// Bytes, in every command: K, M, G and T are powers of 1024, as are KiB to TiB; KB, MB, GB and TB are powers of
+/// 1000, as drives are sold.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let parser = parse_size::Config::new().with_binary();
+    let is_decimal = text.trim_end().strip_suffix(['b', 'B']).is_some_and(|front| {
+        front.ends_with(|unit: char| "kmgtpe".contains(unit.to_ascii_lowercase()))
+    });
+    let parser = parse_size::Config::new();
+    let parser = if is_decimal { parser.with_decimal() } else { parser.with_binary() };
     parser.parse_size(text).map_err(|error| {
-        format!("{error}; use a number of bytes, or one with K, M, G or T, such as 64M")
+        format!(
+            "{error}; use a number of bytes, one with K, M, G or T (powers of 1024), such as 64M, or one with KB, MB, \
+             GB or TB (powers of 1000), such as 1.88TB"
+        )
     })
 }
 
@@ -30,9 +39,17 @@ mod tests {
         assert_eq!(size("64M"), Ok(64 << 20));
         assert_eq!(size("1.5g"), Ok(3 << 29));
         assert_eq!(size("4096"), Ok(4096));
+        assert_eq!((size("2K"), size("2KiB")), (Ok(2048), Ok(2048)));
         for bad in ["", "-5", "64X", "99999999999T", "1e400"] {
             assert!(size(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn drives_are_sold_in_powers_of_1000() {
+        assert_eq!(size("1.88TB"), Ok(1_880_000_000_000));
+        assert_eq!(size("16GB"), Ok(16_000_000_000));
+        assert_eq!((size("3KB"), size("4096B")), (Ok(3000), Ok(4096)));
     }
 
     #[test]

@@ -85,8 +85,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     pub(crate) endurance: Option<u64>,
 
-    /// Memory of the cache, with everything that it needs for its flash [default: a quarter of the machine's, or of the
-    /// control group's limit]
+    /// Memory of the cache, with everything that it needs for its flash, and of what clients cause: an eighth, at least
+    /// 16M and 8 times the longest value, at most half [default: a quarter of the machine's, or of the control group's
+    /// limit]
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     pub(crate) memory: Option<u64>,
 
@@ -124,9 +125,14 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     pub(crate) value_max: Option<u64>,
 
-    /// Close connections that ask nothing for so many seconds; 0 never [default: 0]
+    /// Close connections that ask nothing, or take none of their answers, for this long; 0 never [default: 3600]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) idle_timeout: Option<u32>,
+
+    /// Close connections whose request is not there whole after this long, and a second more for each 64 KiB that have
+    /// come; 0 never [default: 30]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) request_timeout: Option<u32>,
 
     /// Answer reads that wait for flash longer than so many milliseconds with an error; 0 never [default: 0]
     #[arg(long, value_name = "MILLISECONDS")]

@@ -46,7 +46,9 @@ pub(super) fn run(arguments: &CalibrateArgs) -> Result<Ending, Error> {
     let json = JsonTarget::prepare(arguments.output.json.as_deref())?;
     let device = target::open(&arguments.cache)?;
     let cores = match block_on(manage::look(&device)) {
-        Ok(seen) => cores::of_known(&arguments.cache, &seen.stored, &arguments.cores)?,
+        Ok(seen) => {
+            cores::of_known(&arguments.cache, &seen.stored, &arguments.cores, &[])?.all()?
+        }
         Err(error) if is_no_cache(&error) && !arguments.store => {
             cores::of_new(&arguments.cache, &arguments.cores)?
         }

@@ -17,10 +17,14 @@ use crate::ending::Ending;
 use crate::json::JsonTarget;
 
 pub(super) fn run(arguments: &CoresArgs) -> Result<Ending, Error> {
-    let CoresArgs { add, remove, which, output, .. } = arguments;
-    if add.is_empty() && remove.is_empty() {
-        let message = "nothing to change: --add [N=]PATH adds a core, --remove N takes one away";
+    let CoresArgs { add, remove, attach, give_up, which, output, .. } = arguments;
+    if add.is_empty() && remove.is_empty() && attach.is_empty() && give_up.is_empty() {
+        let message = "nothing to change: --add [N=]PATH adds a core, --remove N takes one away, --attach N=PATH takes \
+                       up one that was missing, --give-up N forgets it";
         return Err(Error::usage(message));
+    }
+    if let Some(unnumbered) = attach.iter().find(|core| core.id.is_none()) {
+        return Err(Error::usage(format!("--attach {unnumbered}: give its number too, N=PATH")));
     }
     let json = JsonTarget::prepare(output.json.as_deref())?;
     let status = match &which.cache {
@@ -34,22 +38,40 @@ pub(super) fn run(arguments: &CoresArgs) -> Result<Ending, Error> {
 
 /// Asks it for one after the other. What was done before one is refused stays done.
 fn of_running(arguments: &CoresArgs) -> Result<Status, Error> {
-    let CoresArgs { add, remove, which, .. } = arguments;
+    let CoresArgs { which, choice, .. } = arguments;
+    if !choice.force_core.is_empty() || !choice.without_core.is_empty() {
+        let message =
+            "--force-core and --without-core are for the start of a cache, and this one runs";
+        return Err(Error::usage(message));
+    }
     let ask = Ask::of_which(which);
     let mut status = None;
-    for question in control::questions(add, remove) {
+    for question in control::questions(arguments) {
         status = Some(control::ask(&ask, &question)?);
     }
     Ok(status.expect("there is something to change"))
 }
 
 fn of_stopped(cache: &TargetArg, arguments: &CoresArgs) -> Result<Status, Error> {
-    let CoresArgs { add, remove, cores, changed_core, .. } = arguments;
+    let CoresArgs { add, remove, attach, give_up, cores, choice, changed_core, .. } = arguments;
     let device = target::open(cache)?;
+    for id in give_up {
+        give_up_one(&device, cache, arguments, *id)?;
+    }
     let mut seen = stopped::look(&device)?;
-    let mut known = cores::of_known(cache, &seen.stored, cores)?;
+    let given = [cores.as_slice(), attach].concat();
+    let is_needed = !(add.is_empty() && remove.is_empty() && attach.is_empty());
+    let mut known = match is_needed {
+        true => cores::of_known(cache, &seen.stored, &given, &choice.without_core)?.some()?,
+        false => Vec::new(),
+    };
+    if !attach.is_empty() {
+        // A start compares it with what is known of it, and the label says where it is.
+        let opened = stopped::open(&device, &known, (*changed_core, false), &choice.force_core)?;
+        block_on(opened.stop(false)).map_err(|error| failed(&error))?;
+    }
     for id in remove {
-        remove_one(&device, &known, *changed_core, *id)?;
+        remove_one(&device, &known, (*changed_core, &choice.force_core), *id)?;
         known.retain(|core| core.id != *id);
     }
     if !remove.is_empty() {
@@ -65,10 +87,10 @@ fn of_stopped(cache: &TargetArg, arguments: &CoresArgs) -> Result<Status, Error>
 fn remove_one(
     device: &Arc<dyn Device>,
     known: &[Core],
-    changed: ChangedCoreArg,
+    (changed, force): (ChangedCoreArg, &[CoreId]),
     id: CoreId,
 ) -> Result<(), Error> {
-    let mut opened = stopped::open(device, known, (changed, false))?;
+    let mut opened = stopped::open(device, known, (changed, false), force)?;
     let cache = opened.cache.clone();
     let removed = stopped::destaging(&cache, || {
         block_on(opened.remove_core(id))?;
@@ -79,4 +101,26 @@ fn remove_one(
         (ErrorKind::Setup, _) | (_, 0) => failed(&error),
         _ => Error::run(format!("{error}; {}", still_dirty(&cache))),
     })
+}
+
+/// Only one that is not there: what is there gets what it lacks.
+fn give_up_one(
+    device: &Arc<dyn Device>,
+    cache: &TargetArg,
+    arguments: &CoresArgs,
+    id: CoreId,
+) -> Result<(), Error> {
+    let stored = stopped::look(device)?.stored;
+    let CoresArgs { cores, choice, .. } = arguments;
+    let known = cores::of_known(cache, &stored, cores, &choice.without_core)?;
+    if known.there.iter().any(|core| core.id == id) {
+        let number = id.get();
+        let message = format!(
+            "--give-up {number}: core {number} is there: --remove {number} destages it first. If that device is \
+             another one: --without-core {number}"
+        );
+        return Err(Error::usage(message));
+    }
+    drop(known);
+    block_on(manage::give_up(device, id)).map_err(|error| failed(&error))
 }

@@ -34,7 +34,7 @@ pub(super) fn status(arguments: &CacheStatusArgs) -> Result<Ending, Error> {
     let json = JsonTarget::prepare(arguments.output.json.as_deref())?;
     let status: Status = match &arguments.which.cache {
         Some(cache) => {
-            let device = target::open(cache)?;
+            let device = target::open_read_only(cache)?;
             Status::of_label(&block_on(manage::look(&device)).map_err(|error| failed(&error))?)
         }
         None => control::ask(&Ask::of_which(&arguments.which), &Question::Status {})?,

@@ -14,10 +14,15 @@ use larder_lab::Error;
 use super::target;
 use crate::args::{CoreArg, TargetArg};
 
+/// What helps with a core that has changed or is another device.
+const CHANGED: &str =
+    " (--core N=PATH, --without-core N, --force-core N; --changed-core destage-and-drop)";
+
 /// What the library says, as a wrong question or as a failure.
 pub(super) fn failed(error: &BlockError) -> Error {
     match error.kind() {
         ErrorKind::Setup => Error::usage(error.to_string()),
+        ErrorKind::Changed => Error::run(format!("{error}{CHANGED}")),
         _ => Error::run(error.to_string()),
     }
 }
@@ -34,6 +39,16 @@ pub(super) fn of_new(cache: &TargetArg, given: &[CoreArg]) -> Result<Vec<Core>, 
 pub(super) fn of_running(stored: &StoredCache, given: &CoreArg) -> Result<Core, Error> {
     let known = stored.cores.iter().map(|core| (core.id, core.name.as_str()));
     Ok(added(None, stored, known, std::slice::from_ref(given))?.remove(0))
+}
+
+/// A core of a running cache that was missing.
+pub(super) fn of_missing(stored: &StoredCache, id: CoreId, at: &TargetArg) -> Result<Core, Error> {
+    let others = stored.cores.iter().filter(|core| core.id != id);
+    let others = others.filter_map(|core| Some((core.id, core.name.parse().ok()?)));
+    let all: Vec<(CoreId, TargetArg)> = others.chain([(id, at.clone())]).collect();
+    that_stay([at])?;
+    each_once(None, &all)?;
+    open(id, target::absolute(at).to_string(), at)
 }
 
 /// Cores that come to those that a cache has.
@@ -78,44 +93,105 @@ fn open_new(named: &[(CoreId, TargetArg)]) -> Result<Vec<Core>, Error> {
     opened.collect()
 }
 
-/// The cores of a cache that there is: where its label has them, unless it is said.
+/// The cores of a cache that there is, as far as they are there.
+pub(super) struct KnownCores {
+    /// Those that were opened.
+    pub(super) there: Vec<Core>,
+    /// Those that are not there, and why.
+    missing: Vec<(CoreId, String)>,
+}
+
+impl KnownCores {
+    /// All of them, where all are needed.
+    pub(super) fn all(self) -> Result<Vec<Core>, Error> {
+        match self.missing.into_iter().next() {
+            Some((_, why)) => Err(Error::run(why)),
+            None => Ok(self.there),
+        }
+    }
+
+    /// Says which ones are missing; fails if all are.
+    pub(super) fn some(self) -> Result<Vec<Core>, Error> {
+        if self.there.is_empty() {
+            return self.all();
+        }
+        for (id, why) in &self.missing {
+            eprintln!(
+                "note: {why}. It is MISSING: the others are there, and what only the cache has of it stays; `larder \
+                 block cores --attach {0}=PATH` takes it up again, --give-up {0} forgets it",
+                id.get()
+            );
+        }
+        Ok(self.there)
+    }
+}
+
+/// The cores of a cache that there is: where its label has them, unless it is said. One that the label has elsewhere
+/// than it is may be missing; one that is named may not.
 pub(super) fn of_known(
     cache: &TargetArg,
     stored: &StoredCache,
     given: &[CoreArg],
-) -> Result<Vec<Core>, Error> {
+    without: &[CoreId],
+) -> Result<KnownCores, Error> {
     let mut named = numbered(given, stored.cores.iter().map(|core| core.id))?;
+    let mut missing = Vec::new();
     let mut names = Vec::new();
+    if let Some(id) = without.iter().find(|id| stored.cores.iter().all(|core| core.id != **id)) {
+        return Err(Error::usage(format!(
+            "--without-core {}: the cache has no such core",
+            id.get()
+        )));
+    }
     for known in &stored.cores {
-        if named.iter().all(|(id, _)| *id != known.id) {
-            let target = known.name.parse().map_err(|error| {
-                let number = known.id.get();
-                Error::run(format!("core {number} is {:?}: {error}; say where it is", known.name))
-            })?;
-            named.push((known.id, target));
-            names.push(known.id);
+        let number = known.id.get();
+        if without.contains(&known.id) {
+            missing.push((known.id, format!("core {number} ({}) is left aside", known.name)));
+        } else if named.iter().all(|(id, _)| *id != known.id) {
+            match known.name.parse() {
+                Ok(target) => {
+                    named.push((known.id, target));
+                    names.push(known.id);
+                }
+                Err(error) => {
+                    let why =
+                        format!("core {number} is {:?}: {error}; say where it is", known.name);
+                    missing.push((known.id, why));
+                }
+            }
         }
     }
+    named.retain(|(id, _)| !without.contains(id));
     // The first one is served to who names none.
     named.sort_by_key(|(id, _)| *id);
     each_once(Some(cache), &named)?;
-    named
-        .iter()
-        .map(|(id, target)| {
-            open(*id, target.to_string(), target).map_err(|error| match names.contains(id) {
-                true => Error::run(format!(
-                    "core {}: {error}; if it is elsewhere now, say where: --core {0}=PATH",
-                    id.get()
-                )),
-                false => error,
-            })
-        })
-        .collect()
+    let mut there = Vec::new();
+    for (id, target) in &named {
+        match open(*id, target::absolute(target).to_string(), target) {
+            Ok(core) => there.push(core),
+            Err(error) if names.contains(id) => {
+                let elsewhere = "; if it is elsewhere now, say where: --core";
+                let why = format!("core {}: {error}{elsewhere} {0}=PATH", id.get());
+                missing.push((*id, why));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(KnownCores { there, missing })
 }
 
 fn open(id: CoreId, name: String, target: &TargetArg) -> Result<Core, Error> {
     let device: Arc<dyn Device> = target::open(target)?;
     Ok(Core { id, name, device })
+}
+
+/// Says what was compared of the cores, and what nothing vouches for.
+pub(super) fn tell_checked(opened: &Opened) {
+    for checked in opened.checked() {
+        if let Some(warning) = checked.warning().or_else(|| checked.note.clone()) {
+            eprintln!("note: {warning}");
+        }
+    }
 }
 
 /// A core as NBD has it: by its number.

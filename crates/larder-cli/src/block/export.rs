@@ -18,7 +18,10 @@ pub(super) fn run(arguments: &ExportArgs) -> Result<Ending, Error> {
     if arguments.ublk.ublk.is_some() {
         ublk::check()?;
     }
-    let device = target::open(&arguments.target)?;
+    let device = match arguments.read_only {
+        true => target::open_read_only(&arguments.target)?,
+        false => target::open(&arguments.target)?,
+    };
     let described = target::describe(&arguments.target, &*device);
     let volume = Arc::new(DeviceVolume::new(device));
     let run = |error: larder_device::Error| Error::run(error.to_string());

@@ -17,6 +17,9 @@ const IDLE: Duration = Duration::from_secs(3);
 /// A label that was refused is tried again so long afterwards.
 const LABEL_RETRY: Duration = Duration::from_secs(1);
 
+/// How often fingerprints of cores are brought up to date: blocks that were written have none meanwhile.
+const FINGERPRINTS: Duration = Duration::from_secs(60);
+
 /// Tells the time until it is dropped.
 pub(super) struct Keeper {
     stop: Option<Sender<()>>,
@@ -31,6 +34,7 @@ impl Keeper {
         let (stop, stopped) = mpsc::channel::<()>();
         let keep = move || {
             let (mut idle, mut label) = (Idle::default(), Label::default());
+            let mut noted = RealClock.monotonic();
             loop {
                 let now = RealClock.monotonic();
                 let next = cache.work(now);
@@ -38,6 +42,10 @@ impl Keeper {
                     note_clean(&opened);
                 }
                 label.keep(&cache, &opened, now);
+                if now.saturating_sub(noted) >= FINGERPRINTS {
+                    noted = now;
+                    note_fingerprints(&opened);
+                }
                 let wait = next.map_or(WAIT_MAX, |next| next.saturating_sub(now));
                 let wait = wait.clamp(WAIT_MIN, WAIT_MAX);
                 if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
@@ -112,6 +120,14 @@ impl Label {
             Some(Err(_)) => {}
             Some(Ok(())) | None => self.is_noted = true,
         }
+    }
+}
+
+/// If a command has the cache just now, it is for the next time.
+fn note_fingerprints(opened: &Mutex<Option<Opened>>) {
+    let Ok(opened) = opened.try_lock() else { return };
+    if let Some(opened) = opened.as_ref() {
+        block_on(opened.note_fingerprints());
     }
 }
 

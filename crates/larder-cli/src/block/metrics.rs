@@ -94,6 +94,7 @@ pub(super) fn page(told: &[Told]) -> MetricsText {
         samples.add("cache_info", &known, 1);
     });
     write_state(&mut page);
+    write_cores(&mut page);
     write_requests(&mut page);
     write_devices(&mut page);
     write_bypasses(&mut page);
@@ -112,6 +113,32 @@ fn write_answers(page: &mut Page<'_>) {
         let mut samples = Samples { page: &mut page.text, cache: one.cache.as_deref() };
         samples.add("up", &[], u8::from(one.said.is_some()));
     }
+}
+
+/// Of each core of those that run.
+fn write_cores(page: &mut Page<'_>) {
+    let help = "Whether a core of the cache is not there: 1 or 0.";
+    page.family(("core_missing", "gauge", help), |status, _, samples| {
+        for core in status.cores.iter().filter(|_| status.running.is_some()) {
+            let labels = [("core", &*core.core.to_string())];
+            samples.add("core_missing", &labels, u8::from(core.missing));
+        }
+    });
+    let help = "Data of a core that only the cache has.";
+    page.family(("core_dirty_bytes", "gauge", help), |status, _, samples| {
+        for core in &status.cores {
+            let Some(bytes) = core.dirty_bytes else { continue };
+            samples.add("core_dirty_bytes", &[("core", &*core.core.to_string())], bytes);
+        }
+    });
+    let help = "Blocks of a core that the start has compared and that tell it from other devices.";
+    page.family(("core_distinguishing_blocks", "gauge", help), |status, _, samples| {
+        for core in &status.cores {
+            let Some(compared) = core.compared else { continue };
+            let labels = [("core", &*core.core.to_string())];
+            samples.add("core_distinguishing_blocks", &labels, compared.distinguishing);
+        }
+    });
 }
 
 fn write_state(page: &mut Page<'_>) {

@@ -4,7 +4,7 @@ use larder_device::block_on;
 use larder_lab::Error;
 use serde::Serialize;
 
-use super::control::still_dirty;
+use super::control::{still_dirty, still_missing};
 use super::cores;
 use super::report::{Destaged, Found, Usage};
 use super::{render, stopped, target};
@@ -22,11 +22,15 @@ struct Recovered {
 
 pub(super) fn run(arguments: &RecoverArgs) -> Result<Ending, Error> {
     let json = JsonTarget::prepare(arguments.output.json.as_deref())?;
-    let RecoverArgs { stopped: StoppedArgs { cache, cores, changed_core, accept_loss }, .. } =
-        arguments;
+    let RecoverArgs {
+        stopped: StoppedArgs { cache, cores, choice, changed_core, accept_loss },
+        ..
+    } = arguments;
     let device = target::open(cache)?;
-    let cores = cores::of_known(cache, &stopped::look(&device)?.stored, cores)?;
-    let opened = stopped::open(&device, &cores, (*changed_core, *accept_loss))?;
+    let stored = stopped::look(&device)?.stored;
+    let cores = cores::of_known(cache, &stored, cores, &choice.without_core)?.some()?;
+    let opened = stopped::open(&device, &cores, (*changed_core, *accept_loss), &choice.force_core)?;
+    let stored = opened.stored().clone();
     let (cache, found) = (opened.cache.clone(), Found::of(&opened.started));
     render::warn_of_damage(&found);
     let uuid = opened.uuid.to_string();
@@ -42,14 +46,19 @@ pub(super) fn run(arguments: &RecoverArgs) -> Result<Ending, Error> {
         },
         core_written_bytes: cache.with(|cache| cache.statistics().core_written_bytes),
     };
+    let left = still_missing(&cache, &stored);
     let has = if found.damaged > 0 { "all that was whole" } else { "everything" };
     let text = format!(
-        "cache      {}\nfound      {}\n{}stopped; the cores have {has}\n",
+        "cache      {}\nfound      {}\n{}{}\n",
         recovered.uuid,
         render::found(&found),
-        render::destaged(&recovered.destaged)
+        render::destaged(&recovered.destaged),
+        match &left {
+            None => format!("stopped; the cores have {has}"),
+            Some(_) => format!("stopped; the cores that are there have {has}"),
+        }
     );
     json.tell(&text)?;
     json.write(&recovered)?;
-    Ok(Ending::Complete)
+    left.map_or(Ok(Ending::Complete), |left| Err(Error::run(left)))
 }

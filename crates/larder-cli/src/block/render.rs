@@ -21,7 +21,17 @@ pub(super) fn status(status: &Status) -> String {
     text += &format!("mode       {mode}\n");
     for core in &status.cores {
         let number = format!("core {}", core.core);
-        text += &format!("{number:10} {}, {}\n", core.path, BinaryBytes(core.bytes));
+        text += &format!("{number:10} {}, {}", core.path, BinaryBytes(core.bytes));
+        if core.missing {
+            let dirty = BinaryBytes(core.dirty_bytes.unwrap_or_default());
+            text += &format!("; MISSING: {dirty} of it stay dirty on the cache device");
+        } else if let Some(of) = core.compared {
+            text += &format!(
+                "; {} blocks compared with its fingerprint, {} differ, {} tell it from others",
+                of.blocks, of.differing, of.distinguishing
+            );
+        }
+        text += "\n";
     }
     for disk in &status.ublk {
         text += &format!("ublk       {}\n", disk.render());

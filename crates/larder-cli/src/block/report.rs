@@ -5,7 +5,7 @@ use larder_block::cache::{
 };
 use larder_block::layout::ocf::OcfVersion;
 use larder_block::layout::{ClassId, CoreId, SECTOR_BYTES};
-use larder_block::manage::{Opened, Seen, Started, StoredCache, StoredLayout};
+use larder_block::manage::{CheckedCore, Opened, Seen, Started, StoredCache, StoredLayout};
 use larder_block::running::RunningCache;
 use larder_device::label::Uuid;
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,24 @@ pub(super) struct CoreStatus {
     pub(super) core: u16,
     pub(super) path: String,
     pub(super) bytes: u64,
+    /// Whether a running cache is without it.
+    #[serde(default)]
+    pub(super) missing: bool,
+    /// What only the cache has of it; `None` if it does not run.
+    #[serde(default)]
+    pub(super) dirty_bytes: Option<u64>,
+    /// What the start has compared; `None` of a core that came later, or that does not run.
+    #[serde(default)]
+    pub(super) compared: Option<ComparedCore>,
+}
+
+/// A core compared with its fingerprint.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct ComparedCore {
+    pub(super) blocks: u32,
+    pub(super) differing: u32,
+    /// Of those that are the same, those that tell it from other devices.
+    pub(super) distinguishing: u32,
 }
 
 /// Of a cache that runs.
@@ -156,7 +174,25 @@ impl Status {
 
     /// What is started, before it has done anything.
     pub(super) fn of_opened(opened: &Opened) -> Self {
-        Self::of_stored(opened.uuid, opened.stored())
+        Self::of_stored(opened.uuid, opened.stored()).with_cores(&opened.cache, opened.checked())
+    }
+
+    /// With what is known of its cores while it runs.
+    pub(super) fn with_cores(mut self, cache: &RunningCache, checked: &[CheckedCore]) -> Self {
+        let missing = cache.missing();
+        for core in &mut self.cores {
+            let Some(id) = CoreId::new(core.core) else { continue };
+            core.missing = missing.contains(&id);
+            let dirty = cache.with(|cache| cache.dirty_sectors(id));
+            core.dirty_bytes = Some(dirty * SECTOR_BYTES as u64);
+            let of_start = checked.iter().find(|one| one.id == id);
+            core.compared = of_start.map(|one| ComparedCore {
+                blocks: one.compared.compared,
+                differing: one.compared.differing,
+                distinguishing: one.compared.distinguishing,
+            });
+        }
+        self
     }
 
     fn of_stored(uuid: Uuid, stored: &StoredCache) -> Self {
@@ -185,6 +221,9 @@ impl Status {
             core: core.id.get(),
             path: core.name.clone(),
             bytes: core.bytes,
+            missing: false,
+            dirty_bytes: None,
+            compared: None,
         });
         Self {
             uuid: uuid.to_string(),

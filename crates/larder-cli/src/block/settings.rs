@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use larder_block::cache::CacheOptions;
 use larder_block::export::ublk::UblkId;
+use larder_block::layout::CoreId;
 use larder_block::manage::{ChangedCore, OpenOptions, StoredCache};
 use larder_block::policy::classes::IoClasses;
 use larder_block::policy::routing::RoutingPolicy;
@@ -24,6 +25,8 @@ use crate::serve::Source;
 pub(super) struct Settings {
     pub(super) cache: TargetArg,
     pub(super) cores: Vec<CoreArg>,
+    /// Cores that are left aside.
+    pub(super) without: Vec<CoreId>,
     pub(super) unix: Option<PathBuf>,
     pub(super) tcp: Option<SocketAddr>,
     /// Which disk of the kernel's the first core is, if cores are to be disks.
@@ -80,6 +83,7 @@ impl Settings {
         Ok(Self {
             cache,
             cores,
+            without: arguments.choice.without_core.clone(),
             unix,
             tcp,
             ublk: ublk.map(|ublk| ublk.0),
@@ -181,6 +185,7 @@ fn open(arguments: &StartArgs, file: Option<&BlockEntry>) -> Result<OpenOptions,
         accept_loss: arguments.accept_loss
             || file.and_then(|file| file.accept_loss).unwrap_or_default(),
         seed: std::process::id().into(),
+        force: arguments.choice.force_core.clone(),
         ..OpenOptions::default()
     })
 }

@@ -14,7 +14,7 @@ use larder_device::{RealClock, block_on};
 use larder_lab::Error;
 use larder_server::MetricsServer;
 
-use super::control::{Answers, Asked, ControlServer, Exported, still_dirty};
+use super::control::{Answers, Asked, ControlServer, Exported, still_dirty, still_missing};
 use super::cores::{self, failed};
 use super::keeping::Keeper;
 use super::report::{Destaged, Found, Status, Usage};
@@ -39,9 +39,11 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     settings.open.handles = handles;
     let seen = block_on(manage::look(&device)).map_err(|error| failed(&error))?;
     settings.open.cache.routing = settings.routing(&seen.stored)?;
-    let cores = cores::of_known(&settings.cache, &seen.stored, &settings.cores)?;
+    let without = &settings.without;
+    let cores = cores::of_known(&settings.cache, &seen.stored, &settings.cores, without)?.some()?;
     let opened = block_on(manage::open(&device, &cores, &settings.open));
     let opened = opened.map_err(|error| failed(&error))?;
+    cores::tell_checked(&opened);
     // It may be detached, and be somebody else's then.
     drop(device);
     opened.cache.set_clock(Arc::new(RealClock));
@@ -113,7 +115,10 @@ fn disks(
     };
     let opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
     let opened = opened.as_ref().ok_or_else(|| Error::run("the cache is ending"))?;
-    for (nth, core) in cores.iter().enumerate() {
+    for core in cores {
+        // One that is missing keeps its disk's number.
+        let nth = status.cores.iter().position(|known| known.core == core.id.get());
+        let nth = nth.expect("it was opened with it");
         let cached = opened.cache.core(core.id).expect("it was opened with it");
         // As the label has it: a name that was read from there, or given.
         let target = core.name.parse().map_err(Error::run)?;
@@ -150,7 +155,7 @@ fn tell(
     if let Some(server) = server {
         serving::tell_threads(settings.threads, settings.sockets, server);
     }
-    for core in &status.cores {
+    for core in status.cores.iter().filter(|core| !core.missing) {
         say(&format!("export     {}: {}", core.core, core.path));
         let Some(server) = server else { continue };
         serving::tell_places(
@@ -202,8 +207,12 @@ fn end(
 fn stop(opened: Opened, asked: &Asked) -> Result<Destaged, String> {
     let cache = opened.cache.clone();
     let dirty_before_bytes = Usage::of(&cache).dirty_bytes;
+    let stored = opened.stored().clone();
     block_on(opened.stop(asked.flush))
         .map_err(|error| format!("{error}; {}", still_dirty(&cache)))?;
+    if let Some(left) = still_missing(&cache, &stored).filter(|_| asked.flush) {
+        return Err(format!("stopped; {left}"));
+    }
     Ok(Destaged { dirty_before_bytes, dirty_bytes: Usage::of(&cache).dirty_bytes })
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use larder_block::layout::CoreId;
 use larder_block::layout::log::{LoadOptions, LogOptions};
 use larder_block::manage::{self, Core, OpenOptions, Opened, Seen};
 use larder_block::running::RunningCache;
@@ -9,7 +10,7 @@ use larder_device::{Device, block_on};
 use larder_lab::Error;
 
 use super::control::Progress;
-use super::cores::failed;
+use super::cores::{self, failed};
 use super::report::Usage;
 use super::settings;
 use crate::args::ChangedCoreArg;
@@ -25,6 +26,7 @@ pub(super) fn open(
     device: &Arc<dyn Device>,
     cores: &[Core],
     (changed, accept_loss): (ChangedCoreArg, bool),
+    force: &[CoreId],
 ) -> Result<Opened, Error> {
     let load = LoadOptions { at_start_max: usize::MAX, ..LoadOptions::default() };
     let options = OpenOptions {
@@ -32,9 +34,12 @@ pub(super) fn open(
         accept_loss,
         seed: std::process::id().into(),
         log: LogOptions { load, verifies_dirty: true, ..LogOptions::default() },
+        force: force.to_vec(),
         ..OpenOptions::default()
     };
-    block_on(manage::open(device, cores, &options)).map_err(|error| failed(&error))
+    let opened = block_on(manage::open(device, cores, &options)).map_err(|error| failed(&error))?;
+    cores::tell_checked(&opened);
+    Ok(opened)
 }
 
 /// Does `work`, which destages, while a bar shows how much of `cache` is dirty still.

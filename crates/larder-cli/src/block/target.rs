@@ -21,8 +21,20 @@ const UNIT_BYTES_MIN: u64 = 16 << 10;
 
 /// Opens or makes it.
 pub(super) fn open(target: &TargetArg) -> Result<Arc<dyn Device>, Error> {
+    open_for(target, false)
+}
+
+/// The same to be read alone: a file or a drive is not opened for writing.
+pub(super) fn open_read_only(target: &TargetArg) -> Result<Arc<dyn Device>, Error> {
+    open_for(target, true)
+}
+
+fn open_for(target: &TargetArg, read_only: bool) -> Result<Arc<dyn Device>, Error> {
     match target {
-        TargetArg::Device(target) => open_device(target),
+        // What is mapped is mapped for writing.
+        TargetArg::Device(target) => {
+            open_device(target, read_only && target.kind != Some(TargetKind::Dax))
+        }
         TargetArg::Memory(bytes) => {
             let len = usize::try_from(*bytes)
                 .map_err(|_| Error::usage(format!("memory:{bytes}: more than can be addressed")))?;
@@ -51,14 +63,14 @@ pub(super) fn absolute(target: &TargetArg) -> TargetArg {
 }
 
 /// A file or a drive with what is on it.
-fn open_device(target: &Target) -> Result<Arc<dyn Device>, Error> {
-    let file = FileOptions { preallocate: false, ..FileOptions::default() };
+fn open_device(target: &Target, read_only: bool) -> Result<Arc<dyn Device>, Error> {
+    let file = FileOptions { preallocate: false, read_only, ..FileOptions::default() };
     let options = OpenOptions { placement: PlacementMode::Off, file };
     let opened = opening::open_asking(&target.to_string(), &options, None);
     let fix = if target.path.exists() {
         String::new()
     } else {
-        format!("; `truncate -s 1G {}` makes a file", target.path.display())
+        "; there is nothing at that path: is it mistyped, or a device that is not there?".to_owned()
     };
     let opened = opened.map_err(|error| Error::run(format!("{error}{fix}")))?;
     let device = opened.device;

@@ -68,6 +68,7 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         line("tls", &tls, &settings.tls.1),
         places("admin", &settings.admin),
         size("memory", &settings.memory),
+        line("clients", &clients(settings), &settings.memory.1),
         line("flash", &flash, &settings.flash.1),
         line("file", &files, &settings.files.1),
         line("array", &array::explained(&settings.array.0), &settings.array.1),
@@ -77,10 +78,8 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         line("connections", &settings.connections.0, &settings.connections.1),
         size("value_max", &settings.value_max),
         seconds("idle_timeout", &settings.idle_timeout),
-        match settings.request_deadline.0 {
-            0 => line("request_deadline", &"0 (off)", &settings.request_deadline.1),
-            count => line("request_deadline", &format!("{count} ms"), &settings.request_deadline.1),
-        },
+        seconds("request_timeout", &settings.request_timeout),
+        line("request_deadline", &deadline(settings), &settings.request_deadline.1),
         line("drain", &format!("{} s", settings.drain.0), &settings.drain.1),
         line("close", &format!("{} s", settings.close.0), &settings.close.1),
         line("allow_unprotected", &settings.allow_unprotected.0, &settings.allow_unprotected.1),
@@ -98,6 +97,19 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
     }
     lines.extend(settings.warnings().iter().map(|warning| format!("warning: {warning}")));
     lines
+}
+
+/// What of the memory is for what clients cause.
+fn clients(settings: &Settings) -> String {
+    format!("{} of the memory", BinaryBytes(settings.client_bytes()))
+}
+
+/// How long a read may wait for flash.
+fn deadline(settings: &Settings) -> String {
+    match settings.request_deadline.0 {
+        0 => "0 (off)".to_owned(),
+        count => format!("{count} ms"),
+    }
 }
 
 /// Lines for each tenant: its share, and who has its keys.

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use indicatif::BinaryBytes;
 use larder::{Device, FileDevice};
-use larder_device::FileOptions;
+use larder_device::{ErrorKind, FileOptions, create_private_directory};
 use larder_lab::Error;
 
 use super::settings::Settings;
 use super::sizes;
+use super::words;
 
 /// Name of the file in the data directory.
 const FILE: &str = "larder.flash";
@@ -24,39 +25,67 @@ pub(crate) enum Data {
     Shards(Vec<(PathBuf, Option<Arc<FileDevice>>)>),
 }
 
+/// Files and directories that were not there before: a start that fails leaves nothing behind.
+pub(crate) struct Made(Vec<PathBuf>);
+
+impl Made {
+    /// Of these, what is not there yet.
+    fn of(paths: &[&Path]) -> Self {
+        Self(paths.iter().filter(|path| !path.exists()).map(|path| path.to_path_buf()).collect())
+    }
+
+    /// Removes them. What cannot be removed stays; the error that the user reads is another one.
+    pub(crate) fn remove(&self) {
+        for path in &self.0 {
+            let _ = if path.is_dir() { fs::remove_dir(path) } else { fs::remove_file(path) };
+        }
+    }
+}
+
 impl Data {
     /// Opens the flash file, and makes it and its directory if they are not there; or those of all shards.
-    pub(crate) fn open(settings: &Settings) -> Result<Self, Error> {
+    pub(crate) fn open(settings: &Settings) -> Result<(Self, Made), Error> {
         if !settings.files.0.is_empty() {
-            return Self::open_all(settings);
+            let paths: Vec<&Path> = settings.files.0.iter().map(PathBuf::as_path).collect();
+            let made = Made::of(&paths);
+            return Ok((Self::open_all(settings)?, made));
         }
         let (flash, memory) = (settings.flash.0, settings.memory.0);
         if flash == Some(0) {
-            return Ok(Self::None);
+            return Ok((Self::None, Made(Vec::new())));
         }
         let directory = settings.data_dir.0.clone().map_or_else(default_directory, Ok)?;
-        let refused = |doing: &str, error: &dyn std::fmt::Display| {
-            let at = directory.display();
-            Error::Usage(format!(
-                "--data-dir {at}: cannot {doing} ({error}); name a directory that this user may write to"
-            ))
+        let refused = |doing: &str, error: &dyn std::fmt::Display, fix: &str| {
+            let (at, why) = (directory.display(), words::of_serve(error));
+            Error::Usage(format!("--data-dir {at}: cannot {doing} ({why}); {fix}"))
         };
-        fs::create_dir_all(&directory).map_err(|error| refused("make it", &error))?;
+        let unwritten = "name a directory that this user may write to";
         let path = directory.join(FILE);
+        let made = Made::of(&[&path, &directory]);
+        create_private_directory(&directory)
+            .map_err(|error| refused("make it", &error, unwritten))?;
         let there = fs::metadata(&path).map(|found| found.len()).ok().filter(|bytes| *bytes > 0);
         let bytes = match (flash, there) {
             (Some(bytes), _) => bytes >> 12 << 12,
             (None, Some(bytes)) => bytes,
             (None, None) => {
-                let free =
-                    sizes::free(&directory).map_err(|error| refused("see its space", &error))?;
+                let free = sizes::free(&directory)
+                    .map_err(|error| refused("see its space", &error, unwritten))?;
                 sizes::flash(memory, free)
             }
         };
         let device = FileDevice::create(&path, bytes).map_err(|error| {
-            refused(&format!("open {FILE} of {} in it", BinaryBytes(bytes)), &error)
+            made.remove();
+            let fix = match error.kind() {
+                ErrorKind::InUse => "end the server that has it, or name another directory",
+                ErrorKind::NoSpace => {
+                    "use less flash (--flash), or name a directory with more room"
+                }
+                _ => unwritten,
+            };
+            refused(&format!("open {FILE} of {} in it", BinaryBytes(bytes)), &error, fix)
         })?;
-        Ok(Self::File(path, Arc::new(device)))
+        Ok((Self::File(path, Arc::new(device)), made))
     }
 
     /// Each shard has a file, which is made if it is not there. One that cannot be opened is missing.
@@ -137,7 +166,7 @@ fn shard(path: &Path, flash: Option<u64>, memory: u64) -> Result<FileDevice, Str
     };
     let create = capacity_bytes.is_some();
     let options = FileOptions { capacity_bytes, create, ..FileOptions::default() };
-    FileDevice::open(path, &options).map_err(|error| error.to_string())
+    FileDevice::open(path, &options).map_err(|error| words::of_serve(&error))
 }
 
 /// Where a service manager says, or where such things are kept.

@@ -43,6 +43,7 @@ pub(crate) struct SettingsFile {
     pub(crate) connections: Option<usize>,
     pub(crate) value_max: Option<Size>,
     pub(crate) idle_timeout: Option<u32>,
+    pub(crate) request_timeout: Option<u32>,
     pub(crate) request_deadline: Option<u32>,
     pub(crate) drain: Option<u32>,
     pub(crate) close: Option<u32>,
@@ -66,6 +67,8 @@ struct UserEntry {
     password: Option<String>,
     certificate: Option<String>,
     tenant: Option<String>,
+    #[serde(default)]
+    admin: bool,
 }
 
 /// "epoll" or "io_uring".
@@ -125,7 +128,7 @@ impl Source {
     fn users(&self, file: &SettingsFile, tenants: &[TenantSettings]) -> Result<Vec<User>, Error> {
         let mut users: Vec<User> = Vec::new();
         for entry in &file.user {
-            let UserEntry { name, password, certificate, tenant } = entry.get_ref();
+            let UserEntry { name, password, certificate, tenant, admin } = entry.get_ref();
             let refuse = |message: String| Err(self.refuse(Some(entry.span()), &message));
             let first = tenants.first().map_or(TENANT, |tenant| &tenant.name);
             let tenant = tenant.as_deref().unwrap_or(first);
@@ -157,7 +160,8 @@ impl Source {
                 }
             };
             let (name, certificate) = (name.clone(), certificate.clone());
-            users.push(User { name, password, certificate, tenant: tenant.to_owned() });
+            let tenant = tenant.to_owned();
+            users.push(User { name, password, certificate, tenant, is_admin: *admin });
         }
         Ok(users)
     }

@@ -14,6 +14,7 @@ mod source;
 mod tenants;
 mod tls;
 mod watching;
+mod words;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 use indicatif::BinaryBytes;
 use larder::{OnChange, Tenants, TenantsConfig, block_on};
 use larder_lab::Error;
-use larder_server::{DebugClock, ListenerConfig, ProtocolKind, Server, ServerConfig};
+use larder_server::{BoundServer, DebugClock, ListenerConfig, ProtocolKind, Server, ServerConfig};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -41,9 +42,12 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     let settings = Settings::of(arguments)?;
     let config = config_that_fits(&settings)?;
     let begun = Instant::now();
-    let data = Data::open(&settings)?;
-    let server = start(config, &data, &settings)?;
-    say(format_args!("memory     {}", BinaryBytes(settings.memory.0)));
+    // What cannot be listened on is known before a file is made.
+    let bound = Server::bind(config).map_err(told)?;
+    let (data, made) = Data::open(&settings)?;
+    let server = start(bound, &data, &settings).inspect_err(|_| made.remove())?;
+    let clients = BinaryBytes(settings.client_bytes());
+    say(format_args!("memory     {}, {clients} of it for clients", BinaryBytes(settings.memory.0)));
     say(format_args!("flash      {}", data.describe()));
     say(format_args!("{}", threads(&server, &settings)));
     for listener in server.listeners() {
@@ -143,7 +147,8 @@ fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
         }
         let reloaded = Settings::of(arguments).and_then(|settings| {
             let config = config_that_fits(&settings)?;
-            server.reload(&config).map_err(|error| Error::usage(error.to_string()))
+            let refused = |error: larder_server::Error| Error::usage(words::of_serve(&error));
+            server.reload(&config).map_err(refused)
         });
         match reloaded {
             Ok(rest) if rest.is_empty() => say(format_args!("{TAKEN_OVER}")),
@@ -155,27 +160,35 @@ fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
     }
 }
 
-fn start(config: ServerConfig, data: &Data, settings: &Settings) -> Result<Server, Error> {
+/// An error of the server, in the words of the command.
+fn told(error: larder_server::Error) -> Error {
+    Error::run(words::of_serve(&error))
+}
+
+fn start(bound: BoundServer, data: &Data, settings: &Settings) -> Result<Server, Error> {
     let tenants = TenantsConfig {
-        memory_bytes: Some(settings.memory.0),
+        memory_bytes: Some(settings.cache_bytes()),
         tenants: settings.tenants.iter().map(|tenant| settings.tenant(tenant)).collect(),
         on_change: OnChange::Discard,
         endurance: settings.watching.endurance(),
         ..TenantsConfig::default()
     };
     let clock = DebugClock::or_real(settings.debug_clock.as_ref());
-    let refused = |error: larder::Error| Error::run(format!("the cache cannot be opened: {error}"));
+    let refused = |error: larder::Error| {
+        let why = words::of_serve(&error);
+        Error::run(format!("the cache cannot be opened: {why}"))
+    };
     let started = match data.shards() {
         None => {
             let tenants =
                 block_on(Tenants::open(tenants, data.device(), clock)).map_err(refused)?;
             tell_array_memory(&tenants);
-            Server::start(config, tenants)
+            bound.serve(tenants)
         }
         Some(devices) => {
             let tenants = block_on(Tenants::open_sharded(tenants, devices, clock));
-            Server::start_sharded(config, tenants.map_err(refused)?)
+            bound.serve_sharded(tenants.map_err(refused)?)
         }
     };
-    started.map_err(|error| Error::run(error.to_string()))
+    started.map_err(told)
 }

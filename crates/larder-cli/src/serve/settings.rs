@@ -20,6 +20,7 @@ use super::source::{From, Setting, Source, pick, pick_some};
 use super::tenants::TenantSettings;
 use super::tls::{self, TlsTold};
 use super::watching::Watching;
+use super::words;
 use crate::args::{ListenArg, ServeArgs};
 
 /// Shards of a set.
@@ -49,7 +50,10 @@ pub(crate) struct Settings {
     pub(crate) sockets: Setting<SocketBackend>,
     pub(crate) connections: Setting<usize>,
     pub(crate) value_max: Setting<u64>,
+    /// In seconds; 0 is never.
     pub(crate) idle_timeout: Setting<u32>,
+    /// In seconds; 0 is never.
+    pub(crate) request_timeout: Setting<u32>,
     /// In milliseconds.
     pub(crate) request_deadline: Setting<u32>,
     pub(crate) drain: Setting<u32>,
@@ -136,7 +140,12 @@ impl Settings {
             value_max: pick(arguments.value_max, file.value_max.map(|size| size.0), || {
                 default.value_bytes_max as u64
             }),
-            idle_timeout: pick(arguments.idle_timeout, file.idle_timeout, || 0),
+            idle_timeout: pick(arguments.idle_timeout, file.idle_timeout, || {
+                seconds_of(default.idle_timeout)
+            }),
+            request_timeout: pick(arguments.request_timeout, file.request_timeout, || {
+                seconds_of(default.request_timeout)
+            }),
             request_deadline: pick(arguments.request_deadline, file.request_deadline, || 0),
             drain: pick(arguments.drain, file.drain, || 5),
             close: pick(arguments.close, file.close, || 60),
@@ -155,7 +164,7 @@ impl Settings {
             users,
             cluster,
         };
-        settings.server()?.check().map_err(|error| Error::usage(error.to_string()))?;
+        settings.check_server()?;
         settings.check_caches()?;
         settings.check_files_at(source.as_ref().zip(file_span))?;
         Ok(settings)
@@ -170,10 +179,18 @@ impl Settings {
         })
     }
 
+    fn check_server(&self) -> Result<(), Error> {
+        let told = |error: larder_server::Error| words::of_serve(&error);
+        self.server()?.check().map_err(|error| Error::usage(told(error)))
+    }
+
     fn check_caches(&self) -> Result<(), Error> {
         self.tenants.iter().try_for_each(|tenant| {
             let checked = self.tenant(tenant).config.check();
-            checked.map_err(|error| Error::usage(format!("tenant {:?}: {error}", tenant.name)))
+            checked.map_err(|error| {
+                let why = words::of_serve(&error);
+                Error::usage(format!("tenant {:?}: {why}", tenant.name))
+            })
         })
     }
 
@@ -205,6 +222,16 @@ impl Settings {
         Ok(())
     }
 
+    /// What of the memory is set apart for what clients cause.
+    pub(crate) fn client_bytes(&self) -> u64 {
+        sizes::clients(self.memory.0, self.value_max.0)
+    }
+
+    /// What of the memory is the cache's.
+    pub(crate) fn cache_bytes(&self) -> u64 {
+        self.memory.0 - self.client_bytes().min(self.memory.0 / 2)
+    }
+
     /// What the cache of a tenant is told.
     pub(crate) fn tenant(&self, tenant: &TenantSettings) -> Tenant {
         let array = self.array.0.clone();
@@ -234,8 +261,9 @@ impl Settings {
         config.sockets = self.sockets.0;
         config.connections_max = self.connections.0;
         config.value_bytes_max = usize::try_from(self.value_max.0).unwrap_or(usize::MAX);
-        config.idle_timeout =
-            (self.idle_timeout.0 > 0).then(|| Duration::from_secs(self.idle_timeout.0.into()));
+        config.client_bytes_max = usize::try_from(self.client_bytes()).unwrap_or(usize::MAX);
+        config.idle_timeout = time_of(self.idle_timeout.0);
+        config.request_timeout = time_of(self.request_timeout.0);
         let deadline = Duration::from_millis(self.request_deadline.0.into());
         config.request_deadline = (!deadline.is_zero()).then_some(deadline);
         config.tls = self.tls.0.as_ref().map(|told| told.files.clone());
@@ -274,6 +302,15 @@ impl Settings {
         let tls = self.tls.0.as_ref().and_then(TlsTold::warning);
         tls.into_iter().chain(self.cluster.warning.clone()).collect()
     }
+}
+
+/// A time in seconds, of which 0 is never.
+fn time_of(seconds: u32) -> Option<Duration> {
+    (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+}
+
+fn seconds_of(time: Option<Duration>) -> u32 {
+    time.map_or(0, |time| u32::try_from(time.as_secs()).unwrap_or(u32::MAX))
 }
 
 fn listener(at: &ListenArg, protocol: ProtocolKind) -> Option<ListenerConfig> {

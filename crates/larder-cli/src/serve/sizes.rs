@@ -7,6 +7,12 @@ use std::path::Path;
 const MEMORY_PART: u64 = 4;
 /// At least this.
 const MEMORY_MIN: u64 = 64 << 20;
+/// Part of the memory for what clients cause.
+const CLIENTS_PART: u64 = 8;
+/// At least this.
+const CLIENTS_MIN: u64 = 16 << 20;
+/// And room for 8 of the longest values: each tenant and each direction needs some.
+const CLIENTS_VALUES: u64 = 8;
 /// Flash, as a multiple of memory.
 const FLASH_TIMES: u64 = 8;
 /// Part of the space that is free.
@@ -15,6 +21,13 @@ const FREE_PART: u64 = 2;
 /// Memory for the cache, in bytes.
 pub(crate) fn memory() -> u64 {
     memory_of(machine_bytes(), group_bytes(Path::new("/")))
+}
+
+/// Bytes of `memory` that are set apart for what clients cause, with values of up to `value_max` bytes: less than half
+/// of it, unless that would be too little to serve.
+pub(crate) fn clients(memory: u64, value_max: u64) -> u64 {
+    let wanted = (memory / CLIENTS_PART).max(CLIENTS_MIN);
+    wanted.max(value_max.saturating_mul(CLIENTS_VALUES))
 }
 
 fn memory_of(machine: Option<u64>, group: Option<u64>) -> u64 {
@@ -79,6 +92,13 @@ mod tests {
         assert_eq!(memory_of(Some(16 * G), Some(u64::MAX)), 4 * G);
         assert_eq!(memory_of(None, None), MEMORY_MIN);
         assert_eq!(memory_of(Some(100 << 20), None), MEMORY_MIN);
+    }
+
+    #[test]
+    fn clients_have_an_eighth_but_enough_for_the_longest_values() {
+        assert_eq!(clients(8 * G, 1 << 20), G);
+        assert_eq!(clients(64 << 20, 1 << 20), 16 << 20);
+        assert_eq!(clients(G, 128 << 20), G);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use larder_lab::Error;
 use serde::Serialize;
 
 use super::files::{self, Checked};
-use super::image::{open, refused};
+use super::image::{open_unwritten, refused};
 use super::output::{count, deliver, json_target};
 use crate::args::LookArgs;
 use crate::ending::Ending;
@@ -15,7 +15,7 @@ struct Fsck {
     blocks: u64,
     pages: u64,
     parts: u64,
-    /// Physical blocks that were nobody's, and are erased now.
+    /// Physical blocks that belong to no vSSD. The next command that changes the image erases them.
     erased: u64,
     /// Blocks of which a part in the middle was missing.
     cut_off: u64,
@@ -24,10 +24,10 @@ struct Fsck {
     file_systems: Vec<Checked>,
 }
 
-/// Opens an image, reads every page, compares map and drives, and looks at the file systems.
+/// Opens an image, which stays as it is, reads every page, compares map and drives, and looks at the file systems.
 pub(super) fn run(arguments: &LookArgs) -> Result<Ending, Error> {
     let json = json_target(&arguments.output)?;
-    let (array, recovered) = open(&arguments.image)?;
+    let (array, recovered) = open_unwritten(&arguments.image)?;
     let verified = array.verify().map_err(|error| refused("fsck", &error))?;
     let fsck = Fsck {
         vssds: recovered.vssds,
@@ -40,7 +40,8 @@ pub(super) fn run(arguments: &LookArgs) -> Result<Ending, Error> {
         file_systems: files::check_all(&array)?,
     };
     let mut text = format!(
-        "{} vSSDs, {} blocks in {} parts, {} pages read and compared\n{} blocks were nobody's and are erased\n",
+        "{} vSSDs, {} blocks in {} parts, {} pages read and compared\n{} blocks belong to no vSSD, and are erased when \
+         the image is changed next\n",
         fsck.vssds,
         count(fsck.blocks),
         count(fsck.parts),
@@ -48,7 +49,10 @@ pub(super) fn run(arguments: &LookArgs) -> Result<Ending, Error> {
         count(fsck.erased)
     );
     if fsck.cut_off > 0 {
-        text += &format!("{} blocks had a gap, and end in front of it now\n", fsck.cut_off);
+        text += &format!(
+            "{} blocks have a gap, and end in front of it when the image is changed next\n",
+            fsck.cut_off
+        );
     }
     for wrong in &fsck.wrong {
         text += &format!("wrong: {wrong}\n");

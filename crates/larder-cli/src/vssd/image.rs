@@ -4,7 +4,7 @@ use std::path::Path;
 
 use larder_device::ErrorKind;
 use larder_device::blocks::VssdArray;
-use larder_device::blocks::vssd::ImageFile;
+use larder_device::blocks::vssd::{ImageFile, UnwrittenImage};
 use larder_lab::Error;
 use larder_ssd::vssd::{Recovered, VssdId};
 
@@ -14,6 +14,13 @@ use crate::args::ImageArgs;
 pub(super) fn open(arguments: &ImageArgs) -> Result<(VssdArray, Recovered), Error> {
     let path = &arguments.image;
     let file = ImageFile::open(path).map_err(|error| named(path, &error))?;
+    VssdArray::open_image(file).map_err(|error| named(path, &error))
+}
+
+/// The same to be looked at: the image stays as it is, and what opening it mends is mended in memory alone.
+pub(super) fn open_unwritten(arguments: &ImageArgs) -> Result<(VssdArray, Recovered), Error> {
+    let path = &arguments.image;
+    let file = UnwrittenImage::open(path).map_err(|error| named(path, &error))?;
     VssdArray::open_image(file).map_err(|error| named(path, &error))
 }
 

@@ -4,7 +4,7 @@ use larder_lab::Error;
 use larder_ssd::vssd::Isolation;
 use serde::Serialize;
 
-use super::image::{open, refused};
+use super::image::{open_unwritten, refused};
 use super::output::{deliver, human, json_target};
 use super::tenants::Tenant;
 use crate::args::{ImageArgs, VssdListArgs};
@@ -34,7 +34,7 @@ pub(super) fn run(arguments: &VssdListArgs) -> Result<Ending, Error> {
         #[cfg(not(target_os = "linux"))]
         return Err(Error::usage("--image: which one?"));
     };
-    let (array, _) = open(&ImageArgs { image })?;
+    let (array, _) = open_unwritten(&ImageArgs { image })?;
     let kinds = [
         ("channel", Isolation::Channel),
         ("die", Isolation::Die),

@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::files::Checked;
-use super::image::{known, open, refused};
+use super::image::{known, open, open_unwritten, refused};
 use super::output::{count, deliver, human, json_target};
 use crate::args::MountArgs;
 use crate::ending::Ending;
@@ -44,7 +44,10 @@ pub(super) fn run(arguments: &MountArgs) -> Result<Ending, Error> {
         .map_err(|error| Error::run(format!("signals cannot be waited for: {error}")))?;
     let json = json_target(&arguments.output)?;
     let dir = directory(&arguments.dir)?;
-    let (array, _) = open(&arguments.image)?;
+    let (array, _) = match arguments.read_only {
+        true => open_unwritten(&arguments.image)?,
+        false => open(&arguments.image)?,
+    };
     let id = known(&array, arguments.vssd)?;
     let store = array.store(id).map_err(|error| refused("vSSD", &error))?;
     let store: Arc<dyn BlockStore> = Arc::new(store);

@@ -391,7 +391,8 @@ fn recover_gives_the_cores_what_only_the_cache_has() {
     assert!(recovered["destaged"]["dirty_before_bytes"].as_u64() > Some(0), "{recovered}");
     std::fs::rename(place.path().join("moved.img"), place.path().join("slow.img")).unwrap();
     assert_eq!(of_core(&place), *b"bread");
-    let again = place.json("block recover fast.img");
+    // The cache remembers where the core was.
+    let again = place.json("block recover fast.img --core slow.img");
     assert_eq!(again["destaged"]["dirty_before_bytes"], 0);
 
     let serving = Serving::start(&place, "start fast.img --unix s --cleaning nop --flush-on-stop");

@@ -60,12 +60,31 @@ fn a_read_only_export_changes_nothing_and_models_are_served() {
     assert_eq!(serving.end("TERM").0, Some(0));
 }
 
+/// What is only read is opened for reading, so it may be on a file system that is mounted so.
+#[test]
+fn a_read_only_export_does_not_open_its_file_for_writing() {
+    let place = Place::new();
+    let disk = place.write("disk.img", vec![3; 1 << 20]);
+    for (words, writes) in
+        [("export disk.img --unix s --read-only", false), ("export disk.img --unix s", true)]
+    {
+        let serving = Serving::start(&place, words);
+        assert_eq!(serving.opens_for_writing(&disk), writes, "{words}");
+        let mut unix = UnixStream::connect(place.path().join("s")).unwrap();
+        open(&mut unix, b"", 1);
+        let mut data = [0; 5];
+        assert_eq!(request(&mut unix, 0, &mut data), 0);
+        assert_eq!(data, [3; 5]);
+        assert_eq!(serving.end("TERM").0, Some(0));
+    }
+}
+
 #[test]
 fn what_cannot_be_exported_is_refused() {
     let place = Place::new();
     place.write("empty", "");
     place.write("disk.img", vec![0; 1 << 20]);
-    place.refuse("block export none.img --unix s", 1, &["none.img", "truncate -s 1G none.img"]);
+    place.refuse("block export none.img --unix s", 1, &["none.img", "nothing at that path"]);
     place.refuse("block export empty --unix s", 1, &["empty", "0 bytes"]);
     place.refuse("block export memory:5 --unix s", 2, &["5 bytes", "multiple of 4096"]);
     place.refuse("block export disk.img --unix no/such/s", 1, &["cannot listen on unix:no/such/s"]);

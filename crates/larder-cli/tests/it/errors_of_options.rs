@@ -22,7 +22,7 @@ fn shares_beyond_their_range() {
 
 #[test]
 fn sizes_that_are_none() {
-    let way_out = "a number of bytes, or one with K, M, G or T, such as 64M";
+    let way_out = "a number of bytes, one with K, M, G or T (powers of 1024), such as 64M";
     refused("--dram -5", &["'-5'", "--dram", way_out]);
     refused("--dram=-5", &["'-5'", "--dram", way_out]);
     refused("--dram 99999999999T", &["'99999999999T'", "--dram", "too large", way_out]);

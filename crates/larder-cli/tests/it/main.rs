@@ -10,6 +10,8 @@ mod block_cache;
 #[cfg(target_os = "linux")]
 mod block_command;
 #[cfg(target_os = "linux")]
+mod block_cores;
+#[cfg(target_os = "linux")]
 mod block_of_server;
 #[cfg(target_os = "linux")]
 mod device_command;
@@ -24,6 +26,8 @@ mod full_disk;
 mod interrupt;
 mod json_page;
 mod lab_command;
+#[cfg(target_os = "linux")]
+mod memory_of_clients;
 mod place;
 mod plan_command;
 mod plan_json;

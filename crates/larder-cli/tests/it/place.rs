@@ -111,11 +111,11 @@ impl From<Output> for Ran {
 }
 
 impl Ran {
-    /// One line says what was wrong. After it may only stand where to find help.
+    /// One line says what was wrong. Before it may stand notes, and after it where to find help.
     #[track_caller]
     pub(crate) fn check_error(&self, status: i32, parts: &[&str]) {
         assert_eq!(self.status, Some(status), "{self:?}");
-        let mut lines = self.stderr.lines();
+        let mut lines = self.stderr.lines().skip_while(|line| line.starts_with("note: "));
         let message = lines.next().unwrap_or_default();
         assert!(message.starts_with("error: "), "{self:?}");
         // The names of all experiments are the longest list.

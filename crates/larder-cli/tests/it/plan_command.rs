@@ -72,9 +72,9 @@ fn options_that_make_no_sense() {
     let place = Place::new();
     for (options, parts) in [
         ("--dram 0", &["--dram 0", "must be above 0"][..]),
-        ("--dram x", &["'x'", "--dram", "such as 1.88T"]),
-        ("--dram 1M", &["--dram 1000000", "no object fits", "use at least 229492188"]),
-        ("--flash 1M", &["--flash 1000000", "at least 8 MiB"]),
+        ("--dram x", &["'x'", "--dram", "such as 1.88TB"]),
+        ("--dram 1MB", &["--dram 1000000", "no object fits", "use at least 229492188"]),
+        ("--flash 1MB", &["--flash 1000000", "at least 8 MiB"]),
         ("--flash 0", &["--flash 0", "at least 8 MiB"]),
         ("--op -1", &["--op -1", "must be 4 to 100"]),
         ("--op 300", &["--op 300", "must be 4 to 100"]),
@@ -96,7 +96,7 @@ fn options_that_make_no_sense() {
         ("--price-dram -1", &["--price-dram -1", "must be at least 0"]),
         ("--carbon-flash -1", &["--carbon-flash -1", "must be at least 0"]),
         ("--carbon-dram nan", &["--carbon-dram NaN", "must be at least 0"]),
-        ("--simulate 1M", &["--simulate 1000000", "8 MiB to 64 GiB"]),
+        ("--simulate 1MB", &["--simulate 1000000", "8 MiB to 64 GiB"]),
         ("--requests 0", &["--requests 0", "must be at least 1"]),
         ("--workload nope", &["--workload nope: unknown", "meta-kv"]),
     ] {

@@ -203,7 +203,75 @@ fn one_data_directory_serves_one() {
     let output = command(directory.path(), &ANYWHERE).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && said.contains("larder.flash"), "{said}");
+    assert!(said.contains("end the server that has it") && !said.contains("lock_wait"), "{said}");
     asks(&mut serving.connect("resp"), "PING\r\n", "+PONG\r\n");
+}
+
+/// The exit code of a server that does not start, and what it says.
+fn refused(mut command: Command) -> (Option<i32>, String) {
+    let ended = command.output().unwrap();
+    (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
+}
+
+/// A port that is taken, or a cache that cannot be opened: what was made for the start is gone again.
+#[test]
+fn a_start_that_fails_leaves_nothing_behind() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("data");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().to_string();
+    let (code, said) =
+        refused(command(&directory, &["--memcached", &port, "--resp", "none", "--admin", "none"]));
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains(&port) && !directory.exists(), "{said}");
+    // Its index needs more memory than it gets.
+    let mut starved = command(&directory, &ANYWHERE);
+    starved.args(["--array", "96", "--array-memory", "4K"]);
+    let (code, said) = refused(starved);
+    assert!(matches!(code, Some(1 | 2)), "{said}");
+    assert!(said.contains("memory") && !said.contains("memory_bytes"), "{said}");
+    assert!(!directory.exists(), "{said}");
+    // A file that was there stays.
+    let files: Vec<String> =
+        ["a", "b"].map(|name| place.path().join(name).display().to_string()).into();
+    std::fs::write(&files[0], vec![7; 8192]).unwrap();
+    let words =
+        [&ANYWHERE[..], &["--file", &files[0], "--file", &files[1], "--flash", "64M"]].concat();
+    let mut shards = Command::new(env!("CARGO_BIN_EXE_larder"));
+    shards.args(["serve", "--memory", "1M"]).args(&words);
+    let (code, said) = refused(shards);
+    assert_ne!(code, Some(0), "{said}");
+    assert!(Path::new(&files[0]).exists() && !Path::new(&files[1]).exists(), "{said}");
+}
+
+/// Whatever the umask says, others may not read what the cache holds.
+#[test]
+fn its_files_are_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("data");
+    let serving = Serving::start(&directory);
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&directory), mode(&directory.join("larder.flash"))), (0o700, 0o600));
+    drop(serving);
+}
+
+/// A limit of the length of files is an error that is told, and not the end of the process.
+#[test]
+fn a_limit_of_file_size_is_told() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("data");
+    let script = format!(
+        "ulimit -f 1000; exec {} serve --memory 64M --flash 128M --memcached 127.0.0.1:0 --resp none \
+         --admin none --data-dir {}",
+        env!("CARGO_BIN_EXE_larder"),
+        directory.display()
+    );
+    let mut limited = Command::new("sh");
+    limited.args(["-c", &script]);
+    let (code, said) = refused(limited);
+    assert!(matches!(code, Some(1 | 2)) && said.contains("error: "), "{code:?} {said}");
+    assert!(!directory.exists(), "{said}");
 }
 
 #[test]

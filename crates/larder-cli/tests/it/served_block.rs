@@ -37,6 +37,26 @@ impl Serving {
     }
 
     /// How it ended, told by a signal, and what it said meanwhile.
+    /// Whether it has this file open so that it could write to it.
+    #[track_caller]
+    pub(crate) fn opens_for_writing(&self, path: &std::path::Path) -> bool {
+        let own = format!("/proc/{}", self.child.id());
+        let open = std::fs::read_dir(format!("{own}/fd")).unwrap().flatten();
+        let real = std::fs::canonicalize(path).unwrap();
+        let of_file = open.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|it| it == real));
+        let flags: Vec<u32> = of_file
+            .map(|fd| {
+                let number = fd.file_name().into_string().unwrap();
+                let said = std::fs::read_to_string(format!("{own}/fdinfo/{number}")).unwrap();
+                let octal = said.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
+                u32::from_str_radix(octal.trim(), 8).unwrap()
+            })
+            .collect();
+        assert!(!flags.is_empty(), "{} is not open", path.display());
+        // O_WRONLY or O_RDWR.
+        flags.iter().any(|flags| flags & 3 != 0)
+    }
+
     pub(crate) fn end(mut self, signal: &str) -> (Option<i32>, String) {
         let kill = format!("kill -{signal} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());

@@ -65,6 +65,22 @@ fn tenants_write_wear_and_change_places() {
     refused(&place, "vssd delete --image m.img 0", 2, &["vSSD 0", "there are 1, 2"]);
 }
 
+/// An image that is only looked at stays as it is, byte by byte.
+#[test]
+fn looking_at_an_image_does_not_change_it() {
+    let place = place();
+    place.succeed("vssd create --image m.img --isolation channel --capacity 1M");
+    place.succeed("vssd exercise --image m.img 0 --bytes 4M");
+    let image = || fs::read(place.path().join("m.img")).unwrap();
+    let before = image();
+    let checked = place.succeed("vssd fsck --image m.img").stdout;
+    assert!(checked.contains("all is as it should be"), "{checked}");
+    place.succeed("vssd list --image m.img");
+    assert!(image() == before);
+    place.succeed("vssd exercise --image m.img 0 --bytes 4M");
+    assert!(image() != before);
+}
+
 #[test]
 fn what_cannot_be_names_field_value_and_fix() {
     let place = place();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use crate::place::{Place, Ran};
 
@@ -97,6 +97,10 @@ fn files_outlive_the_mount() {
     let mut running = Running::start(&place, "");
     let dir = running.dir.clone();
     fs::write(dir.join("recipe"), vec![7; 300_000]).unwrap();
+    // A fraction of a second before 1970.
+    let modified = UNIX_EPOCH - Duration::from_millis(1250);
+    fs::File::open(dir.join("recipe")).unwrap().set_modified(modified).unwrap();
+    assert_eq!(fs::metadata(dir.join("recipe")).unwrap().modified().unwrap(), modified);
     fs::create_dir(dir.join("shelf")).unwrap();
     fs::rename(dir.join("recipe"), dir.join("shelf/cake")).unwrap();
     running.signal("TERM");

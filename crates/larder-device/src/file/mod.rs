@@ -36,6 +36,7 @@ pub use options::{DirectIo, FileOptions, IoEngine};
 use crate::claim::{DeviceIdentity, Extent};
 use crate::device::{Device, DeviceInfo, DeviceStats, VolatileCache};
 use crate::error::{Error, ErrorKind};
+use crate::identity::Identity;
 use crate::io::{CheckedIo, IoFuture};
 use crate::placement::PlacementInfo;
 use engine::{Chosen, Engine, Reach};
@@ -145,6 +146,7 @@ impl FileDevice {
             volatile_cache,
             atomic_write_bytes,
             metadata_bytes,
+            identity: Identity::of_path(path),
             ..DeviceInfo::new(name.clone(), capacity_bytes, block_bytes, transfer)
         };
         let ledger = Ledger::new(name, info.placement.handles).in_blocks(block_bytes);

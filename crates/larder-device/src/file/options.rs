@@ -58,6 +58,9 @@ pub struct FileOptions {
     /// what is neither all zeros nor begins with a mark of ours ([`label`](crate::label)) in its first
     /// 128 KiB.
     pub create: bool,
+    /// Open it for reading alone: it may be on a file system that is mounted so. Writes fail then, and nothing is
+    /// created, reserved or made longer.
+    pub read_only: bool,
     /// How long to wait for a file or a block device that another cache has. The kernel may let go of
     /// the requests of a process that died, and with them of its locks, seconds after its end. Default
     /// 5 s; zero does not wait.
@@ -101,6 +104,7 @@ impl Default for FileOptions {
         Self {
             capacity_bytes: None,
             create: false,
+            read_only: false,
             lock_wait: Duration::from_secs(5),
             preallocate: true,
             engine: IoEngine::Auto,
@@ -125,6 +129,9 @@ impl FileOptions {
             return Some(format!(
                 "capacity of {bytes} bytes: must be a positive multiple of {SECTOR_BYTES}"
             ));
+        }
+        if self.read_only && (self.create || self.preallocate) {
+            return Some("read_only with create or preallocate: nothing can be written".to_owned());
         }
         if self.create && self.capacity_bytes.is_none() {
             return Some("creating a file needs a capacity".to_owned());

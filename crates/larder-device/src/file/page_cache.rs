@@ -36,9 +36,12 @@ pub(super) struct PageCache {
 }
 
 impl PageCache {
-    /// `None` where the file cannot be opened so.
+    /// `None` where the file cannot be opened so, or is not to be written.
     #[cfg(target_os = "linux")]
     pub(super) fn of(file: &File, has_streams: bool, options: &FileOptions) -> Option<Self> {
+        if options.read_only {
+            return None;
+        }
         let file = Arc::new(sys::open_again(file).ok()?);
         // It writes and does nothing else, which is the same for a block device.
         let member = Member::new(Arc::new(FileWire::new(false, false)), &file, options);

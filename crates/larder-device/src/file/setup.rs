@@ -11,6 +11,7 @@ use crate::buffer::{IoBuffer, PAGE_BYTES};
 use crate::device::SECTOR_BYTES;
 use crate::error::{Error, ErrorKind};
 use crate::label;
+use crate::private::create_private_file;
 
 /// How long to let pass before looking whether a file is free now.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(20);
@@ -36,7 +37,7 @@ pub(crate) fn prepare(path: &Path, options: &FileOptions) -> Result<Prepared, Er
     if found.is_ok_and(|metadata| sys::is_block(&metadata)) {
         return set_up_block(path, options);
     }
-    let (file, fresh) = open(path, options.create)?;
+    let (file, fresh) = open(path, options)?;
     let prepared = set_up(path, file, options);
     if fresh && prepared.is_err() {
         // A file that cannot serve only takes space. Whatever hinders its removal was not the first
@@ -57,7 +58,7 @@ fn set_up(path: &Path, file: File, options: &FileOptions) -> Result<Prepared, Er
 
 /// A block device: nobody else may have it, its room is there, and the page cache is no option.
 fn set_up_block(path: &Path, options: &FileOptions) -> Result<Prepared, Error> {
-    let mut file = claim(path, options.lock_wait)?;
+    let mut file = claim(path, options.lock_wait, options.read_only)?;
     let present = file.seek(SeekFrom::End(0)).map_err(|e| os(path, "reading its size", e))?;
     let whole = present - present % u64::from(SAFE_BLOCK_BYTES);
     let capacity_bytes = options.capacity_bytes.unwrap_or(whole);
@@ -82,8 +83,8 @@ fn set_up_block(path: &Path, options: &FileOptions) -> Result<Prepared, Error> {
 /// Opens a block device for us alone: it is not mounted, not part of another device, not another
 /// cache's, and will not become so while the file is open. The kernel counts a partition and its disk
 /// as one here. Waits for it at most `wait`.
-pub(crate) fn claim(path: &Path, wait: Duration) -> Result<File, Error> {
-    let opened = patiently(wait, || match sys::open_alone(path) {
+pub(crate) fn claim(path: &Path, wait: Duration, read_only: bool) -> Result<File, Error> {
+    let opened = patiently(wait, || match sys::open_alone(path, read_only) {
         Err(error) if sys::is_busy(&error) => Ok(None),
         opened => opened.map(Some),
     });
@@ -103,14 +104,12 @@ pub(crate) fn claim(path: &Path, wait: Duration) -> Result<File, Error> {
 }
 
 /// The file, and whether it was made just now.
-fn open(path: &Path, create: bool) -> Result<(File, bool), Error> {
+fn open(path: &Path, options: &FileOptions) -> Result<(File, bool), Error> {
+    let create = options.create;
     let mut how = OpenOptions::new();
-    how.read(true).write(true);
+    how.read(true).write(!options.read_only);
     let file = match how.open(path) {
-        Err(e) if create && e.kind() == io::ErrorKind::NotFound => how
-            .clone()
-            .create_new(true)
-            .open(path)
+        Err(e) if create && e.kind() == io::ErrorKind::NotFound => create_private_file(path)
             .map(|file| (file, true))
             .map_err(|e| os(path, "creating the file", e)),
         opened => opened.map(|file| (file, false)).map_err(|e| os(path, "opening the file", e)),

@@ -158,10 +158,10 @@ mod platform {
     }
 
     /// Opens a block device, which nobody else may then open so, mount or make part of another.
-    pub(crate) fn open_alone(path: &Path) -> io::Result<File> {
+    pub(crate) fn open_alone(path: &Path, read_only: bool) -> io::Result<File> {
         use std::os::unix::fs::OpenOptionsExt;
         let alone = i32::try_from(OFlags::EXCL.bits()).unwrap_or(0);
-        File::options().read(true).write(true).custom_flags(alone).open(path)
+        File::options().read(true).write(!read_only).custom_flags(alone).open(path)
     }
 
     /// Opens a file that is open once more, with flags of its own, whatever its name is now.
@@ -285,7 +285,7 @@ mod platform {
         None
     }
 
-    pub(crate) fn open_alone(path: &Path) -> io::Result<File> {
+    pub(crate) fn open_alone(path: &Path, _read_only: bool) -> io::Result<File> {
         File::options().read(true).write(true).open(path)
     }
 

@@ -24,6 +24,7 @@ use crate::device::{Device, DeviceInfo, DeviceStats, VolatileCache};
 use crate::error::{Error, ErrorKind};
 use crate::file::ledger::Ledger;
 use crate::file::{DirectIo, FileOptions, setup, sys};
+use crate::identity::Identity;
 use crate::io::{CheckedIo, Durability, Io, IoFailure, IoFuture};
 use memory::{Mapping, WORD_BYTES, fence};
 
@@ -94,6 +95,7 @@ impl MappedDevice {
         let info = DeviceInfo {
             volatile_cache: if is_emulated { VolatileCache::Unknown } else { VolatileCache::No },
             atomic_write_bytes: u32::try_from(WORD_BYTES).ok(),
+            identity: Identity::of_path(path),
             ..DeviceInfo::new(name.clone(), capacity_bytes, LINE_BYTES, TRANSFER_BYTES)
         };
         let ledger = Ledger::new(name, info.placement.handles).in_blocks(LINE_BYTES);

@@ -38,6 +38,8 @@ struct Interest {
     readable: Cell<bool>,
     /// Nothing will come after what is there, so the kernel will not say again that there is something.
     ended: Cell<bool>,
+    /// The other side has reset the connection.
+    broken: Cell<bool>,
     writable: Cell<bool>,
     reader: Cell<Option<Waker>>,
     writer: Cell<Option<Waker>>,
@@ -112,6 +114,9 @@ impl Backend for Epoll {
 impl Interest {
     fn happened(&self, flags: epoll::EventFlags) {
         use epoll::EventFlags as Is;
+        if flags.contains(Is::ERR) {
+            self.broken.set(true);
+        }
         if flags.intersects(Is::IN | Is::RDHUP | Is::HUP | Is::ERR) {
             self.readable.set(true);
             if flags.intersects(Is::RDHUP | Is::HUP | Is::ERR) {
@@ -210,6 +215,10 @@ impl Socket for EpollSocket {
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    fn is_broken(&self) -> bool {
+        self.interest.broken.get()
     }
 }
 

@@ -11,7 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
+
+/// Connections that wait to be accepted, as the standard library has it: the kernel takes its own limit for it.
+const BACKLOG: i32 = -1;
 
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +27,16 @@ pub enum Peer {
     Tcp(SocketAddr),
     /// By a Unix socket.
     Unix,
+}
+
+impl Peer {
+    /// Whether it is a client of this machine: by a Unix socket, or from a loopback address.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Self::Unix => true,
+        }
+    }
 }
 
 impl fmt::Display for Peer {
@@ -130,9 +147,14 @@ fn bind_unix(path: &Path, mode: u32) -> io::Result<ListeningSocket> {
         }
         fs::remove_file(path)?;
     }
-    let listener = UnixListener::bind(path)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // The file gets the permissions of the socket, so no moment has others. A umask takes bits of it.
+    fchmod(&socket, Mode::from_raw_mode(mode))?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-    listener.set_nonblocking(true)?;
+    listen(&socket, BACKLOG)?;
+    let listener = UnixListener::from(socket);
     Ok(ListeningSocket(Bound::Unix(listener, path.to_owned())))
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use slab::Slab;
@@ -17,6 +17,10 @@ use super::slot::{Receiving, Slot, wait};
 const FAREWELL: Duration = Duration::from_secs(5);
 /// So many buffers of sends that have ended are kept for others.
 const SPARE_MAX: usize = 64;
+/// Bytes that the sends under way may hold together. Further sends wait, and those end that the other side does not
+/// take for [`SLOW`].
+const UNSENT_BYTES_MAX: usize = 4 << 20;
+const SLOW: Duration = Duration::from_secs(1);
 /// A longer one is not kept.
 const SPARE_BYTES_MAX: usize = 128 << 10;
 
@@ -38,6 +42,10 @@ pub(super) struct Sockets {
     /// Dropped ones whose sends are under way, and how long they may be.
     farewells: Vec<(Instant, usize)>,
     spare: Vec<Vec<u8>>,
+    /// Capacity of what is being sent.
+    unsent_bytes: usize,
+    /// Those that wait for others' sends to end.
+    crowded_out: Vec<Waker>,
 }
 
 impl SocketRing {
@@ -53,6 +61,8 @@ impl SocketRing {
             starved: Vec::new(),
             farewells: Vec::new(),
             spare: Vec::new(),
+            unsent_bytes: 0,
+            crowded_out: Vec::new(),
         };
         Ok(Self(Rc::new(RefCell::new(sockets))))
     }
@@ -84,6 +94,7 @@ impl SocketRing {
     pub fn turn(&self, at_most: Option<Duration>) -> io::Result<()> {
         let mut sockets = self.0.borrow_mut();
         let at_most = sockets.see_off(at_most)?;
+        let at_most = sockets.end_slow_sends(at_most)?;
         sockets.feed_the_starved()?;
         // A send that is done at once ends this sleep, and the next turn begins it anew. Where processors have other
         // work, whoever sends one request at a time has often sent the next by then, so the thread does not fall
@@ -101,6 +112,16 @@ impl Sockets {
     #[cfg(test)]
     pub(super) fn slots_len(&self) -> usize {
         self.slots.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.unsent_bytes
+    }
+
+    /// Frees buffers that are kept for sends.
+    pub(super) fn drop_spare(&mut self) {
+        self.spare = Vec::new();
     }
 
     fn happened(&mut self, completion: Completion) -> io::Result<()> {
@@ -185,6 +206,8 @@ impl Sockets {
         slot.is_sending = false;
         let writer = slot.writer.take();
         let mut bytes = self.kernel.take_sent(key);
+        self.unsent_bytes -= bytes.capacity();
+        self.crowded_out.drain(..).for_each(Waker::wake);
         if self.spare.len() < SPARE_MAX && bytes.capacity() <= SPARE_BYTES_MAX {
             bytes.clear();
             self.spare.push(bytes);
@@ -247,6 +270,24 @@ impl Sockets {
             }
         }
         Ok(next)
+    }
+
+    /// Ends sends that nothing has been taken of for long, where others wait for their memory.
+    fn end_slow_sends(&mut self, at_most: Option<Duration>) -> io::Result<Option<Duration>> {
+        if self.crowded_out.is_empty() {
+            return Ok(at_most);
+        }
+        let now = Instant::now();
+        for (key, slot) in &mut self.slots {
+            let is_slow = slot.sending_since.is_some_and(|since| now - since >= SLOW);
+            if slot.is_sending && is_slow && slot.send_error.is_none() {
+                // Whatever the kernel says of it then, it does not go on.
+                slot.send_error = Some(libc::ETIMEDOUT);
+                slot.under_way += 1;
+                self.kernel.stop_sending(key)?;
+            }
+        }
+        Ok(Some(at_most.map_or(SLOW / 10, |at_most| at_most.min(SLOW / 10))))
     }
 
     /// Frees the place of a dropped socket when nothing of it is under way any more.
@@ -322,7 +363,7 @@ impl RingSocket {
     /// What the kernel says of this send or the one before.
     pub fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &mut Vec<u8>) -> Poll<io::Result<()>> {
         let mut sockets = self.sockets.borrow_mut();
-        let Sockets { kernel, slots, spare, .. } = &mut *sockets;
+        let Sockets { kernel, slots, spare, unsent_bytes, crowded_out, .. } = &mut *sockets;
         let slot = &mut slots[self.key];
         if let Some(code) = slot.send_error {
             return Poll::Ready(Err(io::Error::from_raw_os_error(code)));
@@ -334,10 +375,25 @@ impl RingSocket {
             wait(&mut slot.writer, cx);
             return Poll::Pending;
         }
+        if *unsent_bytes >= UNSENT_BYTES_MAX {
+            crowded_out.push(cx.waker().clone());
+            return Poll::Pending;
+        }
         let taken = std::mem::replace(bytes, spare.pop().unwrap_or_default());
+        *unsent_bytes += taken.capacity();
+        slot.sending_since = Some(Instant::now());
         (slot.is_sending, slot.sent) = (true, 0);
         slot.under_way += 1;
         Poll::Ready(kernel.send(self.key, slot.fd(), taken))
+    }
+}
+
+impl RingSocket {
+    /// Whether nothing that is sent gets there any more.
+    pub fn is_broken(&self) -> bool {
+        let sockets = self.sockets.borrow();
+        let slot = &sockets.slots[self.key];
+        slot.send_error.is_some() || matches!(slot.end, Some(Err(_)))
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::task::{Context, Waker};
+use std::time::Instant;
 
 use super::provided::ProvidedBuffers;
 
@@ -32,6 +33,8 @@ pub(super) struct Slot {
     pub(super) receiving: Receiving,
     pub(super) reader: Option<Waker>,
     pub(super) is_sending: bool,
+    /// When the ring has taken what is under way.
+    pub(super) sending_since: Option<Instant>,
     /// How many bytes of the send were sent before it was short.
     pub(super) sent: usize,
     /// Why a send has failed, until somebody is told.
@@ -61,6 +64,7 @@ impl Slot {
             receiving: Receiving::Off,
             reader: None,
             is_sending: false,
+            sending_since: None,
             sent: 0,
             send_error: None,
             writer: None,

@@ -46,6 +46,9 @@ pub trait Backend: Sized + 'static {
     /// If the kernel does not take it.
     fn watch(&self, fd: BorrowedFd<'_>) -> io::Result<()>;
 
+    /// Frees memory that it keeps for sockets, and that none has now.
+    fn drop_spare(&self) {}
+
     /// Sleeps until something has happened to a socket or a watched descriptor, at most for so long (`None`: for
     /// ever), and wakes the tasks that wait for it.
     ///
@@ -74,6 +77,15 @@ pub trait Socket {
     /// # Errors
     /// What the kernel says of the connection.
     fn poll_send(&mut self, cx: &mut Context<'_>, output: &mut Output) -> Poll<io::Result<()>>;
+
+    /// Whether nothing that is sent gets there any more, as far as the kernel has said: the other side has reset the
+    /// connection. One that sends nothing more may still take answers, and is not broken.
+    fn is_broken(&self) -> bool;
+
+    /// Bytes that have come, and that it holds in memory of its own until they can be received.
+    fn held_bytes(&self) -> usize {
+        0
+    }
 
     /// Tells the other side that nothing more will come, where bytes have to say so. It is closed when it is dropped.
     fn poll_close(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
@@ -144,6 +156,10 @@ impl Backend for SocketRing {
         SocketRing::watch(self, fd)
     }
 
+    fn drop_spare(&self) {
+        self.0.borrow_mut().drop_spare();
+    }
+
     fn sleep(&self, at_most: Option<Duration>) -> io::Result<()> {
         self.turn(at_most)
     }
@@ -165,5 +181,9 @@ impl Socket for RingSocket {
     /// Ready when the ring has taken all: the next send waits for it.
     fn poll_send(&mut self, cx: &mut Context<'_>, output: &mut Output) -> Poll<io::Result<()>> {
         RingSocket::poll_send(self, cx, output.buffer())
+    }
+
+    fn is_broken(&self) -> bool {
+        RingSocket::is_broken(self)
     }
 }

@@ -1,8 +1,10 @@
 //! Our words in the kernel's.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use fuser::{Errno, FileAttr, FileType, INodeNo};
 
-use crate::attributes::{Attributes, Kind};
+use crate::attributes::{Attributes, Kind, Time};
 use crate::error::{Error, ErrorKind};
 
 /// The number of an error.
@@ -23,6 +25,19 @@ pub(super) fn errno(error: &Error) -> Errno {
         ErrorKind::ReadOnly => libc::EROFS,
         ErrorKind::Damaged | ErrorKind::Io | ErrorKind::Setup => libc::EIO,
     })
+}
+
+/// A time that the kernel has sent. fuser 0.18 makes one before 1970 by taking its nanoseconds off, which count from
+/// the second on: what comes as 1.25 s before 1970 is a quarter of a second behind the second before it.
+pub(super) fn time(sent: SystemTime) -> Time {
+    match sent.duration_since(UNIX_EPOCH) {
+        Ok(_) => sent.into(),
+        Err(error) => {
+            let before = error.duration();
+            let seconds = i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
+            Time { seconds: -seconds, nanoseconds: before.subsec_nanos() }
+        }
+    }
 }
 
 pub(super) fn file_type(kind: Kind) -> FileType {

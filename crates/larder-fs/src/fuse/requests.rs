@@ -81,7 +81,7 @@ impl Requests {
 
     fn time(&self, time: TimeOrNow) -> Time {
         match time {
-            TimeOrNow::SpecificTime(time) => time.into(),
+            TimeOrNow::SpecificTime(time) => super::convert::time(time),
             TimeOrNow::Now => self.fs.now(),
         }
     }

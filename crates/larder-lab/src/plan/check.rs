@@ -20,7 +20,7 @@ impl PlanOptions {
         }
         if self.flash_bytes < FLASH_MIN {
             let least = fit::least_flash(self).unwrap_or("--flash 8MiB".to_owned());
-            let what = format!("at least 8 MiB, such as 1.88T; {least} would do");
+            let what = format!("at least 8 MiB, such as 1.88TB; {least} would do");
             return Err(refused("--flash", self.flash_bytes, &what));
         }
         let simulated = FLASH_MIN..=(1 << 36);

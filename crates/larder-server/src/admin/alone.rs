@@ -9,6 +9,7 @@ use larder_device::sockets::Stop;
 use super::hosts;
 use super::http::{Method, Request, Response};
 use super::listening::Listening;
+use super::places::Places;
 use crate::error::{Error, ErrorKind};
 
 /// Answers `/metrics`, and `/live`, by HTTP until it is dropped: eight requests at a time, each 8 KiB and 5 s long at
@@ -37,7 +38,8 @@ impl MetricsServer {
         let told = Arc::clone(&stop);
         let run = move || {
             // It ends when nothing can be waited for any more.
-            let _ = listening.run(&told, move |request, local| respond(request, local, &text));
+            let _ = listening
+                .run(&told, move |request, local, places| respond(request, local, places, &text));
         };
         let thread = std::thread::Builder::new().name("larder-metrics".to_owned()).spawn(run);
         Ok(Self { address, stop, thread: Some(thread.map_err(refused)?) })
@@ -58,7 +60,12 @@ impl Drop for MetricsServer {
     }
 }
 
-fn respond(request: &Request, local: IpAddr, text: &dyn Fn() -> String) -> Response {
+fn respond(
+    request: &Request,
+    local: IpAddr,
+    places: &Places,
+    text: &dyn Fn() -> String,
+) -> Response {
     if !hosts::is_ours(&request.host, local, &[]) {
         return Response::text(421, "ask by an address, or as localhost\n");
     }
@@ -69,7 +76,10 @@ fn respond(request: &Request, local: IpAddr, text: &dyn Fn() -> String) -> Respo
         return Response::foreign();
     }
     match &*request.path {
-        "/metrics" => Response::metrics(text()),
+        "/metrics" => match places.take() {
+            Some(place) => Response::metrics(text()).at(place),
+            None => Response::busy(),
+        },
         "/live" => Response::text(200, "live\n"),
         _ => Response::text(404, "here are /metrics and /live\n"),
     }

@@ -3,9 +3,11 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use larder::OpenMetrics;
+
+use super::places::Place;
 
 /// Longest head of a request, in bytes.
 const HEAD_MAX: usize = 8 << 10;
@@ -47,6 +49,8 @@ pub(super) struct Response {
     pub(super) status: u16,
     pub(super) content_type: &'static str,
     pub(super) body: Vec<u8>,
+    /// Until it is sent.
+    place: Option<Place>,
 }
 
 /// Fields of a head that mean something here, each once at most.
@@ -83,10 +87,11 @@ impl<'a> Fields<'a> {
 }
 
 impl Request {
-    /// Reads a request, or the status that refuses it.
-    pub(super) fn read(mut stream: &TcpStream) -> io::Result<Result<Self, u16>> {
+    /// Reads a request, or the status that refuses it, until `deadline` at most, however it comes.
+    pub(super) fn read(mut stream: &TcpStream, deadline: Instant) -> io::Result<Result<Self, u16>> {
         let (mut head, mut piece) = (Vec::new(), [0; 1024]);
         loop {
+            stream.set_read_timeout(Some(time_until(deadline)?))?;
             let count = stream.read(&mut piece)?;
             if count == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -170,13 +175,29 @@ fn decoded(text: &str) -> Option<String> {
 }
 
 impl Response {
+    pub(super) fn new(status: u16, content_type: &'static str, body: Vec<u8>) -> Self {
+        Self { status, content_type, body, place: None }
+    }
+
+    /// It takes one of the places until it is sent.
+    pub(super) fn at(mut self, place: Place) -> Self {
+        self.place = Some(place);
+        self
+    }
+
+    /// To a request for which there is no place.
+    pub(super) fn busy() -> Self {
+        Self::text(503, "too many requests at a time; try again\n")
+    }
+
     pub(super) fn text(status: u16, body: &str) -> Self {
-        Self { status, content_type: "text/plain; charset=utf-8", body: body.as_bytes().to_vec() }
+        let content_type = "text/plain; charset=utf-8";
+        Self::new(status, content_type, body.as_bytes().to_vec())
     }
 
     /// What `/metrics` says.
     pub(super) fn metrics(text: String) -> Self {
-        Self { status: 200, content_type: OpenMetrics::CONTENT_TYPE, body: text.into_bytes() }
+        Self::new(200, OpenMetrics::CONTENT_TYPE, text.into_bytes())
     }
 
     /// To a request that changes something where nothing can be.
@@ -189,7 +210,13 @@ impl Response {
         Self::text(403, "pages of other origins are not answered\n")
     }
 
-    pub(super) fn send(&self, mut stream: &TcpStream, head_only: bool) -> io::Result<()> {
+    /// Sends it, until `deadline` at most, however it is taken.
+    pub(super) fn send(
+        &self,
+        stream: &TcpStream,
+        head_only: bool,
+        deadline: Instant,
+    ) -> io::Result<()> {
         let reason = match self.status {
             200 => "OK",
             400 => "Bad Request",
@@ -214,12 +241,30 @@ impl Response {
             self.content_type,
             self.body.len()
         );
-        stream.write_all(head.as_bytes())?;
+        write_all(stream, head.as_bytes(), deadline)?;
         if !head_only {
-            stream.write_all(&self.body)?;
+            write_all(stream, &self.body, deadline)?;
         }
         Ok(())
     }
+}
+
+/// What is left of the time, which must be something for the system to wait for.
+fn time_until(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+fn write_all(mut stream: &TcpStream, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.set_write_timeout(Some(time_until(deadline)?))?;
+        let count = stream.write(bytes)?;
+        bytes = bytes.get(count..).unwrap_or_default();
+        if count == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+    }
+    Ok(())
 }
 
 /// Takes a little of what is still coming: who hangs up before all was received takes its answer back.

@@ -3,17 +3,15 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use larder_device::sockets::{Stop, wait_for};
 
 use super::http::{self, Method, Request, Response};
+use super::places::Places;
 use crate::error::{Error, ErrorKind};
 
-/// Answers at a time; who comes when there are so many is told so.
-const AT_A_TIME: usize = 8;
-/// A request that takes longer to come, or an answer to go, ends.
+/// A whole request that takes longer to come, or an answer to go, ends.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An address that is listened on.
@@ -37,20 +35,19 @@ impl Listening {
         self.0.local_addr().ok()
     }
 
-    /// Answers, by what was asked and the address at which it was, until it is told to stop.
+    /// Answers, by what was asked, the address at which it was, and the places for answers, until it is told to stop.
     pub(super) fn run<R>(self, stop: &Stop, respond: R) -> io::Result<()>
     where
-        R: Fn(&Request, IpAddr) -> Response + Send + Sync + 'static,
+        R: Fn(&Request, IpAddr, &Places) -> Response + Send + Sync + 'static,
     {
-        let (answering, respond) = (Arc::new(AtomicUsize::new(0)), Arc::new(respond));
+        let (places, respond) = (Places::default(), Arc::new(respond));
         while !stop.is_set() {
             wait_for(&[&self.0], stop)?;
             let Ok((stream, _)) = self.0.accept() else { continue };
-            let place = Place::take(&answering);
-            let respond = Arc::clone(&respond);
+            let (places, respond) = (places.clone(), Arc::clone(&respond));
             let answer = move || {
                 // Whoever hangs up, or sends nonsense, is nobody's trouble but its own.
-                let _ = answer(&stream, place.is_some(), &*respond);
+                let _ = answer(&stream, &places, &*respond);
             };
             let _ = std::thread::Builder::new().name("larder-admin".to_owned()).spawn(answer);
         }
@@ -58,41 +55,23 @@ impl Listening {
     }
 }
 
-/// One of the answers at a time, until it is dropped.
-struct Place(Arc<AtomicUsize>);
-
-impl Place {
-    fn take(answering: &Arc<AtomicUsize>) -> Option<Self> {
-        let before = answering.fetch_add(1, Ordering::Relaxed);
-        let place = Self(Arc::clone(answering));
-        (before < AT_A_TIME).then_some(place)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 fn answer(
     stream: &TcpStream,
-    has_place: bool,
-    respond: &dyn Fn(&Request, IpAddr) -> Response,
+    places: &Places,
+    respond: &dyn Fn(&Request, IpAddr, &Places) -> Response,
 ) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    if !has_place {
-        return Response::text(503, "too many requests at a time\n").send(stream, false);
-    }
-    let request = match Request::read(stream)? {
+    let reading = places.read(stream)?;
+    let request = Request::read(stream, Instant::now() + PATIENCE)?;
+    drop(reading);
+    let request = match request {
         Ok(request) => request,
         Err(status) => {
-            Response::text(status, "").send(stream, false)?;
+            Response::text(status, "").send(stream, false, Instant::now() + PATIENCE)?;
             return http::hang_up(stream);
         }
     };
     let local = stream.local_addr().map_or(Ipv4Addr::LOCALHOST.into(), |address| address.ip());
-    respond(&request, local).send(stream, request.method == Method::Head)
+    let response = respond(&request, local, places);
+    response.send(stream, request.method == Method::Head, Instant::now() + PATIENCE)
 }

@@ -2,6 +2,7 @@
 //! requests, placement, rings.
 
 use std::fmt::Display;
+use std::sync::atomic::Ordering;
 
 use larder::{OpenMetrics, Stats};
 
@@ -44,6 +45,17 @@ fn write_server(text: &mut String, shared: &Shared) {
         ("connections_max", "Most connections at a time.", shared.connections_max() as u64),
         ("workers", "Threads that serve.", shared.config.workers as u64),
         ("ready", "Whether it takes requests: 1 or 0.", is_ready),
+        (
+            "client_bytes",
+            "Memory that clients cause beside the caches.",
+            shared.account.used() as u64,
+        ),
+        ("client_bytes_max", "Most memory that they may.", shared.account.bytes_max() as u64),
+        (
+            "longest_turn_units",
+            "Most units of work that a connection has done before others had their turns.",
+            shared.longest_turn_units.load(Ordering::Relaxed) as u64,
+        ),
         ("uptime_seconds", "Time since it was started.", shared.started.elapsed().as_secs()),
     ];
     for (name, help, value) in gauges {
@@ -59,6 +71,16 @@ fn write_server(text: &mut String, shared: &Shared) {
     let own = [
         ("accepted_connections", "Connections that there were.", shared.connections_ever()),
         ("slow_requests", "Requests that waited as long as the slow log asks for.", slow),
+        (
+            "evicted_clients",
+            "Half-sent requests and answers not taken that were ended, since others needed the memory.",
+            shared.account.evicted() as u64,
+        ),
+        (
+            "memory_returns",
+            "Times that free memory was given back to the system.",
+            shared.memory_returns.load(Ordering::Relaxed),
+        ),
     ];
     for (name, help, value) in own.into_iter().chain(shared.counted().each()) {
         family(text, name, "counter", help);

@@ -21,6 +21,7 @@ mod http;
 pub(crate) mod listening;
 mod metrics;
 mod page;
+mod places;
 mod tenants;
 mod token;
 
@@ -34,6 +35,7 @@ use self::http::{Method, Request, Response};
 use self::listening::Listening;
 #[cfg(feature = "otlp")]
 pub(crate) use self::metrics::text as metrics_text;
+use self::places::Places;
 use self::token::{Gate, Refused};
 use crate::error::Error;
 use crate::shared::{Shared, flash_not_used};
@@ -56,17 +58,24 @@ impl Admin {
     pub(crate) fn run(self, shared: &Arc<Shared>, stop: &Stop) -> io::Result<()> {
         let gate = Gate::new(shared.config.admin_token.clone());
         let shared = Arc::clone(shared);
-        self.0.run(stop, move |request, local| respond(request, local, &shared, &gate))
+        self.0.run(stop, move |request, local, places| {
+            respond(request, (local, places), &shared, &gate)
+        })
     }
 }
 
-fn respond(request: &Request, local: IpAddr, shared: &Shared, gate: &Gate) -> Response {
+fn respond(
+    request: &Request,
+    (local, places): (IpAddr, &Places),
+    shared: &Shared,
+    gate: &Gate,
+) -> Response {
     if !hosts::is_ours(&request.host, local, &shared.config.admin_hosts) {
         let message = "this server has no such name; if it has, add it to admin_hosts\n";
         return Response::text(421, message);
     }
     if request.method == Method::Post {
-        return change(request, shared, gate);
+        return change(request, places, shared, gate);
     }
     // The page itself has no data, and may be linked to from anywhere.
     if let Some(file) = page::file(&request.path) {
@@ -75,8 +84,17 @@ fn respond(request: &Request, local: IpAddr, shared: &Shared, gate: &Gate) -> Re
     if request.is_foreign {
         return Response::foreign();
     }
-    match &*request.path {
-        "/metrics" => Response::metrics(metrics::text(shared)),
+    // Checks of health cost next to nothing, and take no place.
+    let health = health(&request.path, shared);
+    health.unwrap_or_else(|| match places.take() {
+        Some(place) => look(request, shared, gate).at(place),
+        None => Response::busy(),
+    })
+}
+
+/// Whether the server lives, or is ready, if that is asked.
+fn health(path: &str, shared: &Shared) -> Option<Response> {
+    Some(match path {
         "/live" => Response::text(200, "live\n"),
         "/ready" => match shared.why_not_ready() {
             None => match shared.flash_avoided_since().map(flash_not_used) {
@@ -85,6 +103,14 @@ fn respond(request: &Request, local: IpAddr, shared: &Shared, gate: &Gate) -> Re
             },
             Some(why) => Response::text(503, &format!("not ready: {why}\n")),
         },
+        _ => return None,
+    })
+}
+
+/// Whatever else is to be seen.
+fn look(request: &Request, shared: &Shared, gate: &Gate) -> Response {
+    match &*request.path {
+        "/metrics" => Response::metrics(metrics::text(shared)),
         path => api::answer(path, shared, gate.is_there()).unwrap_or_else(|| {
             Response::text(
                 404,
@@ -95,7 +121,7 @@ fn respond(request: &Request, local: IpAddr, shared: &Shared, gate: &Gate) -> Re
 }
 
 /// Changes something for whoever may.
-fn change(request: &Request, shared: &Shared, gate: &Gate) -> Response {
+fn change(request: &Request, places: &Places, shared: &Shared, gate: &Gate) -> Response {
     let order = api::Order::of(request);
     let flushes = match &*request.path {
         "/api/flush" => true,
@@ -117,7 +143,23 @@ fn change(request: &Request, shared: &Shared, gate: &Gate) -> Response {
         Err(Refused::Stranger) => {
             return Response::text(401, "the admin token is missing or wrong\n");
         }
+        Err(Refused::Busy) => {
+            return Response::text(503, "other tokens are compared, this one was not; try again\n");
+        }
     }
+    // Only now, so that a wrong token holds no place while it waits for its answer.
+    match places.take() {
+        Some(place) => change_now(request, shared, order, flushes).at(place),
+        None => Response::busy(),
+    }
+}
+
+fn change_now(
+    request: &Request,
+    shared: &Shared,
+    order: Option<Result<api::Order, &'static str>>,
+    flushes: bool,
+) -> Response {
     if let Some(order) = order {
         return change_shards(shared, order);
     }

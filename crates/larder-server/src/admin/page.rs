@@ -15,7 +15,7 @@ const FILES: [(&str, &str, &str); 6] = [
 /// The file at this path, if it is one of the page's.
 pub(super) fn file(path: &str) -> Option<Response> {
     let (_, content_type, content) = FILES.iter().find(|(known, ..)| *known == path)?;
-    Some(Response { status: 200, content_type, body: content.as_bytes().to_vec() })
+    Some(Response::new(200, content_type, content.as_bytes().to_vec()))
 }
 
 #[cfg(test)]

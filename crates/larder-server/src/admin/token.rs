@@ -3,6 +3,7 @@
 //! A token is a password, and is compared as one: the hash takes long to compute, and the comparison tells nothing by
 //! its time. One is compared at a time, and a wrong one is answered late, so that guessing is slow however many guess.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use crate::users::PasswordHash;
 
 /// A wrong one is answered after so long.
 const WRONG_DELAY: Duration = Duration::from_millis(500);
+/// Requests that wait for the comparison of their token, each on a thread of its own.
+const WAITING_MAX: usize = 8;
 /// No token is longer.
 const TOKEN_BYTES_MAX: usize = 1024;
 
@@ -17,6 +20,17 @@ const TOKEN_BYTES_MAX: usize = 1024;
 pub(super) struct Gate {
     hash: Option<PasswordHash>,
     turn: Mutex<()>,
+    /// Tokens that wait for the turn, with the one that has it.
+    waiting: AtomicUsize,
+}
+
+/// One of those that wait, until it is dropped.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Why somebody may not.
@@ -26,11 +40,13 @@ pub(super) enum Refused {
     ReadOnly,
     /// It shows no token, or a wrong one.
     Stranger,
+    /// Too many tokens wait to be compared: this one was not.
+    Busy,
 }
 
 impl Gate {
     pub(super) fn new(hash: Option<PasswordHash>) -> Self {
-        Self { hash, turn: Mutex::default() }
+        Self { hash, turn: Mutex::default(), waiting: AtomicUsize::new(0) }
     }
 
     /// Whether anybody may change something.
@@ -43,6 +59,11 @@ impl Gate {
         let hash = self.hash.as_ref().ok_or(Refused::ReadOnly)?;
         let token = token.filter(|token| token.len() <= TOKEN_BYTES_MAX);
         let token = token.ok_or(Refused::Stranger)?;
+        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let _waits = Waits(&self.waiting);
+        if before >= WAITING_MAX {
+            return Err(Refused::Busy);
+        }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if hash.is_of(token.as_bytes()) {
             return Ok(());

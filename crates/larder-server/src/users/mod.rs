@@ -1,10 +1,17 @@
-//! Who may come in, and for which tenant it speaks then.
+//! The users of a server: how a client logs in, which tenant it has then, and whether it is an administrator.
+//!
+//! An administrator sees and changes what belongs to the process and to all tenants. Any other client has its own
+//! tenant alone. A server without users treats local clients as administrators.
+//!
+//! When the configuration is read again, users that it leaves as they were stay logged in. The others are revoked: the
+//! server closes their connections.
 //!
 //! Passwords are kept as salted hashes that take long to compute (Argon2id). They are computed on a thread of their own
 //! ([`Verifier`]), so that a login blocks no other connection; what a user has come in with once is remembered as a
 //! fast hash under a key of this process, for clients that connect again and again. Who is unknown takes as long as who
 //! is known, and a wrong password is answered late.
 
+mod login;
 mod password;
 mod verifier;
 
@@ -14,15 +21,29 @@ use std::time::Duration;
 
 use larder_device::Clock;
 
+pub(crate) use login::Login;
 pub use password::PasswordHash;
 use password::{Digest, DigestKey};
-use verifier::Verifier;
+pub(crate) use verifier::Asker;
+use verifier::{Compared, Verifier};
 
 use crate::error::{Error, ErrorKind};
 use crate::tenant::Tenant;
 
 /// A wrong password is answered after so long.
 const WRONG_DELAY: Duration = Duration::from_millis(500);
+
+/// No password is longer.
+const PASSWORD_BYTES_MAX: usize = 1024;
+
+/// Why a client may not come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Denied {
+    /// There is no such user, or that is not its password.
+    Wrong,
+    /// Too many passwords wait to be compared: this one was not. It may be tried again.
+    Busy,
+}
 
 /// A user as it is configured.
 #[derive(Clone, PartialEq, Eq)]
@@ -36,6 +57,9 @@ pub struct User {
     pub certificate: Option<String>,
     /// The tenant whose keys it has.
     pub tenant: String,
+    /// Whether it sees and changes what belongs to the process and to all tenants: settings, slow requests and
+    /// connections of others, counters of the server. Every other user has its own tenant alone.
+    pub is_admin: bool,
 }
 
 impl fmt::Debug for User {
@@ -44,21 +68,26 @@ impl fmt::Debug for User {
             .field("name", &self.name)
             .field("certificate", &self.certificate)
             .field("tenant", &self.tenant)
+            .field("is_admin", &self.is_admin)
             .finish_non_exhaustive()
     }
 }
 
-/// A user who is known by a certificate.
-pub(crate) struct CertifiedUser {
-    pub(crate) name: String,
-    pub(crate) tenant: Arc<Tenant>,
+/// See the module.
+#[allow(clippy::large_enum_variant)] // a server has one
+pub(crate) enum Users {
+    /// The server asks no client for its name.
+    Open {
+        /// What clients of this machine hold.
+        local: Arc<Login>,
+        /// What all other clients hold.
+        remote: Arc<Login>,
+    },
+    /// Clients log in.
+    Known(Known),
 }
 
-/// See the module.
-#[derive(Default)]
-pub(crate) struct Users(Option<Known>);
-
-struct Known {
+pub(crate) struct Known {
     users: Vec<KnownUser>,
     /// Whose password an unknown user's is compared with.
     decoy: PasswordHash,
@@ -67,10 +96,9 @@ struct Known {
 }
 
 struct KnownUser {
-    name: String,
+    login: Arc<Login>,
     password: Option<PasswordHash>,
     certificate: Option<String>,
-    tenant: Arc<Tenant>,
     /// Of the password that it came in with last.
     accepted: Mutex<Option<Digest>>,
 }
@@ -78,9 +106,14 @@ struct KnownUser {
 impl Users {
     /// Knows those that are configured; each must name a tenant, and no two have one name.
     pub(crate) fn new(users: &[User], tenants: &[Arc<Tenant>]) -> Result<Self, Error> {
-        if users.is_empty() {
-            return Ok(Self::default());
-        }
+        let Some(first) = tenants.first().filter(|_| users.is_empty()) else {
+            return Self::known(users, tenants);
+        };
+        let login = |is_admin| Arc::new(Login::new(String::new(), Arc::clone(first), is_admin));
+        Ok(Self::Open { local: login(true), remote: login(false) })
+    }
+
+    fn known(users: &[User], tenants: &[Arc<Tenant>]) -> Result<Self, Error> {
         let mut known: Vec<KnownUser> = Vec::with_capacity(users.len());
         for user in users {
             let refuse = |why: String| {
@@ -89,7 +122,7 @@ impl Users {
             if user.name.is_empty() || user.name.contains([' ', '\r', '\n', '\0']) {
                 return refuse("a name needs characters, and none of them a space".to_owned());
             }
-            if known.iter().any(|other| other.name == user.name) {
+            if known.iter().any(|other| other.login.name() == user.name) {
                 return refuse("there are two of this name; a user has one tenant".to_owned());
             }
             if user.password.is_none() && user.certificate.is_none() {
@@ -97,7 +130,8 @@ impl Users {
             }
             let same = known.iter().find(|it| it.certificate == user.certificate);
             if let (Some(other), Some(certificate)) = (same, &user.certificate) {
-                return refuse(format!("certificate {certificate:?} names {:?} too", other.name));
+                let other = other.login.name();
+                return refuse(format!("certificate {certificate:?} names {other:?} too"));
             }
             let Some(tenant) = tenants.iter().find(|tenant| tenant.name() == user.tenant) else {
                 let names: Vec<&str> = tenants.iter().map(|tenant| tenant.name()).collect();
@@ -107,11 +141,11 @@ impl Users {
                     names.join(", ")
                 ));
             };
+            let login = Login::new(user.name.clone(), Arc::clone(tenant), user.is_admin);
             known.push(KnownUser {
-                name: user.name.clone(),
+                login: Arc::new(login),
                 password: user.password.clone(),
                 certificate: user.certificate.clone(),
-                tenant: Arc::clone(tenant),
                 accepted: Mutex::default(),
             });
         }
@@ -119,59 +153,118 @@ impl Users {
         let decoy = PasswordHash::of(b"nobody's")?;
         let key = DigestKey::random()?;
         let verifier = Verifier::start().map_err(refused)?;
-        Ok(Self(Some(Known { users: known, decoy, key, verifier })))
+        Ok(Self::Known(Known { users: known, decoy, key, verifier }))
     }
 
-    /// Whether everybody is let in, as no one is known.
+    /// What of `before` still holds is taken over: users of whom both say the same keep their logins. All other logins
+    /// of `before` are revoked.
+    pub(crate) fn take_over(&mut self, before: &Self) {
+        match (&mut *self, before) {
+            (Self::Open { local, remote }, Self::Open { local: old_local, remote: old_remote }) => {
+                (*local, *remote) = (Arc::clone(old_local), Arc::clone(old_remote));
+            }
+            (Self::Known(_), Self::Open { local, remote }) => {
+                local.revoke();
+                remote.revoke();
+            }
+            (Self::Open { .. }, Self::Known(old)) => {
+                old.users.iter().for_each(|user| user.login.revoke());
+            }
+            (Self::Known(new), Self::Known(old)) => new.take_over(old),
+        }
+    }
+
+    /// Whether the server asks no client for its name.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
+        matches!(self, Self::Open { .. })
     }
 
-    /// Whether somebody can come in with a password.
+    /// What a client holds that has not logged in, if it need not.
+    pub(crate) fn without_login(&self, is_local: bool) -> Option<&Arc<Login>> {
+        match self {
+            Self::Open { local, remote } => Some(if is_local { local } else { remote }),
+            Self::Known(_) => None,
+        }
+    }
+
+    /// Whether a client can log in with a password.
     pub(crate) fn have_passwords(&self) -> bool {
-        self.0.as_ref().is_some_and(|known| known.users.iter().any(|user| user.password.is_some()))
+        self.all().iter().any(|user| user.password.is_some())
     }
 
     /// The user whom certificates with this common name name.
-    pub(crate) fn certified(&self, common_name: &str) -> Option<CertifiedUser> {
-        let users = &self.0.as_ref()?.users;
-        let user = users.iter().find(|user| user.certificate.as_deref() == Some(common_name))?;
-        Some(CertifiedUser { name: user.name.clone(), tenant: Arc::clone(&user.tenant) })
+    pub(crate) fn certified(&self, common_name: &str) -> Option<&Arc<Login>> {
+        let named = |user: &&KnownUser| user.certificate.as_deref() == Some(common_name);
+        self.all().iter().find(named).map(|user| &user.login)
     }
 
-    /// The tenant of a user, if that is its password.
+    fn all(&self) -> &[KnownUser] {
+        match self {
+            Self::Open { .. } => &[],
+            Self::Known(known) => &known.users,
+        }
+    }
+
+    /// What a user holds, if that is its password. What is wrong is answered late.
     pub(crate) async fn admit(
         &self,
         clock: &dyn Clock,
-        name: &[u8],
-        password: &[u8],
-    ) -> Option<Arc<Tenant>> {
-        let Some(Known { users, decoy, key, verifier }) = &self.0 else { return None };
-        let user = users.iter().find(|user| user.name.as_bytes() == name);
+        asker: Asker,
+        (name, password): (&[u8], &[u8]),
+    ) -> Result<Arc<Login>, Denied> {
+        let Self::Known(Known { users, decoy, key, verifier }) = self else {
+            return Err(Denied::Wrong);
+        };
+        let user = users.iter().find(|user| user.login.name().as_bytes() == name);
+        // What is too long is wrong, and takes as long as what is not.
+        let password = password.get(..PASSWORD_BYTES_MAX + 1).unwrap_or(password);
         let digest = key.digest(password);
         if let Some(user) = user
             && user.lock().as_ref().is_some_and(|accepted| key.agrees(accepted, password))
         {
-            return Some(Arc::clone(&user.tenant));
+            return Ok(Arc::clone(&user.login));
         }
         // Who has none takes as long as who is unknown.
         let user = user.filter(|user| user.password.is_some());
         let hash = user.and_then(|user| user.password.as_ref()).unwrap_or(decoy);
-        let is_right = verifier.verify(hash, password).await;
-        match user {
-            Some(user) if is_right => {
+        let compared = verifier.verify(asker, hash, password).await;
+        match (user, compared) {
+            (_, Compared::Busy) => Err(Denied::Busy),
+            (Some(user), Compared::Right) if password.len() <= PASSWORD_BYTES_MAX => {
                 *user.lock() = Some(digest);
-                Some(Arc::clone(&user.tenant))
+                Ok(Arc::clone(&user.login))
             }
             _ => {
                 clock.sleep_until(clock.monotonic() + WRONG_DELAY).await;
-                None
+                Err(Denied::Wrong)
+            }
+        }
+    }
+}
+
+impl Known {
+    fn take_over(&mut self, before: &Self) {
+        for old in &before.users {
+            let same = self.users.iter_mut().find(|new| new.is_the_same_as(old));
+            match same {
+                Some(new) => new.login = Arc::clone(&old.login),
+                None => old.login.revoke(),
             }
         }
     }
 }
 
 impl KnownUser {
+    /// Whether the configuration says the same of both.
+    fn is_the_same_as(&self, other: &Self) -> bool {
+        let (login, others) = (&self.login, &other.login);
+        login.name() == others.name()
+            && login.is_admin() == others.is_admin()
+            && Arc::ptr_eq(login.tenant(), others.tenant())
+            && self.password == other.password
+            && self.certificate == other.certificate
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Digest>> {
         self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,19 +1,58 @@
 //! A thread that compares passwords, which takes long.
+//!
+//! Comparisons wait in two queues: connections that have shown no wrong password come first, so that guessing, however
+//! many guess, does not keep a client out that knows its password. Each address has a limited number of places, and
+//! where there is none, the client is told to try again: nothing is said of its password.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::IpAddr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use super::password::PasswordHash;
 
-/// So many comparisons wait; further ones are refused, as if the password were wrong.
+/// Comparisons that wait in each queue.
 const WAITING_MAX: usize = 256;
+/// Those of one address.
+const OF_ADDRESS_MAX: usize = 64;
 
 /// See the module. The thread ends with it.
-pub(super) struct Verifier(SyncSender<Comparison>);
+pub(super) struct Verifier(Arc<Queues>);
+
+/// Whose comparison it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asker {
+    /// `None` of a Unix socket.
+    pub(crate) address: Option<IpAddr>,
+    /// Its connection has shown a wrong password before.
+    pub(crate) was_wrong: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compared {
+    Right,
+    Wrong,
+    /// Not compared: too many wait.
+    Busy,
+}
+
+#[derive(Default)]
+struct Queues {
+    waiting: Mutex<Waiting>,
+    has_come: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// First those of connections without a wrong password, then those of the others.
+    queues: [VecDeque<Comparison>; 2],
+    ends: bool,
+}
 
 struct Comparison {
+    asker: Asker,
     hash: PasswordHash,
     password: Vec<u8>,
     verdict: Verdict,
@@ -28,22 +67,67 @@ struct State {
     waker: Option<Waker>,
 }
 
-impl Verifier {
-    pub(super) fn start() -> std::io::Result<Self> {
-        let (sender, receiver) = sync_channel(WAITING_MAX);
-        let thread = std::thread::Builder::new().name("larder-login".to_owned());
-        thread.spawn(move || compare_all(&receiver))?;
-        Ok(Self(sender))
+impl Queues {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether `hash` is that of `password`.
-    pub(super) async fn verify(&self, hash: &PasswordHash, password: &[u8]) -> bool {
+    /// Whether there was a place for it.
+    fn has_taken(&self, comparison: Comparison) -> bool {
+        let mut waiting = self.lock();
+        let Asker { address, was_wrong } = comparison.asker;
+        let queue = &mut waiting.queues[usize::from(was_wrong)];
+        let of_address = queue.iter().filter(|it| it.asker.address == address).count();
+        let has_place = queue.len() < WAITING_MAX && of_address < OF_ADDRESS_MAX;
+        if has_place {
+            queue.push_back(comparison);
+            self.has_come.notify_one();
+        }
+        has_place
+    }
+
+    /// The next one, which is waited for; `None` at the end.
+    fn next(&self) -> Option<Comparison> {
+        let mut waiting = self.lock();
+        loop {
+            if waiting.ends {
+                return None;
+            }
+            if let Some(next) = waiting.queues.iter_mut().find_map(VecDeque::pop_front) {
+                return Some(next);
+            }
+            waiting = self.has_come.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Verifier {
+    pub(super) fn start() -> std::io::Result<Self> {
+        let queues = Arc::new(Queues::default());
+        let own = Arc::clone(&queues);
+        let thread = std::thread::Builder::new().name("larder-login".to_owned());
+        thread.spawn(move || {
+            while let Some(Comparison { hash, password, verdict, .. }) = own.next() {
+                verdict.say(hash.is_of(&password));
+            }
+        })?;
+        Ok(Self(queues))
+    }
+
+    /// Compares `password` with that of `hash`.
+    pub(super) async fn verify(
+        &self,
+        asker: Asker,
+        hash: &PasswordHash,
+        password: &[u8],
+    ) -> Compared {
         let verdict = Verdict::default();
         let (hash, password) = (hash.clone(), password.to_vec());
-        if self.0.try_send(Comparison { hash, password, verdict: verdict.clone() }).is_err() {
-            return false;
+        let comparison = Comparison { asker, hash, password, verdict: verdict.clone() };
+        if !self.0.has_taken(comparison) {
+            return Compared::Busy;
         }
-        poll_fn(|cx| {
+        let is_right = poll_fn(|cx| {
             let mut state = verdict.lock();
             match state.is_right {
                 Some(is_right) => Poll::Ready(is_right),
@@ -52,19 +136,20 @@ impl Verifier {
                     Poll::Pending
                 }
             }
-        })
-        .await
+        });
+        if is_right.await { Compared::Right } else { Compared::Wrong }
     }
 }
 
-fn compare_all(comparisons: &Receiver<Comparison>) {
-    for Comparison { hash, password, verdict } in comparisons {
-        verdict.say(hash.is_of(&password));
+impl Drop for Verifier {
+    fn drop(&mut self) {
+        self.0.lock().ends = true;
+        self.0.has_come.notify_one();
     }
 }
 
 impl Verdict {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -77,5 +162,37 @@ impl Verdict {
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn comparison(address: u8, was_wrong: bool) -> Comparison {
+        Comparison {
+            asker: Asker { address: Some([10, 0, 0, address].into()), was_wrong },
+            hash: PasswordHash::parse(
+                "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$Nz7eYZ8ElxnkHGxPOkX3vm3cgoyLnPBVdGlnvX0fSBQ",
+            )
+            .unwrap(),
+            password: Vec::new(),
+            verdict: Verdict::default(),
+        }
+    }
+
+    #[test]
+    fn an_address_has_some_places_and_connections_that_have_not_guessed_come_first() {
+        let queues = Queues::default();
+        let taken = (0..100).filter(|_| queues.has_taken(comparison(1, true))).count();
+        assert_eq!(taken, OF_ADDRESS_MAX);
+        assert!(queues.has_taken(comparison(2, true)), "another address has its own");
+        assert!(queues.has_taken(comparison(1, false)), "and so has a connection without a guess");
+        let next = queues.next().unwrap().asker;
+        assert_eq!(next, comparison(1, false).asker);
+        let all = (0..250_u8).filter(|address| queues.has_taken(comparison(*address, true)));
+        assert_eq!(all.count(), WAITING_MAX - OF_ADDRESS_MAX - 1);
+        queues.lock().ends = true;
+        assert!(queues.next().is_none());
     }
 }

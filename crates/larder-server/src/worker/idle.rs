@@ -8,12 +8,14 @@ use slab::Slab;
 
 /// How often connections are looked at that may have waited too long.
 const SWEEP: Duration = Duration::from_secs(1);
+const _: () = assert!(SWEEP.as_nanos() == 1_000_000_000, "limits are counted in whole seconds");
 
 /// See the module.
+#[derive(Default)]
 pub(crate) struct Idle {
     waiting: RefCell<Slab<Waiting>>,
-    /// So long at most; `None` for ever.
-    timeout: Option<Duration>,
+    /// How many of them wait for a limited time.
+    limited: Cell<usize>,
     /// When they are looked at next, on the clock of the worker.
     next_sweep: Cell<Duration>,
     /// All are over: the server ends.
@@ -22,26 +24,40 @@ pub(crate) struct Idle {
 
 struct Waiting {
     waker: Waker,
-    /// Sweeps that have seen it waiting, at most so many as make it too long.
-    sweeps: u32,
+    /// It goes on when the server ends, for as long as connections may: a request has begun.
+    is_amid: bool,
+    /// Sweeps that may still see it waiting; `None` any number.
+    sweeps_left: Option<u64>,
 }
 
 impl Idle {
-    pub(crate) fn new(timeout: Option<Duration>) -> Self {
-        let (waiting, next_sweep, draining) = Default::default();
-        Self { waiting, timeout, next_sweep, draining }
-    }
-
-    /// Whether whoever waits, at `place` or nowhere yet, may go on waiting: then the place where it is called when that
-    /// changes.
-    pub(crate) fn waits(&self, place: Option<usize>, cx: &Context<'_>) -> Option<usize> {
+    /// Whether a connection that waits, at `place` or nowhere yet, may go on waiting, for a limited time if there is a
+    /// limit, and while the server ends if it is amid a request: then the place where it is called when that changes.
+    pub(crate) fn waits(
+        &self,
+        place: Option<usize>,
+        (limit, is_amid): (Option<Duration>, bool),
+        cx: &Context<'_>,
+    ) -> Option<usize> {
         let mut waiting = self.waiting.borrow_mut();
         let Some(place) = place else {
-            let entry = Waiting { waker: cx.waker().clone(), sweeps: 0 };
-            return (!self.draining.get()).then(|| waiting.insert(entry));
+            if self.draining.get() && !is_amid {
+                return None;
+            }
+            // One sweep more than the time has, since it may have begun just before the first.
+            let sweeps_left =
+                limit.map(|limit| limit.as_secs() + u64::from(limit.subsec_nanos() > 0) + 1);
+            self.limited.set(self.limited.get() + usize::from(sweeps_left.is_some()));
+            return Some(waiting.insert(Waiting {
+                waker: cx.waker().clone(),
+                sweeps_left,
+                is_amid,
+            }));
         };
-        if self.draining.get() || self.is_too_long(waiting[place].sweeps) {
-            waiting.remove(place);
+        let Waiting { is_amid, sweeps_left, .. } = waiting[place];
+        if self.draining.get() && !is_amid || sweeps_left == Some(0) {
+            drop(waiting);
+            self.waits_no_more(Some(place));
             return None;
         }
         waiting[place].waker.clone_from(cx.waker());
@@ -50,9 +66,9 @@ impl Idle {
 
     /// It waits at `place` no more.
     pub(crate) fn waits_no_more(&self, place: Option<usize>) {
-        if let Some(place) = place {
-            self.waiting.borrow_mut().remove(place);
-        }
+        let Some(place) = place else { return };
+        let gone = self.waiting.borrow_mut().remove(place);
+        self.limited.set(self.limited.get() - usize::from(gone.sweeps_left.is_some()));
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -62,32 +78,30 @@ impl Idle {
     /// All are over from now on.
     pub(crate) fn drain(&self) {
         self.draining.set(true);
+        self.look_again();
+    }
+
+    /// Wakes all that wait: each looks whether it may go on.
+    pub(crate) fn look_again(&self) {
         self.waiting.borrow().iter().for_each(|(_, one)| one.waker.wake_by_ref());
     }
 
     /// Calls those that have waited too long, if it is time to look. Says after how long to call again.
     pub(crate) fn sweep(&self, now: Duration) -> Option<Duration> {
-        self.timeout?;
-        let mut waiting = self.waiting.borrow_mut();
-        if waiting.is_empty() {
+        if self.limited.get() == 0 {
             return None;
         }
         if now >= self.next_sweep.get() {
             self.next_sweep.set(now + SWEEP);
-            for (_, one) in waiting.iter_mut() {
-                one.sweeps += 1;
-                if self.is_too_long(one.sweeps) {
+            for (_, one) in self.waiting.borrow_mut().iter_mut() {
+                let Some(left) = &mut one.sweeps_left else { continue };
+                *left = left.saturating_sub(1);
+                if *left == 0 {
                     one.waker.wake_by_ref();
                 }
             }
         }
         Some(self.next_sweep.get().saturating_sub(now))
-    }
-
-    /// One sweep more than the time has, since it may have begun just before the first.
-    fn is_too_long(&self, sweeps: u32) -> bool {
-        let seconds = self.timeout.map(|timeout| timeout.as_secs_f64().ceil());
-        seconds.is_some_and(|seconds| f64::from(sweeps) > seconds)
     }
 }
 
@@ -98,33 +112,40 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn who_waits_longer_than_it_may_is_over() {
-        let idle = Idle::new(Some(2 * SECOND));
+    fn a_connection_that_waits_longer_than_it_may_is_over() {
+        let (idle, limit) = (Idle::default(), (Some(2 * SECOND), false));
         let cx = Context::from_waker(Waker::noop());
-        assert_eq!(idle.sweep(SECOND), None, "nobody waits");
-        let place = idle.waits(None, &cx);
+        assert_eq!(idle.sweep(SECOND), None, "no connection waits");
+        let place = idle.waits(None, limit, &cx);
         for now in 1..=2 {
             assert_eq!(idle.sweep(now * SECOND), Some(SECOND));
             assert_eq!(idle.sweep(now * SECOND + SECOND / 2), Some(SECOND / 2));
-            assert_eq!(idle.waits(place, &cx), place);
+            assert_eq!(idle.waits(place, limit, &cx), place);
         }
         idle.sweep(3 * SECOND);
-        let other = idle.waits(None, &cx);
+        let other = idle.waits(None, limit, &cx);
         assert!(other.is_some() && other != place);
-        assert_eq!(idle.waits(place, &cx), None);
+        assert_eq!(idle.waits(place, limit, &cx), None);
         idle.waits_no_more(other);
         assert_eq!(idle.sweep(4 * SECOND), None);
     }
 
     #[test]
-    fn without_a_timeout_one_waits_for_ever_but_not_over_the_end() {
-        let idle = Idle::new(None);
+    fn without_a_limit_one_waits_for_ever_but_not_over_the_end() {
+        let idle = Idle::default();
         let cx = Context::from_waker(Waker::noop());
-        let place = idle.waits(None, &cx);
-        assert_eq!(idle.sweep(1000 * SECOND), None);
-        assert_eq!(idle.waits(place, &cx), place);
+        let place = idle.waits(None, (None, false), &cx);
+        let limited = idle.waits(None, (Some(SECOND), false), &cx);
+        for now in 1..100 {
+            idle.sweep(now * SECOND);
+        }
+        assert_eq!(idle.waits(limited, (Some(SECOND), false), &cx), None);
+        assert_eq!(idle.sweep(1000 * SECOND), None, "no limit is left to look at");
+        assert_eq!(idle.waits(place, (None, false), &cx), place);
+        let amid = idle.waits(None, (None, true), &cx);
         idle.drain();
-        assert_eq!(idle.waits(place, &cx), None);
-        assert_eq!(idle.waits(None, &cx), None);
+        assert_eq!(idle.waits(amid, (None, true), &cx), amid, "its request is to be answered");
+        assert_eq!(idle.waits(place, (None, false), &cx), None);
+        assert_eq!(idle.waits(None, (None, false), &cx), None);
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Mailbox {
 pub(crate) enum Letter {
     /// A connection, whose load is counted already.
     Arrived(Arrived),
+    /// Some users may have been revoked: close the connections that wait for requests and hold such a login.
+    UsersChanged,
     /// The server ends: answer what has come, and close.
     Drain,
     /// End at once.

@@ -5,15 +5,15 @@ mod mailbox;
 mod ring;
 mod tasks;
 mod turns;
-mod under_way;
 
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use larder::{Error, Value};
-use larder_device::sockets::Buffers;
+use larder_device::sockets::{Backend, Buffers};
 use larder_device::{Clock, LoopClock};
 
 pub(crate) use idle::Idle;
@@ -21,12 +21,14 @@ pub(crate) use mailbox::{Arrived, Letter, Mailbox};
 pub(crate) use ring::RingWatch;
 pub(crate) use tasks::Tasks;
 use turns::Turns;
-pub(crate) use under_way::UnderWay;
 
 use crate::counters::Counters;
 use crate::rates::Purse;
 use crate::shared::Shared;
 use crate::tenant::Tenant;
+
+/// Buffers that nothing has taken for so long are freed.
+const UNUSED: Duration = Duration::from_secs(2);
 
 /// What all tasks of a worker have in common.
 pub(crate) struct Worker {
@@ -37,8 +39,6 @@ pub(crate) struct Worker {
     /// Written by this worker alone, read by whoever asks.
     pub(crate) counters: Arc<Counters>,
     pub(crate) clock: Arc<LoopClock>,
-    /// What requests and answers take beyond the buffers that each connection has.
-    under_way_bytes: Rc<Cell<usize>>,
     pub(crate) tasks: Tasks,
     /// What it has of each tenant's tokens, by the tenant's number.
     pub(crate) purses: Vec<Purse>,
@@ -46,6 +46,8 @@ pub(crate) struct Worker {
     flash_turns: Turns,
     /// Connections that wait for requests.
     pub(crate) idle: Idle,
+    /// When buffers are looked at that may be unused.
+    next_look: Cell<Duration>,
     /// Whose TLS handshake computes now.
     pub(crate) handshake_turn: async_lock::Mutex<()>,
 }
@@ -58,18 +60,17 @@ impl Worker {
         let counters = Arc::clone(&shared.counters[number]);
         let purses = shared.tenants.iter().map(|_| Purse::default()).collect();
         let flash_turns = Turns::new(shared.config.flash_turns, shared.tenants.len());
-        let idle = Idle::new(shared.config.idle_timeout);
         Self {
             number,
             shared,
             buffers: Rc::default(),
             counters,
             clock,
-            under_way_bytes: Rc::default(),
             tasks: Tasks::new(mailbox),
             purses,
             flash_turns,
-            idle,
+            idle: Idle::default(),
+            next_look: Cell::default(),
             handshake_turn: async_lock::Mutex::new(()),
         }
     }
@@ -83,6 +84,25 @@ impl Worker {
         }
         let _turn = self.flash_turns.take(tenant.number, tenant.weight()).await;
         cache.get(key).await
+    }
+
+    /// Frees buffers that nothing has taken for a while, if it is time to look, and then those of the sockets. Says
+    /// after how long to call again.
+    pub(crate) fn drop_unused(&self, now: Duration, sockets: &impl Backend) -> Option<Duration> {
+        if now >= self.next_look.get() {
+            let are_left = self.buffers.drop_unused();
+            if !are_left && !self.next_look.get().is_zero() {
+                sockets.drop_spare();
+            }
+            self.next_look.set(if are_left { now + UNUSED } else { Duration::ZERO });
+            return are_left.then_some(UNUSED);
+        }
+        Some(self.next_look.get() - now)
+    }
+
+    /// A connection has done `units` of work in a turn.
+    pub(crate) fn note_longest_turn(&self, units: usize) {
+        self.shared.longest_turn_units.fetch_max(units, Ordering::Relaxed);
     }
 
     /// Runs something beside the connections. The end of the server does not wait for it.

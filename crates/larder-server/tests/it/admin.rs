@@ -232,3 +232,58 @@ fn only_the_token_changes_something_and_only_for_the_page_itself() {
     let closed = with_admin();
     assert!(post(&closed, "/api/flush?tenant=default", right).starts_with("HTTP/1.1 403 "));
 }
+
+/// The admin address, with a token.
+fn with_token() -> Server {
+    let admin_token = Some(PasswordHash::of(b"rye").unwrap());
+    in_memory_with(ServerConfig { admin_token, ..admin_config() })
+}
+
+#[test]
+fn clients_that_send_slowly_or_guess_the_token_do_not_keep_checks_of_health_out() {
+    let server = with_token();
+    let address = server.admin().unwrap();
+    // More than are read at a time.
+    let mut slow: Vec<TcpStream> = (0..80).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut trickle = |byte: &[u8]| slow.iter_mut().for_each(|it| _ = it.write_all(byte));
+    trickle(b"GET /live HTTP/1.1\r\n");
+    let guess = || post(&server, "/api/flush?tenant=default", "Authorization: Bearer oat\r\n");
+    std::thread::scope(|scope| {
+        let guesses: Vec<_> = (0..12).map(|_| scope.spawn(guess)).collect();
+        for _ in 0..10 {
+            trickle(b"a");
+            for path in ["/live", "/ready", "/metrics"] {
+                let answer = get(&server, path, "");
+                assert!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer}");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let told: Vec<String> = guesses.into_iter().map(|it| it.join().unwrap()).collect();
+        let with = |status: &str| told.iter().filter(|it| it.starts_with(status)).count();
+        assert!(with("HTTP/1.1 401 ") >= 1, "{told:?}");
+        assert_eq!(with("HTTP/1.1 401 ") + with("HTTP/1.1 503 "), 12, "{told:?}");
+    });
+}
+
+#[test]
+fn a_whole_request_has_five_seconds_however_its_bytes_come() {
+    let server = with_admin();
+    let mut slow = TcpStream::connect(server.admin().unwrap()).unwrap();
+    slow.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    let begun = std::time::Instant::now();
+    slow.write_all(b"GET /live HTTP/1.1\r\n").unwrap();
+    // It ends though each byte comes in time.
+    while begun.elapsed() < Duration::from_secs(20) {
+        let is_open = slow.write_all(b"a").is_ok();
+        let ended = match slow.read(&mut [0]) {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+        };
+        if !is_open || ended {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let took = begun.elapsed();
+    assert!(took > Duration::from_secs(4) && took < Duration::from_secs(12), "{took:?}");
+}

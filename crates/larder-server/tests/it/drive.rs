@@ -60,6 +60,14 @@ pub(crate) fn metric(server: &Server, name: &str, tenant: &str) -> u64 {
     found.unwrap_or_else(|| panic!("no {line}in\n{page}")).parse().unwrap()
 }
 
+/// A number of the server itself.
+pub(crate) fn metric_of_server(server: &Server, name: &str) -> u64 {
+    let page = get(server, "/metrics", "");
+    let line = format!("larder_server_{name} ");
+    let found = page.lines().find_map(|it| it.strip_prefix(&line));
+    found.unwrap_or_else(|| panic!("no {line}in\n{page}")).parse().unwrap()
+}
+
 pub(crate) fn value(key: usize) -> String {
     format!("{key:010}").repeat(100)
 }

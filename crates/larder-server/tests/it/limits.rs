@@ -187,6 +187,9 @@ fn limits_change_while_it_runs() {
     let users = vec![user("ann", "rye", "photos"), user("bob", "oat", "pages")];
     let without = ServerConfig { users, workers: 1, ..config() };
     server.reload(&without).unwrap();
+    // Its password has another hash, so it has to log in again.
+    bob.is_closed();
+    let mut bob = resp(&server, "bob oat");
     bob.asks("PING\r\n".repeat(50), "+PONG\r\n".repeat(50));
     let unknown = ServerConfig { tenants: vec![TenantPolicy::new("music")], ..without };
     let refused = server.reload(&unknown).unwrap_err().to_string();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 mod admin;
+mod administrators;
 mod deployment;
 mod drive;
 mod flash;
@@ -20,3 +21,4 @@ mod slow;
 mod tls;
 mod users;
 mod weights;
+mod work;

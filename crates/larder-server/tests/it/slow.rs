@@ -76,8 +76,8 @@ fn idle_connections_end_and_so_do_those_that_stop_amid_a_request() {
 }
 
 #[test]
-fn where_too_much_is_under_way_requests_are_refused_and_others_go_on() {
-    let few = ServerConfig { workers: 1, under_way_bytes_max: 4 * MIB, ..config() };
+fn only_what_has_come_is_counted_and_where_it_is_too_much_requests_are_refused() {
+    let few = ServerConfig { workers: 1, client_bytes_max: 4 * MIB, ..config() };
     let server = in_memory_with(ServerConfig { value_bytes_max: MIB, ..few });
     // Each has announced much, and sends it slowly.
     let mut slow: Vec<Client> = (0..10).map(|_| Client::memcached(&server)).collect();
@@ -86,10 +86,17 @@ fn where_too_much_is_under_way_requests_are_refused_and_others_go_on() {
     }
     std::thread::sleep(Duration::from_millis(200));
     let mut other = Client::resp(&server);
+    let value = "r".repeat(MIB - 1000);
+    other.asks(format!("*3\r\n$3\r\nSET\r\n$1\r\na\r\n${}\r\n{value}\r\n", value.len()), "+OK\r\n");
+    // Half of each is more than there is room for.
+    for client in &mut slow {
+        client.send(vec![b'x'; MIB / 2]);
+    }
+    std::thread::sleep(Duration::from_millis(200));
     other.asks("SET bread rye\r\nGET bread\r\n", "+OK\r\n$3\r\nrye\r\n");
     let (mut stored, mut refused) = (0, 0);
     for client in &mut slow {
-        client.send([&vec![b'x'; MIB - 1001][..], b"\r\n"].concat());
+        client.send([&vec![b'x'; MIB - 1001 - MIB / 2][..], b"\r\n"].concat());
         let mut answer = [0; 8];
         client.0.read_exact(&mut answer).unwrap();
         match &answer {

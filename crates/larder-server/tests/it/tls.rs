@@ -135,7 +135,8 @@ fn secure(tls: TlsFiles) -> ServerConfig {
 
 fn certified(name: &str, tenant: &str) -> User {
     let (name, certificate) = (name.to_owned(), Some(format!("{name}.example")));
-    User { name, password: None, certificate, tenant: tenant.to_owned() }
+    let tenant = tenant.to_owned();
+    User { name, password: None, certificate, tenant, is_admin: false }
 }
 
 #[test]

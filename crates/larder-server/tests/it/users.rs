@@ -9,7 +9,8 @@ use crate::serving::{Client, config, local, with_tenants};
 pub(crate) fn user(name: &str, password: &str, tenant: &str) -> User {
     let password = PasswordHash::of(password.as_bytes()).unwrap();
     let (password, certificate) = (Some(password), None);
-    User { name: name.to_owned(), password, certificate, tenant: tenant.to_owned() }
+    let tenant = tenant.to_owned();
+    User { name: name.to_owned(), password, certificate, tenant, is_admin: false }
 }
 
 fn with_users() -> Server {
@@ -63,13 +64,10 @@ fn a_wrong_password_is_answered_late_and_nobody_waits_for_it() {
 #[test]
 fn users_change_while_it_runs_and_other_settings_are_named() {
     let server = with_users();
-    let mut ann = Client::resp(&server);
-    ann.asks("AUTH ann rye\r\n", "+OK\r\n");
     let users = vec![user("ann", "spelt", "pages")];
     let changed = ServerConfig { users, workers: 2, connections_max: 7, ..config() };
     let needs_restart = server.reload(&changed).unwrap();
     assert!(needs_restart.contains(&"workers") && !needs_restart.contains(&"idle_timeout"));
-    ann.asks("PING\r\n", "+PONG\r\n");
     let mut again = Client::resp(&server);
     let wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
     again.asks("AUTH ann rye\r\n", wrong);
@@ -123,4 +121,30 @@ fn where_a_tenant_listens_its_keys_are_whoevers_come_there() {
     let unknown = ServerConfig { listeners: vec![of("music")], ..config };
     let refused = crate::serving::try_with_tenants(&["photos"], unknown).err().unwrap();
     assert!(refused.to_string().contains("tenant \"music\", which there is not"), "{refused}");
+}
+
+#[test]
+fn a_client_that_knows_its_password_hears_no_wrong_password_however_many_guess() {
+    let server = with_users();
+    let wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+    let busy =
+        "-ERR busy comparing other passwords, this one was not compared; try again later\r\n";
+    let mut guessers: Vec<Client> = (0..150).map(|_| Client::resp(&server)).collect();
+    guessers.iter_mut().for_each(|it| it.send("AUTH ann oat\r\n"));
+    // It has not logged in since the start: its password has to be compared.
+    let mut tries = 0;
+    loop {
+        let mut bob = Client::resp(&server);
+        bob.send("AUTH bob oat\r\n");
+        tries += 1;
+        match &*bob.line() {
+            "+OK\r\n" => break,
+            answer => assert_eq!(answer, busy),
+        }
+        assert!(tries < 500, "it never comes in");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let told: Vec<String> = guessers.iter_mut().map(Client::line).collect();
+    assert!(told.iter().all(|it| it == wrong || it == busy), "{told:?}");
+    assert!(told.iter().any(|it| it == busy), "an address has some places");
 }

@@ -155,12 +155,12 @@ pub(super) struct TableSource {
     /// The last request of the last row, and how many times it is still to come.
     repeated: Request,
     repeats: u32,
-    /// A first line that is no header, and so a row.
+    /// The first row, which was read when the trace was opened.
     first: Option<Row>,
 }
 
 impl TableSource {
-    /// Reads the first line: a header if it names columns, a row otherwise.
+    /// Reads the first line, which is a header if it names columns and a row otherwise, and the first row.
     pub(super) fn new(buffer: Buffer, format: TraceFormat) -> Result<Self, Error> {
         let mut lines = Lines::new(buffer);
         let (columns, first) = match lines.next_line()? {
@@ -172,7 +172,16 @@ impl TableSource {
         };
         let repeated =
             Request { time_s: 0, key: 0, key_bytes: 0, value_bytes: 0, op: Op::Get, ttl_s: 0 };
-        Ok(Self { lines, columns, clock: TraceClock::default(), repeated, repeats: 0, first })
+        let clock = TraceClock::default();
+        let mut source = Self { lines, columns, clock, repeated, repeats: 0, first };
+        source.first = match source.next_row()? {
+            Some(row) => Some(row),
+            None => {
+                let fault = Fault::new("a header and no line behind it".to_owned(), "requests");
+                return Err(source.lines.error(&fault));
+            }
+        };
+        Ok(source)
     }
 
     fn next_row(&mut self) -> Result<Option<Row>, Error> {

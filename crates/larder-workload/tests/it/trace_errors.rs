@@ -55,6 +55,10 @@ fn sizes_that_are_none() {
     }
     contains(&message(b"0,k,-1,2,3,get,0\n", None), &["line 1", "\"-1\"", "size of a key"]);
     contains(&message(b"x\n1,2,3\n", TraceFormat::Csv), &["line 1", "\"x\"", "header"]);
+    for alone in [&b"time,obj_id,size,op\n"[..], b"time,obj_id,size,op\r\n\n\n"] {
+        let said = message(alone, TraceFormat::Csv);
+        contains(&said, &["line 1", "a header and no line behind it", "requests"]);
+    }
 }
 
 #[test]

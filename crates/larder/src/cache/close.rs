@@ -208,7 +208,7 @@ impl Larder {
         while let Some(demotion) = self.core.dram.next_demotion() {
             let mut demoting = BeingDemoted::new(&self.core.dram, demotion);
             if let Some(item) = demoting.item() {
-                flash.leave_out(&item, self.core.now_s()).await;
+                flash.leave_out(&item).await;
             }
             demoting.demoted();
         }

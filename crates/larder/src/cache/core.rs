@@ -72,6 +72,6 @@ impl Core {
     }
 
     pub(super) fn now_ms(&self) -> u64 {
-        u64::try_from(self.clock.now().as_millis()).unwrap_or(u64::MAX)
+        self.clock.now_ms()
     }
 }

@@ -73,6 +73,19 @@ impl From<Error> for FetchError {
 /// assert_eq!(bread.flags(), 7);
 /// # Ok::<(), larder::Error>(())
 /// ```
+///
+/// Bytes of any kind are a value:
+///
+/// ```
+/// use larder::Fetched;
+///
+/// let bread = Fetched::from(b"rye".to_vec());
+/// assert_eq!(bread, "rye".into());
+/// assert_eq!(bread, String::from("rye").into());
+/// assert_eq!(bread, (&b"rye"[..]).into());
+/// assert_eq!(bread, Box::<[u8]>::from(*b"rye").into());
+/// assert_eq!(bread, bytes::Bytes::from_static(b"rye").into());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetched {
     value: Vec<u8>,
@@ -98,6 +111,19 @@ impl From<Vec<u8>> for Fetched {
         Self { value, options: None }
     }
 }
+
+/// From other kinds of bytes: those that own their memory give it, where they can, and others are copied.
+macro_rules! from_bytes {
+    ($($kind:ty),+) => {$(
+        impl From<$kind> for Fetched {
+            fn from(value: $kind) -> Self {
+                Vec::from(value).into()
+            }
+        }
+    )+};
+}
+
+from_bytes!(String, &str, bytes::Bytes, Box<[u8]>, &[u8]);
 
 /// What is to be stored for a key that was missed.
 enum Brought {

@@ -131,7 +131,7 @@ impl Larder {
         for resident in self.core.dram.residents(hash) {
             let value = &resident.value;
             let item = value.item(hash);
-            if item.is_expired(self.core.now_s()) || resident.clean && flash.may_hold(hash) {
+            if flash.is_over(&item) || resident.clean && flash.may_hold(hash) {
                 continue;
             }
             match flash.send(&item, self.core.now_s()).await {

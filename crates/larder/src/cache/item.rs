@@ -7,6 +7,7 @@ use super::{Change, Larder, SetOptions, Tiers};
 use crate::dram::Marks;
 use crate::item::{DramFields, ItemRef};
 use crate::key::KeyHash;
+use crate::time::Moment;
 use crate::value::Value;
 
 impl Larder {
@@ -30,6 +31,18 @@ impl Larder {
         self.core.clock.now()
     }
 
+    /// Now, in the time by which values expire and in that of the wall clock.
+    ///
+    /// ```
+    /// # let cache = larder::Larder::in_memory(1 << 20)?;
+    /// let moment = cache.moment();
+    /// assert_eq!(moment.wall(), moment.wall_time_of(moment.now()));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn moment(&self) -> Moment {
+        self.core.clock.moment()
+    }
+
     /// An item that is stored with these options.
     pub(super) fn item<'a>(
         &self,
@@ -42,7 +55,8 @@ impl Larder {
         let (expiry_s, early_ms) = self.expiry(ttl);
         let version = version.map_or(0, u64::from);
         let dram = DramFields { version, early_ms, stale, marks: self.marks_of_new(won) };
-        let tiers = options.tiers_allowed();
+        // On flash a record without a key is damage.
+        let tiers = if key.is_empty() { Tiers::DramOnly } else { options.tiers_allowed() };
         ItemRef { flags, tiers, dram, ..ItemRef::new(hash, key, value, expiry_s) }
     }
 

@@ -68,7 +68,7 @@ impl Receiver for InOrder<'_> {
             return true;
         }
         // `appending` holds the engine's state, and others wait for that: so nothing here waits for the device.
-        let needs_a_wait = item.is_expired(*now_s)
+        let needs_a_wait = flash.is_over(item)
             || item.tiers == Tiers::DramOnly
             || !call!(flash.engines.get(self.to), can_append(item))
             || !appending.has_room_for(item)
@@ -204,13 +204,13 @@ impl Flash {
 
     /// An item for which a close has no time. Afterwards flash holds this version of its key or none.
     /// Without tombstones an older one may be in a bucket, which is not believed then.
-    pub(crate) async fn leave_out(&self, item: &ItemRef<'_>, now_s: u32) {
+    pub(crate) async fn leave_out(&self, item: &ItemRef<'_>) {
         let removals = &self.counters.removals;
         if item.clean && self.may_hold(item.hash) {
             self.counters.evicted_clean_objects.add(1);
             return;
         }
-        let reason = if item.is_expired(now_s) {
+        let reason = if self.is_over(item) {
             self.counters.expired.add(1);
             RemovalReason::Expired
         } else if item.tiers == Tiers::DramOnly {
@@ -246,7 +246,7 @@ impl Flash {
     /// caller holds the key's lock.
     pub(super) async fn move_to_engine(&self, item: &ItemRef<'_>, now_s: u32) {
         let Some((any, own)) = self.misplaced(item) else { return };
-        if item.is_expired(now_s) || !self.breaker.allows() {
+        if self.is_over(item) || !self.breaker.allows() {
             return;
         }
         debug_assert_ne!(item.tiers, Tiers::DramOnly, "what is for DRAM alone is not on flash");

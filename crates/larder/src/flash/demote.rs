@@ -5,7 +5,7 @@ use super::engines::{EngineId, call};
 use crate::admission::Candidate;
 use crate::cache::Tiers;
 use crate::endurance;
-use crate::item::ItemRef;
+use crate::item::{ItemRef, is_over};
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
@@ -95,10 +95,16 @@ impl Flash {
         }
     }
 
+    /// Whether the time of an item that comes from DRAM is over, to the millisecond. On flash it would live again until
+    /// its second ends.
+    pub(crate) fn is_over(&self, item: &ItemRef<'_>) -> bool {
+        is_over(item.expiry_s, item.dram.early_ms, self.clock.now_ms())
+    }
+
     /// Decides whether `item` is worth a write, and counts why not.
     pub(super) fn admit(&self, item: &ItemRef<'_>, now_s: u32) -> Admitted {
         let counters = &self.counters;
-        if item.is_expired(now_s) {
+        if self.is_over(item) {
             counters.expired.add(1);
             return Err(RemovalReason::Expired);
         }

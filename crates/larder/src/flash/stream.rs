@@ -44,7 +44,7 @@ impl Flash {
         value_bytes: usize,
         now_s: u32,
     ) -> Option<(EngineId, NewParts)> {
-        if item.tiers == Tiers::DramOnly || item.is_expired(now_s) || !self.breaker.allows() {
+        if item.tiers == Tiers::DramOnly || self.is_over(item) || !self.breaker.allows() {
             return None;
         }
         // As an object goes to the last engine that takes it.

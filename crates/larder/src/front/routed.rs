@@ -16,6 +16,7 @@ use crate::cache::look::copy;
 use crate::cache::{Cas, Change, Copied, FetchError, Fetched, SetOptions};
 use crate::error::Error;
 use crate::shards::calls::Old;
+use crate::time::Moment;
 use crate::value::{Pinned, Value, ValueMeta};
 
 /// The calls of [`Larder`] over whatever says which cache a key belongs to: a cache, shards, what borrows or shares
@@ -86,11 +87,12 @@ impl<R: Route> Routed<R> {
         &self.0
     }
 
-    /// The time by which values expire: see [`Larder::now`].
-    pub fn now(&self) -> Duration {
+    /// Now, in the time by which values of `key` expire and in that of the wall clock: see [`Larder::moment`]. Each
+    /// shard has a time of its own.
+    pub fn moment(&self, key: &[u8]) -> Moment {
         match self.0.lead() {
-            Lead::One(cache) => cache.now(),
-            Lead::Shards(shards) => shards.cache_for(b"").now(),
+            Lead::One(cache) => cache.moment(),
+            Lead::Shards(shards) => shards.cache_for(key).moment(),
         }
     }
 

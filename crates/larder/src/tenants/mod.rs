@@ -125,6 +125,20 @@ impl<R: Route> Tenants<R> {
         self.find(name).map(|cache| &**cache)
     }
 
+    /// The cache of a tenant, if there is a tenant of this name.
+    ///
+    /// ```
+    /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
+    /// # let tenants = vec![Tenant::new("photos", 100.0)];
+    /// # let config = TenantsConfig { tenants, ..TenantsConfig::default() };
+    /// # let tenants = block_on(Tenants::open(config, None, std::sync::Arc::new(RealClock)))?;
+    /// assert!(tenants.get("photos").is_some() && tenants.get("pages").is_none());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn get(&self, name: &str) -> Option<&R> {
+        self.tenants.iter().find(|(known, _)| known == name).map(|(_, cache)| &**cache)
+    }
+
     /// The cache of a tenant, shared with whoever serves it. [`Tenants::close`] closes it for all.
     ///
     /// # Errors

@@ -114,7 +114,8 @@ fn a_delete_or_a_set_beats_a_fetch_that_is_under_way() {
 #[test]
 fn a_fetch_refused_by_the_cache_says_so() {
     let cache = cache();
-    let empty = block_on(cache.get_or_fetch(b"", SetOptions::default(), never)).unwrap_err();
+    let empty =
+        block_on(cache.get_or_fetch(&[7; 65_536], SetOptions::default(), never)).unwrap_err();
     assert!(matches!(empty, FetchError::Cache(_)), "{empty}");
     let huge = async || Ok::<_, io::Error>(vec![0; larder::VALUE_BYTES_MAX + 1]);
     let refused = block_on(cache.get_or_fetch(b"k", SetOptions::default(), huge)).unwrap_err();

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use larder::{
-    Config, ErrorKind, Larder, LocConfig, RealClock, SocConfig, VALUE_BYTES_MAX, block_on,
+    Config, ErrorKind, Larder, LocConfig, RealClock, SetOptions, SocConfig, Tiers, VALUE_BYTES_MAX,
+    block_on,
 };
 use larder_device::Device;
 
@@ -18,12 +19,26 @@ fn impossible_keys_and_values_are_refused() {
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         error.to_string()
     };
-    assert!(set(b"", b"x").contains("key of 0 bytes: must be 1 to 65535"));
     assert!(set(&vec![7; 65_536], b"x").contains("key of 65536 bytes"));
     assert!(set(b"k", &vec![0; VALUE_BYTES_MAX + 1]).contains("value of 134217729 bytes"));
     assert!(set(b"k", &vec![0; 2 << 20]).contains("flash holds at most"));
-    assert!(block_on(rig.cache.get(b"")).is_err());
-    assert!(block_on(rig.cache.delete(b"")).is_err());
+    assert!(block_on(rig.cache.get(&[7; 65_536])).is_err());
+    assert!(block_on(rig.cache.delete(&[7; 65_536])).is_err());
+}
+
+/// A key without bytes is one like any other in DRAM. No flash has room for it.
+#[test]
+fn the_empty_key_is_in_dram_alone() {
+    let drive = drive();
+    let rig = Rig::open(config(), &drive);
+    block_on(rig.cache.set(b"", b"rye", None)).unwrap();
+    assert_eq!(block_on(rig.cache.get(b"")).unwrap().as_deref(), Some(&b"rye"[..]));
+    let flash_only = SetOptions { tiers: Tiers::FlashOnly, ..SetOptions::default() };
+    block_on(rig.cache.set_with(b"", &[7; 300], flash_only)).unwrap();
+    let _all = block_on(rig.cache.flush()).unwrap();
+    assert_eq!(block_on(rig.cache.get(b"")).unwrap().map(|value| value.len()), Some(300));
+    assert!(block_on(rig.cache.delete(b"")).unwrap());
+    assert_eq!(block_on(rig.cache.get(b"")).unwrap(), None);
 }
 
 #[test]

@@ -197,3 +197,22 @@ fn without_flash_all_of_them_mean_dram() {
         assert!(found.version() > 0, "DRAM has it");
     }
 }
+
+/// Each key is set once: what is not found any more gave way, and is counted once, wherever that was.
+#[test]
+fn what_is_gone_was_counted_as_evicted() {
+    for config in [config(), logged()] {
+        let drive = drive();
+        let rig = Rig::open(config, &drive);
+        let keys = 40_000;
+        for key in 0..keys {
+            rig.set(key, 1, if key % 50 == 0 { 20_000 } else { 300 });
+        }
+        let _all = block_on(rig.cache.flush()).unwrap();
+        let found = (0..keys).filter(|&key| rig.get(key).is_some()).count() as u64;
+        let (gone, evicted) = (u64::from(keys) - found, rig.cache.stats().evicted_objects());
+        assert!(gone > u64::from(keys) / 4, "{gone} are gone");
+        let difference = gone.abs_diff(evicted);
+        assert!(difference * 50 <= gone, "{gone} are gone, {evicted} were counted");
+    }
+}

@@ -7,7 +7,7 @@ use larder::{AdmissionPolicy, Config, CrashSafety};
 use larder_device::label;
 use larder_device::{Device, Io, IoBuffer, ModelDevice, PlacementHandle};
 
-use crate::rig::{Rig, config, drive, drive_of, logged};
+use crate::rig::{Rig, config, drive, drive_of, key_of, logged};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -57,6 +57,49 @@ fn nor_does_it_over_a_crash_or_a_clean_restart() {
         let revived = (0..120).filter(|&key| rig.get(key).is_some()).count();
         assert_eq!(revived, 0, "of 120 values of {bytes} bytes; crash: {crash}");
     }
+}
+
+/// On flash lifetimes are rounded up to seconds. What is over when it would go there is over after a restart as well.
+#[test]
+fn what_is_over_does_not_come_back_with_a_restart_in_the_same_second() {
+    let (now, later) = (Duration::from_millis(1_000_300), Duration::from_millis(1_000_310));
+    for bytes in [100, 5_000] {
+        let drive = drive();
+        let rig = Rig::open(config(), &drive);
+        rig.clock.advance_to(now);
+        (0..6).for_each(|key| rig.set(key, 1, bytes));
+        let _all = larder::block_on(rig.cache.flush()).unwrap();
+        rig.set_for(0, 2, bytes, Duration::ZERO);
+        assert!(larder::block_on(rig.cache.touch(&key_of(1), Some(Duration::ZERO))).unwrap());
+        rig.clock.advance_to(later);
+        assert!((0..2).all(|key| rig.get(key).is_none()));
+        larder::block_on(rig.cache.close()).unwrap();
+        let rig = Rig::open_at(config(), &drive, 1000);
+        larder::block_on(rig.cache.rebuild());
+        let found: Vec<u32> = (0..6).filter(|&key| rig.get(key).is_some()).collect();
+        assert_eq!(found, [2, 3, 4, 5], "of values of {bytes} bytes");
+    }
+}
+
+/// A wall clock that says the year 2150 for a moment costs no value and no lifetime, then or after a restart.
+#[test]
+fn a_year_that_cannot_be_leaves_lifetimes_as_they_are() {
+    let drive = drive();
+    let rig = Rig::open_at(config(), &drive, 1_800_000_000);
+    rig.set_for(1, 1, 100, MINUTE);
+    rig.clock.set(Duration::from_secs(5_680_000_000));
+    assert_eq!(rig.get(1), Some(1));
+    rig.set_for(2, 1, 100, MINUTE);
+    rig.clock.set(Duration::from_secs(1_800_000_001));
+    rig.set_for(3, 1, 100, MINUTE);
+    assert!((1..4).all(|key| rig.get(key) == Some(1)));
+    larder::block_on(rig.cache.close()).unwrap();
+    let rig = Rig::open_at(config(), &drive, 1_800_000_002);
+    larder::block_on(rig.cache.rebuild());
+    rig.set_for(4, 1, 100, MINUTE);
+    assert!((1..5).all(|key| rig.get(key) == Some(1)));
+    rig.clock.set(Duration::from_secs(1_800_000_070));
+    assert!((1..5).all(|key| rig.get(key).is_none()));
 }
 
 /// Without crash safety a clean shutdown is all that hands anything on.

@@ -118,7 +118,7 @@ fn what_cannot_be_encoded_changes_nothing() {
     let refused = block_on(numbers.set("a", &1000, PLAIN));
     assert!(matches!(refused, Err(TypedError::Encode(NotDigits))));
     assert_eq!(block_on(numbers.get("a")).unwrap(), Some(1));
-    let refused = block_on(numbers.set("", &1, PLAIN));
+    let refused = block_on(numbers.set(&"x".repeat(65_536), &1, PLAIN));
     assert!(matches!(refused, Err(TypedError::Cache(_))));
 }
 

@@ -77,7 +77,8 @@ async fn begin<S: Socket>(mut socket: S, worker: &Worker) -> io::Result<Option<B
         }
         Shaken::Encrypts => {
             let Some(tls) = &worker.tls else { return Ok(None) };
-            let encrypted = encrypt(socket, tls, Rc::clone(&worker.buffers)).await?;
+            let buffers = Rc::clone(&worker.buffers);
+            let encrypted = encrypt(socket, tls, buffers, &worker.handshake_turn).await?;
             let Some(mut socket) = encrypted else { return Ok(None) };
             let shaken = shake(&mut socket, &mut negotiation, Output::default()).await?;
             let Shaken::Agreed(agreement, input, output) = shaken else { return Ok(None) };

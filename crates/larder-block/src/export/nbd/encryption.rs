@@ -1,4 +1,7 @@
 //! The TLS handshake of a connection, behind `NBD_OPT_STARTTLS`.
+//!
+//! What it computes takes up to a millisecond. One handshake of a worker computes at a time, and the worker's other
+//! connections come before the next one's: many that come at once hold up the others for no longer than one.
 
 use std::future::poll_fn;
 use std::io;
@@ -12,15 +15,18 @@ pub(super) async fn encrypt<S: Socket>(
     socket: S,
     tls: &Tls,
     buffers: Rc<Buffers>,
+    turn: &async_lock::Mutex<()>,
 ) -> io::Result<Option<TlsSocket<S>>> {
     let mut socket = TlsSocket::new(socket, tls, buffers).map_err(io::Error::other)?;
     while socket.is_handshaking() {
         if poll_fn(|cx| socket.poll_incoming(cx)).await? == 0 {
             return Ok(None);
         }
-        // It computes for up to a millisecond: the worker's other connections come before the next one's.
+        let turn = turn.lock().await;
+        let processed = socket.process();
         yield_now().await;
-        if let Err(error) = socket.process() {
+        drop(turn);
+        if let Err(error) = processed {
             tracing::debug!(%error, "a TLS handshake failed");
             poll_fn(|cx| socket.poll_close(cx)).await;
             return Ok(None);

@@ -68,8 +68,13 @@ enum Expects {
     Request,
     /// What a write carries.
     Payload(Payload),
-    /// So many bytes that a write carries which is refused.
-    Refused(usize),
+    /// A refused write: `left` bytes of its payload are to come. The answer follows them, as a client may not read
+    /// before it has sent all of them.
+    Refused {
+        left: usize,
+        cookie: u64,
+        refusal: Refusal,
+    },
 }
 
 struct Payload {
@@ -189,11 +194,13 @@ impl<S: Socket> Transmission<S> {
                     }
                     used
                 }
-                Expects::Refused(left) => {
+                Expects::Refused { left, cookie, refusal } => {
                     let used = (*left).min(input.len() - at);
                     *left -= used;
-                    if *left == 0 {
+                    let (is_all, cookie, refusal) = (*left == 0, *cookie, *refusal);
+                    if is_all {
                         self.expects = Expects::Request;
+                        self.refuse(cookie, refusal);
                     }
                     used
                 }
@@ -229,12 +236,11 @@ impl<S: Socket> Transmission<S> {
                     self.is_stalled = true;
                     return 0;
                 }
-                self.refuse(cookie, refusal);
-                self.expects = match usize::try_from(payload_bytes) {
-                    Ok(0) => Expects::Request,
-                    Ok(left) => Expects::Refused(left),
+                match usize::try_from(payload_bytes) {
+                    Ok(0) => self.refuse(cookie, refusal),
+                    Ok(left) => self.expects = Expects::Refused { left, cookie, refusal },
                     Err(_) => unreachable!("Linux has no machines with less than 32 bits"),
-                };
+                }
             }
             Ok(command) => {
                 if !self.start(cookie, command, cx) {

@@ -47,6 +47,8 @@ pub(super) struct Worker {
     /// Of connections that do, while something is in them.
     pub(super) buffers: Rc<Buffers>,
     pub(super) pool: BufferPool,
+    /// Held by the TLS handshake that computes now.
+    pub(super) handshake_turn: async_lock::Mutex<()>,
     pub(super) clock: LoopClock,
     /// Told when nothing more is to be read.
     pub(super) drained: Event,
@@ -68,6 +70,7 @@ pub(super) fn run(
         tls,
         buffers: Rc::default(),
         pool: BufferPool::new(),
+        handshake_turn: async_lock::Mutex::new(()),
         clock: LoopClock::new(mailbox.waker()),
         drained: Event::new(),
         is_draining: Cell::new(false),

@@ -214,7 +214,9 @@ impl OcfRecovery {
                 if dirty != 0 {
                     // Its page says so: it has to say otherwise before the line is another's.
                     layout.pages.doubt(self.geometry.unit_of(line));
-                    self.found.refused_lines += 1;
+                    // What is of a core that was taken away is no damage.
+                    let is_of_gone = CoreId::new(of.core).is_some_and(|core| !is_there(&core));
+                    self.found.refused_lines += u64::from(!is_of_gone);
                 }
                 continue;
             }

@@ -11,12 +11,11 @@ use fastrand::Rng;
 use larder_block::accounting::stamps;
 use larder_block::layout::ocf::Geometry;
 use larder_block::layout::{CoreId, Span};
-use larder_block::manage::{AttachOptions, Over, look};
+use larder_block::manage::{AttachOptions, Over, front_bytes, look};
 use larder_block::policy::pressure::BypassPolicy;
 use larder_block::running::RunningCache;
 use larder_device::Durability;
 use larder_device::IoFuture;
-use larder_device::label::AREA_BYTES;
 
 use super::super::rig::{CORE_SECTORS, CORES, log_options, span_by_chance};
 use super::super::seeds::each_seed;
@@ -62,7 +61,11 @@ fn options_of(layout: usize, rng: &mut Rng) -> (LayoutOptions, u64, u32) {
     if layout > 0 {
         let version = OcfVersion::ALL[layout - 1];
         let of = OcfOptions { version, line_bytes: rng.choice([4096, 4096, 16384]).unwrap() };
-        let bytes = Geometry::device_bytes(AREA_BYTES, rng.choice([64, 100, 200]).unwrap(), &of);
+        let bytes = Geometry::device_bytes(
+            front_bytes(usize::from(CORES)),
+            rng.choice([64, 100, 200]).unwrap(),
+            &of,
+        );
         return (LayoutOptions::Ocf(of), bytes, block_bytes);
     }
     let log = LogOptions {
@@ -71,7 +74,7 @@ fn options_of(layout: usize, rng: &mut Rng) -> (LayoutOptions, u64, u32) {
         ..log_options(rng)
     };
     let block_bytes = rng.choice([64, block_bytes]).unwrap();
-    (LayoutOptions::Log(log), AREA_BYTES + 12 * (64 << 10), block_bytes)
+    (LayoutOptions::Log(log), front_bytes(usize::from(CORES)) + 12 * (64 << 10), block_bytes)
 }
 
 impl World {
@@ -234,7 +237,7 @@ impl World {
     /// Formats the first device, however often it is cut off.
     fn format(&mut self) {
         loop {
-            self.begin(8);
+            self.begin(16);
             let over = self.over(0).expect("nothing is changed");
             let (device, create_options) =
                 (Arc::clone(&self.fronts[0]), CreateOptions { over, ..self.create.clone() });
@@ -273,6 +276,9 @@ impl World {
         let opened = self.drive(None, open(&device, &cores, &opening))?.unwrap();
         let found = opened.started;
         assert_eq!((found.failed_reads, found.changed), (0, 0), "{found:?}");
+        for checked in opened.checked() {
+            assert_eq!(checked.compared.differing, 0, "{checked:?}");
+        }
         Some(opened)
     }
 

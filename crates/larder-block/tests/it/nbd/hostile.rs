@@ -86,7 +86,10 @@ fn a_refused_payload_is_skipped_and_takes_no_memory() {
     let served = Served::device(Arc::clone(&device) as _, SocketBackend::IoUring);
     let mut client = Client::open(&served.socket());
     client.ask(1, 0, 0, 64 << 20, &[]);
-    for _ in 0..64 {
+    for megabyte in 0..64 {
+        if megabyte == 63 {
+            assert!(client.is_quiet(Duration::from_millis(100)), "it is answered behind all of it");
+        }
         client.send(&vec![0x41; 1 << 20]);
     }
     assert_eq!(client.reply(|_| 0).error, 28, "behind the end");

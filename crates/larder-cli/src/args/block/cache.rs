@@ -11,6 +11,7 @@ use larder_block::layout::CoreId;
 use larder_block::policy::pressure::BypassPolicy;
 use larder_device::label::Uuid;
 
+use super::choice::CoreChoiceArgs;
 use super::policies::{CleaningArg, CutOffArg, PromotionArg, ReadAheadArg, RoutingArg, time};
 use super::target::TargetArg;
 use super::ublk::UblkArgs;
@@ -106,6 +107,9 @@ pub(crate) struct StartArgs {
     /// Where a core is, if it is not where it was when the cache was made
     #[arg(long = "core", value_name = "[N=]PATH")]
     pub(crate) cores: Vec<CoreArg>,
+
+    #[command(flatten)]
+    pub(crate) choice: CoreChoiceArgs,
 
     /// A larder.toml with [[block]]; what is said here goes before it
     #[arg(long, value_name = "FILE")]
@@ -258,6 +262,9 @@ pub(crate) struct StoppedArgs {
     /// Where a core is, if it is not where it was when the cache was made
     #[arg(long = "core", value_name = "[N=]PATH")]
     pub(crate) cores: Vec<CoreArg>,
+
+    #[command(flatten)]
+    pub(crate) choice: CoreChoiceArgs,
 
     /// If a core was written while the cache was away and the cache has dirty data
     #[arg(long, value_enum, default_value_t = ChangedCoreArg::Refuse)]

@@ -4,6 +4,7 @@ use clap::Args;
 use larder_block::layout::CoreId;
 
 use super::cache::BlockOutputArgs;
+use super::choice::{CoreChoiceArgs, core_number};
 use super::control::WhichArgs;
 use super::{ChangedCoreArg, CoreArg};
 
@@ -20,7 +21,9 @@ use super::{ChangedCoreArg, CoreArg};
   larder block cores --add more.img --unix s           to a running cache, with the next number
   larder block cores --remove 0 --unix s
   larder block cores fast.img --add 7=block:/dev/sdc   to one that does not run
-  larder block cores fast.img --remove 0")]
+  larder block cores fast.img --remove 0
+  larder block cores --attach 1=block:/dev/sdd --unix s    one that was missing, and is there again
+  larder block cores fast.img --give-up 1                  one that does not come back: its dirty data are lost")]
 pub(crate) struct CoresArgs {
     #[command(flatten)]
     pub(crate) which: WhichArgs,
@@ -33,9 +36,20 @@ pub(crate) struct CoresArgs {
     #[arg(long, value_name = "N", value_parser = core_number)]
     pub(crate) remove: Vec<CoreId>,
 
+    /// A core that was missing, and where it is now: it is served again, with all that is cached of it
+    #[arg(long, value_name = "N=PATH")]
+    pub(crate) attach: Vec<CoreArg>,
+
+    /// Number of a core that is missing and does not come back: WHAT ONLY THE CACHE HAS OF IT IS LOST
+    #[arg(long, value_name = "N", value_parser = core_number)]
+    pub(crate) give_up: Vec<CoreId>,
+
     /// Where a core is, if it is not where it was when the cache was made
     #[arg(long = "core", value_name = "[N=]PATH", conflicts_with_all = ["unix", "control"])]
     pub(crate) cores: Vec<CoreArg>,
+
+    #[command(flatten)]
+    pub(crate) choice: CoreChoiceArgs,
 
     /// If a core was written while the cache was away and the cache has dirty data
     #[arg(long, value_enum, default_value_t = ChangedCoreArg::Refuse, conflicts_with_all = ["unix", "control"])]
@@ -43,9 +57,4 @@ pub(crate) struct CoresArgs {
 
     #[command(flatten)]
     pub(crate) output: BlockOutputArgs,
-}
-
-fn core_number(text: &str) -> Result<CoreId, String> {
-    let number = text.parse().ok().and_then(CoreId::new);
-    number.ok_or_else(|| "give 0 to 4095".to_owned())
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use larder_block::cache::Mode;
 use larder_block::layout::{CoreId, SECTOR_BYTES};
-use larder_block::manage::{AttachOptions, Opened, Started, StoredCache};
+use larder_block::manage::{AttachOptions, CheckedCore, Opened, Started, StoredCache};
 use larder_block::policy::pressure::BypassPolicy;
 use larder_block::running::{Handles, RunningCache};
 use larder_device::block_on;
@@ -48,12 +48,14 @@ pub(super) struct Known {
     uuid: Uuid,
     stored: StoredCache,
     started: Started,
+    checked: Vec<CheckedCore>,
 }
 
 impl Known {
     pub(super) fn of(opened: &Opened) -> Self {
         let (uuid, started) = (opened.uuid, opened.started);
-        Self { uuid, stored: opened.stored().clone(), started }
+        let checked = opened.checked().to_vec();
+        Self { uuid, stored: opened.stored().clone(), started, checked }
     }
 }
 
@@ -109,6 +111,8 @@ impl Answers {
             }
             Question::AddCore { core, path } => self.add_core(core, &path),
             Question::RemoveCore { core } => self.remove_core(core, tell),
+            Question::AttachCore { core, path } => self.attach_core(core, &path),
+            Question::GiveUpCore { core } => self.give_up_core(core),
             Question::Stop { flush } => self.end(&mut ending, flush),
         };
         tell(&answered.map_or_else(Answer::Error, Answer::Done))
@@ -134,7 +138,15 @@ impl Answers {
         let running = Running::of(&self.cache, seconds, &known.started);
         let mode = self.cache.with(|cache| cache.options().mode);
         let stored = StoredCache { mode, ..known.stored.clone() };
-        Status::of_running(known.uuid, &stored, running)
+        Status::of_running(known.uuid, &stored, running).with_cores(&self.cache, &known.checked)
+    }
+
+    /// One that is there, or missing.
+    pub(super) fn known_core(&self, number: u16) -> Result<CoreId, String> {
+        match self.cache.missing().into_iter().find(|core| core.get() == number) {
+            Some(missing) => Ok(missing),
+            None => self.core(number),
+        }
     }
 
     pub(super) fn core(&self, number: u16) -> Result<CoreId, String> {
@@ -147,6 +159,9 @@ impl Answers {
     }
 
     fn flush(&self, core: Option<u16>, tell: Tell<'_>) -> Result<Value, String> {
+        if let Some(missing) = self.cache.missing().iter().find(|it| Some(it.get()) == core) {
+            return Err(format!("core {}: it is missing: attach it first", missing.get()));
+        }
         let core = core.map(|number| self.core(number)).transpose()?;
         let (flushed, destaged) = watched(&self.cache, core, tell, || match core {
             Some(core) => {
@@ -155,7 +170,14 @@ impl Answers {
             None => block_on(self.cache.settle()),
         });
         flushed.map_err(|error| format!("{error}; {}", still_dirty(&self.cache)))?;
-        value(&destaged)
+        if let Some(opened) = self.opened().as_ref() {
+            block_on(opened.note_fingerprints());
+        }
+        let left = still_missing(&self.cache, &self.known().stored);
+        match left.filter(|_| core.is_none()) {
+            Some(left) => Err(format!("flushed; {left}")),
+            None => value(&destaged),
+        }
     }
 
     fn set_mode(&self, mode: &str, flush: bool, tell: Tell<'_>) -> Result<Value, String> {
@@ -225,8 +247,8 @@ impl Answers {
 
     fn dirty(&self, core: Option<u16>) -> Result<Value, String> {
         let cores = match core {
-            Some(number) => vec![self.core(number)?],
-            None => self.cache.cores().collect(),
+            Some(number) => vec![self.known_core(number)?],
+            None => self.cache.cores().chain(self.cache.missing()).collect(),
         };
         let sector = SECTOR_BYTES as u64;
         let of = |core: CoreId| {
@@ -335,11 +357,32 @@ pub(super) fn watched<T: Send>(
     (done, Destaged { dirty_before_bytes, dirty_bytes: Usage::of(cache).dirty_bytes })
 }
 
+/// What only the cache has of cores that are missing; `None` if it has nothing.
+pub(in crate::block) fn still_missing(
+    cache: &RunningCache,
+    stored: &StoredCache,
+) -> Option<String> {
+    let of = |id: CoreId| {
+        let bytes = cache.with(|cache| cache.dirty_sectors(id)) * SECTOR_BYTES as u64;
+        let known = stored.cores.iter().find(|known| known.id == id)?;
+        (bytes > 0).then(|| {
+            format!(
+                "core {} ({}) is missing, and {bytes} bytes of it stay dirty",
+                id.get(),
+                known.name
+            )
+        })
+    };
+    let left: Vec<String> = cache.missing().into_iter().filter_map(of).collect();
+    (!left.is_empty())
+        .then(|| format!("the cores that are there have everything; {}", left.join("; ")))
+}
+
 /// What only the cache has, in few words.
 pub(in crate::block) fn still_dirty(cache: &RunningCache) -> String {
     let sector = SECTOR_BYTES as u64;
     let mut text = format!("{} bytes are dirty still", Usage::of(cache).dirty_bytes);
-    for core in cache.cores() {
+    for core in cache.cores().chain(cache.missing()) {
         let ranges = cache.with(|cache| cache.dirty_ranges(core, RANGES_NAMED + 1));
         if ranges.is_empty() {
             continue;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Question;
 use super::answers::{Answers, ENDING, Known, Tell, still_dirty, value, watched};
-use crate::args::{CoreArg, TargetArg};
+use crate::args::{CoreArg, CoresArgs, TargetArg};
 use crate::block::{cores, target};
 
 /// Connections of a core that is gone are waited for so long: their last replies are, too.
@@ -60,10 +60,40 @@ impl Answers {
         value(&self.status())
     }
 
+    /// Serves a core again that was missing.
+    pub(super) fn attach_core(&self, number: u16, path: &str) -> Result<Value, String> {
+        self.exported.check()?;
+        let id = self.known_core(number)?;
+        let mut opened = self.opened();
+        let opened = opened.as_mut().ok_or(ENDING)?;
+        let core = cores::of_missing(opened.stored(), id, &path.parse()?);
+        let core = core.map_err(|error| error.to_string())?;
+        block_on(opened.attach_core(&core)).map_err(|error| error.to_string())?;
+        *self.known() = Known::of(opened);
+        let export = cores::export(opened, &core).map_err(|error| error.to_string())?;
+        if let Some(nbd) = &self.exported.nbd {
+            nbd.add(export).map_err(|error| error.to_string())?;
+        }
+        value(&self.status())
+    }
+
+    /// Forgets a core that is missing.
+    pub(super) fn give_up_core(&self, number: u16) -> Result<Value, String> {
+        let id = self.known_core(number)?;
+        let mut opened = self.opened();
+        let opened = opened.as_mut().ok_or(ENDING)?;
+        let lost = block_on(opened.give_up(id)).map_err(|error| error.to_string())?;
+        eprintln!(
+            "note: core {number} was given up, and {lost} bytes that only the cache had of it"
+        );
+        *self.known() = Known::of(opened);
+        value(&self.status())
+    }
+
     /// Destages a core, serves it no more, and ends its connections.
     pub(super) fn remove_core(&self, number: u16, tell: Tell<'_>) -> Result<Value, String> {
         self.exported.check()?;
-        let core = self.core(number)?;
+        let core = self.known_core(number)?;
         let mut opened = self.opened();
         let opened = opened.as_mut().ok_or(ENDING)?;
         let (removed, _) =
@@ -91,11 +121,15 @@ impl Answers {
 }
 
 /// What is asked for each, in the order in which it is: those that go first.
-pub(in crate::block) fn questions(add: &[CoreArg], remove: &[CoreId]) -> Vec<Question> {
+pub(in crate::block) fn questions(arguments: &CoresArgs) -> Vec<Question> {
+    let CoresArgs { add, remove, attach, give_up, .. } = arguments;
+    let path = |core: &CoreArg| target::absolute(&core.target).to_string();
+    let given_up = give_up.iter().map(|core| Question::GiveUpCore { core: core.get() });
+    let attached = attach
+        .iter()
+        .filter_map(|core| Some(Question::AttachCore { core: core.id?.get(), path: path(core) }));
     let removals = remove.iter().map(|core| Question::RemoveCore { core: core.get() });
-    let additions = add.iter().map(|core| Question::AddCore {
-        core: super::number(core.id),
-        path: target::absolute(&core.target).to_string(),
-    });
-    removals.chain(additions).collect()
+    let additions =
+        add.iter().map(|core| Question::AddCore { core: super::number(core.id), path: path(core) });
+    given_up.chain(attached).chain(removals).chain(additions).collect()
 }

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use larder_block::layout::CoreId;
 use serde::{Deserialize, Serialize};
 
-pub(super) use answers::{Answers, Asked, still_dirty};
+pub(super) use answers::{Answers, Asked, still_dirty, still_missing};
 pub(super) use client::{Ask, ask};
 pub(super) use live_cores::{Exported, questions};
 pub(super) use server::ControlServer;
@@ -90,6 +90,15 @@ pub(super) enum Question {
     },
     /// Answers with the status.
     RemoveCore {
+        core: u16,
+    },
+    /// Answers with the status. Of a core that is missing.
+    AttachCore {
+        core: u16,
+        path: String,
+    },
+    /// Answers with the status. Of a core that is missing.
+    GiveUpCore {
         core: u16,
     },
     Stop {

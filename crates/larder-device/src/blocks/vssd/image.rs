@@ -13,6 +13,7 @@ use super::errors::of_model;
 use super::holder::holder;
 use super::keeper::{Keeper, Tail};
 use crate::error::{Error, ErrorKind};
+use crate::private::create_private_file;
 
 /// The file of an image. It is locked while it is open: an image has one array at a time.
 #[derive(Debug)]
@@ -24,8 +25,7 @@ impl ImageFile {
     /// # Errors
     /// [`ErrorKind::Setup`] if it is there, or cannot be made.
     pub fn create(path: &Path) -> Result<Self, Error> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
-        let file = file.map_err(|error| match error.kind() {
+        let file = create_private_file(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => {
                 let context =
                     format!("image {}: it is there: name another, or remove it", path.display());
@@ -48,7 +48,18 @@ impl ImageFile {
     }
 
     fn locked(file: File, path: &Path) -> Result<Self, Error> {
-        match file.try_lock() {
+        let locked = file.try_lock();
+        Self::of_lock(file, locked, path)
+    }
+
+    /// A file that others may read, but not change, while it is open.
+    pub(super) fn locked_for_reading(file: File, path: &Path) -> Result<Self, Error> {
+        let locked = file.try_lock_shared();
+        Self::of_lock(file, locked, path)
+    }
+
+    fn of_lock(file: File, locked: Result<(), TryLockError>, path: &Path) -> Result<Self, Error> {
+        match locked {
             Ok(()) => Ok(Self(file)),
             Err(TryLockError::WouldBlock) => {
                 let (path, who) = (path.display(), holder(&file));

@@ -36,6 +36,7 @@ mod state;
 mod store;
 mod timed;
 mod turnstile;
+mod unwritten;
 mod word;
 
 pub use array::VssdArray;
@@ -44,3 +45,4 @@ pub use keeper::{Keeper, MemoryKeeper, Tail};
 pub use pages::Verified;
 pub use store::VssdBlocks;
 pub use timed::TimedBlocks;
+pub use unwritten::UnwrittenImage;

@@ -32,6 +32,7 @@ use crate::file::sys;
 use crate::file::transfer::Pieces;
 use crate::file::uring::Uring;
 use crate::file::{FileOptions, IoEngine};
+use crate::identity::Identity;
 use crate::io::{CheckedIo, Io, IoFuture};
 use crate::placement::PlacementInfo;
 use wire::NvmeWire;
@@ -90,7 +91,7 @@ impl PassthroughDevice {
         if node.read_only {
             return Err(refuse("it can only be read".to_owned()));
         }
-        let claim = claim(&node.block_path, options.lock_wait)?;
+        let claim = claim(&node.block_path, options.lock_wait, options.read_only)?;
         let drive = DriveFile::open(&generic_path, true)
             .map_err(|error| refuse(format!("opening it: {error}")))?;
         let metadata_bytes = check_format(&drive, node).map_err(&refuse)?;
@@ -120,6 +121,7 @@ impl PassthroughDevice {
             atomic_write_bytes: node.atomic_write_bytes,
             metadata_bytes,
             keeps_metadata: metadata_bytes > 0,
+            identity: Identity::of_path(&generic_path),
             ..DeviceInfo::new(name, capacity_bytes, node.block_bytes, largest)
         };
         let ledger = Ledger::new(info.name.clone(), info.placement.handles);

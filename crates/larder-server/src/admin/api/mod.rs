@@ -43,7 +43,7 @@ pub(super) fn answer(path: &str, shared: &Shared, may_change: bool) -> Option<Re
 
 fn json(content: impl Serialize) -> Response {
     match serde_json::to_vec(&Answer { api: SHAPE, content }) {
-        Ok(body) => Response { status: 200, content_type: "application/json", body },
+        Ok(body) => Response::new(200, "application/json", body),
         Err(error) => Response::text(500, &format!("{error}\n")),
     }
 }

@@ -5,6 +5,14 @@ use std::time::Duration;
 /// Longer numbers of seconds are points in time.
 const RELATIVE_MAX_S: i64 = 60 * 60 * 24 * 30;
 
+/// The number of a lifetime as the text and meta protocols write it. memcached reads it as a C `long` and keeps its low
+/// 32 bits, signed: 4294967295 is -1. `None`: no such number.
+pub(super) fn exptime(word: &[u8]) -> Option<i64> {
+    let number: i64 = std::str::from_utf8(word).ok()?.parse().ok()?;
+    let [a, b, c, d, ..] = number.to_le_bytes();
+    Some(i32::from_le_bytes([a, b, c, d]).into())
+}
+
 /// How long an item lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lifetime {
@@ -63,6 +71,30 @@ mod tests {
         assert_eq!(lifetime(1_700_000_005), Lifetime::For(Duration::from_secs(5)));
         assert_eq!(lifetime(1_700_000_000), Lifetime::Over);
         assert_eq!(Lifetime::Over.ttl(), Some(Duration::ZERO));
+    }
+
+    /// As memcached 1.6 answers them.
+    #[test]
+    fn the_text_protocol_keeps_the_low_32_bits_of_a_number() {
+        let kept = [
+            ("0", 0),
+            ("-1", -1),
+            ("+5", 5),
+            ("00010", 10),
+            ("2147483647", 2_147_483_647),
+            ("2147483648", -2_147_483_648),
+            ("-2147483649", 2_147_483_647),
+            ("4294967295", -1),
+            ("4294967296", 0),
+            ("4294967297", 1),
+            ("9223372036854775807", -1),
+            ("-9223372036854775808", 0),
+        ];
+        for (word, number) in kept {
+            assert_eq!(exptime(word.as_bytes()), Some(number), "{word}");
+        }
+        let wrong = ["", "x", "1x", "0x10", "1.5", "--1", "9223372036854775808", "\u{ff11}"];
+        wrong.iter().for_each(|word| assert_eq!(exptime(word.as_bytes()), None, "{word}"));
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use larder::Stats;
+
 use super::line::Words;
 use super::version::VERSION;
 use crate::caller::Caller;
@@ -22,6 +24,8 @@ pub(super) enum Said {
     Wrong,
     /// What was asked for does not exist.
     Unknown,
+    /// It is of the process, and the client is no administrator.
+    Forbidden,
 }
 
 /// Says to `say` what was asked for.
@@ -31,8 +35,13 @@ pub(super) fn answer(
     mut say: impl FnMut(&str, &dyn Display),
 ) -> Said {
     match (words.next(), words.next()) {
+        (None, _) if !caller.is_admin() => {
+            identity(&mut say);
+            of_tenant(caller, &mut say);
+        }
         (None, _) => general(caller, &mut say),
         (Some(b"settings"), _) => settings(caller, &mut say),
+        (Some(b"reset"), _) if !caller.is_admin() => return Said::Forbidden,
         (Some(b"reset"), _) => {
             caller.worker.shared.count_anew();
             return Said::Reset;
@@ -61,13 +70,9 @@ fn general(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
     let shared = &caller.worker.shared;
     let counted = shared.counted_lately();
     let cache = caller.tenant.stats();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let items: u64 = caller.tenant.caches().iter().map(|cache| cache.estimated_len()).sum();
     say("pid", &std::process::id());
     say("uptime", &shared.started.elapsed().as_secs());
-    say("time", &now);
-    say("version", &VERSION);
-    say("pointer_size", &POINTER_BITS);
+    identity(say);
     say("max_connections", &shared.config.connections_max);
     say("curr_connections", &shared.connections());
     say("total_connections", &shared.connections_ever());
@@ -99,10 +104,32 @@ fn general(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
     say("auth_errors", &counted.auth_errors);
     say("bytes_read", &counted.bytes_read);
     say("bytes_written", &counted.bytes_written);
-    say("curr_items", &items);
     say("total_items", &counted.cmd_set);
+    say_of_cache(caller, &cache, say);
+}
+
+/// What the server is.
+fn identity(say: &mut impl FnMut(&str, &dyn Display)) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    say("time", &now);
+    say("version", &VERSION);
+    say("pointer_size", &POINTER_BITS);
+}
+
+/// What a client that is no administrator is told: the counters of its tenant's caches, and none of the process.
+fn of_tenant(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
+    let cache = caller.tenant.stats();
+    say("cmd_get", &cache.gets);
+    say("get_hits", &cache.hits());
+    say("get_misses", &cache.gets.saturating_sub(cache.hits()));
+    say("get_expired", &cache.expired);
+    say_of_cache(caller, &cache, say);
+}
+
+fn say_of_cache(caller: &Caller, cache: &Stats, say: &mut impl FnMut(&str, &dyn Display)) {
+    say("curr_items", &caller.tenant.estimated_len());
     say("bytes", &cache.dram_used_bytes);
-    say("evictions", &cache.dram_evicted_objects);
+    say("evictions", &cache.evicted_objects());
     say("tenant", &caller.tenant.name().escape_default());
     say("dram_items", &cache.dram_items);
     say("dram_hits", &cache.dram_hits);
@@ -122,13 +149,15 @@ fn settings(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
         Endpoint::Tcp(_) => None,
     });
     let needs_users = yes_or_no(!caller.worker.shared.users().is_empty());
-    say("maxconns", &config.connections_max);
-    say("tcpport", &port.unwrap_or(0));
-    say("udpport", &0);
-    say("domain_socket", &path.as_deref().unwrap_or("NULL").escape_default());
-    say("verbosity", &0);
+    if caller.is_admin() {
+        say("maxconns", &config.connections_max);
+        say("tcpport", &port.unwrap_or(0));
+        say("udpport", &0);
+        say("domain_socket", &path.as_deref().unwrap_or("NULL").escape_default());
+        say("verbosity", &0);
+        say("num_threads", &config.workers);
+    }
     say("evictions", &"on");
-    say("num_threads", &config.workers);
     say("item_size_max", &config.value_bytes_max);
     say("cas_enabled", &"yes");
     say("flush_enabled", &"yes");
@@ -143,9 +172,11 @@ fn settings(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
     say("idle_timeout", &config.idle_timeout.map_or(0, |time| time.as_secs()));
 }
 
-/// Where clients come in, and the one that asks. Nobody is told who the others are.
+/// The client that asks; an administrator is told the listeners too. Nothing is said of other clients.
 fn connections(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
-    for (number, listener) in caller.worker.shared.config.listeners.iter().enumerate() {
+    let all = &caller.worker.shared.config.listeners;
+    let shown = if caller.is_admin() { &all[..] } else { &[] };
+    for (number, listener) in shown.iter().enumerate() {
         let address = match &listener.endpoint {
             Endpoint::Tcp(address) => format!("tcp:{address}"),
             Endpoint::Unix { path, .. } => format!("unix:{}", path.display()),
@@ -153,7 +184,7 @@ fn connections(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
         say(&format!("{number}:addr"), &address.escape_default());
         say(&format!("{number}:state"), &"conn_listening");
     }
-    let number = caller.worker.shared.config.listeners.len() as u64 + caller.id;
+    let number = all.len() as u64 + caller.id;
     say(&format!("{number}:addr"), &caller.peer);
     say(&format!("{number}:state"), &"conn_parse_cmd");
 }

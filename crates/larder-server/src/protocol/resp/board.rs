@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::slow::SlowLog;
+use super::slow::{SlowLog, Whose};
 use super::table::TABLE;
 use crate::counters::Counter;
 
@@ -29,9 +29,14 @@ pub(super) struct Calls {
     pub(super) failed: Counter,
 }
 
+/// Of a client that has to log in first: only administrators see it.
+const NO_TENANT: usize = usize::MAX;
+
 /// A client, as others see it.
 pub(super) struct Listed {
     pub(super) id: u64,
+    /// The number of its tenant; [`NO_TENANT`] before it has logged in.
+    tenant: AtomicUsize,
     /// Where it comes from.
     pub(super) peer: String,
     pub(super) since: Instant,
@@ -47,6 +52,14 @@ pub(super) struct Listed {
     words: Mutex<Words>,
 }
 
+/// Which user a client has logged in as, and which tenant it has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KnownAs<'a> {
+    /// The number of the tenant. `None`: it has to log in first.
+    pub(super) tenant: Option<usize>,
+    pub(super) user: &'a str,
+}
+
 /// What a client says of itself.
 #[derive(Clone, Default)]
 pub(super) struct Words {
@@ -57,20 +70,20 @@ pub(super) struct Words {
 }
 
 impl Board {
-    pub(crate) fn new(workers: usize) -> Self {
+    pub(crate) fn new(workers: usize, tenants: usize) -> Self {
         let calls = || TABLE.iter().map(|_| Calls::default()).collect();
         Self {
             clients: Mutex::default(),
-            slow: SlowLog::default(),
+            slow: SlowLog::new(tenants),
             calls: (0..workers).map(|_| calls()).collect(),
         }
     }
 
     /// Lists a client, until it leaves ([`Board::strike`]).
-    pub(super) fn list(&self, id: u64, peer: String, user: &str) -> Arc<Listed> {
-        let words = Words { user: user.as_bytes().to_vec(), ..Words::default() };
+    pub(super) fn list(&self, id: u64, peer: String, known: KnownAs<'_>) -> Arc<Listed> {
         let listed = Arc::new(Listed {
             id,
+            tenant: AtomicUsize::new(NO_TENANT),
             peer,
             since: Instant::now(),
             last_s: AtomicU64::new(0),
@@ -78,8 +91,9 @@ impl Board {
             is_resp3: AtomicBool::new(false),
             queued: AtomicI64::new(-1),
             is_killed: AtomicBool::new(false),
-            words: Mutex::new(words),
+            words: Mutex::default(),
         });
+        listed.is_known_as(known);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         clients.insert(id, Arc::clone(&listed));
         listed
@@ -89,10 +103,11 @@ impl Board {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
     }
 
-    /// All that have asked something, by number.
-    pub(super) fn clients(&self) -> Vec<Arc<Listed>> {
+    /// The clients that have sent a request, by number: those of one tenant, or of all.
+    pub(super) fn clients(&self, whose: Whose) -> Vec<Arc<Listed>> {
         let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        clients.values().cloned().collect()
+        let visible = |it: &&Arc<Listed>| whose.has(it.tenant.load(Ordering::Relaxed));
+        clients.values().filter(visible).cloned().collect()
     }
 
     /// For the worker of this number alone to count, and for all to read.
@@ -114,6 +129,12 @@ impl Board {
 }
 
 impl Listed {
+    /// The user and the tenant of its connection have changed.
+    pub(super) fn is_known_as(&self, KnownAs { tenant, user }: KnownAs<'_>) {
+        self.tenant.store(tenant.unwrap_or(NO_TENANT), Ordering::Relaxed);
+        self.say(|words| words.user = user.as_bytes().to_vec());
+    }
+
     pub(super) fn words(&self) -> Words {
         self.words.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -28,9 +28,9 @@ pub(super) struct Client {
     pub(super) closes: bool,
     /// Between MULTI and EXEC.
     pub(super) transaction: Option<Box<Transaction>>,
-    pub(super) watched: Vec<Watched>,
+    pub(super) watched: Watched,
     /// Within EXEC, until something has been changed: what must not have changed before that.
-    pub(super) guarded: Vec<Watched>,
+    pub(super) guarded: Watched,
     /// Among all clients, once it has asked something.
     pub(super) listed: Option<Arc<Listed>>,
     /// Keys of an MGET that are still to be answered, whose answer has begun.
@@ -64,7 +64,7 @@ impl Client {
     /// What it was when it came, but for who it is.
     pub(super) fn reset(&mut self) {
         (self.is_resp3, self.replies, self.transaction) = (false, Replies::On, None);
-        self.watched = Vec::new();
+        self.watched = Watched::default();
         if let Some(listed) = &self.listed {
             listed.set_name(b"");
         }

@@ -1,5 +1,6 @@
-//! `CLIENT`: what clients say of themselves, and who is there.
+//! `CLIENT`: what a client says of itself, and the clients of its tenant; an administrator sees and ends all.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
@@ -18,7 +19,7 @@ const HELP: &[&str] = &[
     "GETNAME, SETNAME <name>",
     "    The name of this connection.",
     "ID, INFO, LIST [ID <id> ...] [TYPE NORMAL|MASTER|REPLICA|PUBSUB]",
-    "    This connection, or all that have asked something.",
+    "    This connection, or all of this tenant (for an administrator: of all) that have asked something.",
     "KILL ID <id> | ADDR <ip:port> | <ip:port> [SKIPME yes|no]",
     "    They are closed when they ask something next.",
     "NO-EVICT, NO-TOUCH <ON|OFF>",
@@ -163,7 +164,7 @@ fn reply(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 }
 
 fn list(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
-    let mut clients = cx.board().clients();
+    let mut clients = cx.board().clients(cx.visible());
     match (&*argv.get(2).to_ascii_uppercase(), argv.len()) {
         (_, 2) => {}
         (b"TYPE", 4) => match &*argv.get(3).to_ascii_lowercase() {
@@ -175,7 +176,7 @@ fn list(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
             }
         },
         (b"ID", 4..) => {
-            let ids: Option<Vec<i64>> = argv.from(3).map(number::integer).collect();
+            let ids: Option<HashSet<i64>> = argv.from(3).map(number::integer).collect();
             let ids = ids.ok_or(Refusal::Says("ERR Invalid client ID"))?;
             clients.retain(|it| i64::try_from(it.id).is_ok_and(|id| ids.contains(&id)));
         }
@@ -212,7 +213,7 @@ fn line(listed: &Listed) -> String {
 
 /// Marks those that are to be closed: each is when it asks something next.
 fn kill(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
-    let clients = cx.board().clients();
+    let clients = cx.board().clients(cx.visible());
     if argv.len() == 3 {
         let of_address = clients.iter().find(|it| it.peer.as_bytes() == argv.get(2));
         let listed = of_address.ok_or(Refusal::Says("ERR No such client"))?;

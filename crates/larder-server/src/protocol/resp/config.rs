@@ -26,12 +26,29 @@ const NAMES: [&str; 13] = [
     "timeout",
 ];
 
+/// Of these, what every client may ask for: what holds for its own requests. The others are of the process.
+const OF_CLIENTS: [&str; 7] = [
+    "appendonly",
+    "databases",
+    "maxmemory-policy",
+    "notify-keyspace-events",
+    "proto-max-bulk-len",
+    "save",
+    "timeout",
+];
+
 /// `CONFIG`.
 pub(super) fn config(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let sub = argv.get(1).to_ascii_uppercase();
     match (&*sub, argv.len()) {
         (b"GET", 3..) => get(cx, argv),
-        (b"SET", 4..) => set_all(cx, argv),
+        (b"SET", 4..) => {
+            cx.needs_admin("config|set")?;
+            set_all(cx, argv)
+        }
+        (b"RESETSTAT" | b"REWRITE", 2) if !cx.caller.is_admin() => {
+            cx.needs_admin(if &*sub == b"REWRITE" { "config|rewrite" } else { "config|resetstat" })
+        }
         (b"RESETSTAT", 2) => Err(Refusal::Says(
             "ERR counters are read by more than one: take the difference of two readings",
         )),
@@ -41,9 +58,9 @@ pub(super) fn config(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
                 "CONFIG",
                 &[
                     "GET <pattern> [<pattern> ...]",
-                    "    Settings and their values.",
+                    "    Settings and their values: those of the process for administrators alone.",
                     "SET <name> <value> [<name> <value> ...]",
-                    "    Changes slowlog-log-slower-than or slowlog-max-len until the server ends.",
+                    "    For administrators: changes slowlog-log-slower-than or slowlog-max-len until the server ends.",
                     "RESETSTAT, REWRITE",
                     "    Refused: counters only grow, and the configuration is its owner's.",
                 ],
@@ -57,8 +74,15 @@ pub(super) fn config(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 }
 
 fn get(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    if argv.from(2).map(<[u8]>::len).sum::<usize>() > glob::PATTERN_BYTES_MAX || argv.len() > 64 {
+        return Err(Refusal::Says("ERR too many patterns, or too long ones"));
+    }
     let patterns: Vec<Vec<u8>> = argv.from(2).map(<[u8]>::to_ascii_lowercase).collect();
-    let fits = |name: &str| patterns.iter().any(|it| glob::matches(it, name.as_bytes()));
+    let is_admin = cx.caller.is_admin();
+    let fits = |name: &str| {
+        (is_admin || OF_CLIENTS.contains(&name))
+            && patterns.iter().any(|it| glob::matches(it, name.as_bytes()))
+    };
     let found: Vec<&str> = NAMES.into_iter().filter(|name| fits(name)).collect();
     cx.out.map(found.len());
     for name in found {

@@ -6,12 +6,17 @@ use super::context::{Context, wrong_arity};
 use super::number;
 use super::parse::Arguments;
 use super::write::{NO_INTEGER, Outcome, Refusal, SYNTAX};
+use crate::users::Denied;
 
 /// What clients take this server for: they allow themselves what that version has.
 pub(super) const REDIS_VERSION: &str = "7.4.0";
 
 const WRONG_PASSWORD: Refusal =
     Refusal::Says("WRONGPASS invalid username-password pair or user is disabled.");
+
+/// `TRYAGAIN` would have clients ask again at once, and `BUSY` tell them that a script runs.
+const BUSY: Refusal =
+    Refusal::Says("ERR busy comparing other passwords, this one was not compared; try again later");
 
 /// `PING`.
 pub(super) fn ping(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
@@ -51,18 +56,20 @@ pub(super) async fn auth(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 }
 
 async fn log_in(cx: &mut Context<'_>, user: &[u8], password: &[u8]) -> Outcome {
-    cx.caller.worker.counters.auth_cmds.add(1);
-    // Where nobody is known, the default user comes in with any password.
+    // A server without users lets the default user in with any password.
     let is_open = cx.caller.worker.shared.users().is_empty() && user == b"default";
-    if !is_open && !cx.caller.log_in(user, password).await {
-        cx.caller.worker.counters.auth_errors.add(1);
-        return Err(WRONG_PASSWORD);
+    if is_open {
+        cx.caller.worker.counters.auth_cmds.add(1);
+    } else {
+        match cx.caller.log_in(user, password).await {
+            Ok(()) => {}
+            Err(Denied::Wrong) => return Err(WRONG_PASSWORD),
+            Err(Denied::Busy) => return Err(BUSY),
+        }
     }
     // Another tenant's keys are others.
-    cx.client.watched = Vec::new();
-    if let Some(listed) = &cx.client.listed {
-        listed.say(|words| words.user = user.to_vec());
-    }
+    cx.client.watched = super::queue::Watched::default();
+    cx.is_known_as_it_is();
     Ok(())
 }
 
@@ -145,6 +152,7 @@ fn introduce(cx: &mut Context<'_>) {
 pub(super) fn reset(cx: &mut Context<'_>) {
     cx.client.reset();
     cx.caller.log_out();
+    cx.is_known_as_it_is();
     cx.out.is_resp3 = false;
     cx.out.simple("RESET");
 }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use larder::{Change, SetOptions, Value};
 
-use super::board::Board;
+use super::board::{Board, KnownAs};
 use super::client::Client;
 use super::queue::Watched;
-use super::write::{Refusal, Writer};
+use super::slow::Whose;
+use super::write::{NO_ROOM, Outcome, Refusal, Writer};
 use crate::caller::Caller;
 use crate::tenant::Calls;
 
@@ -22,6 +23,34 @@ impl Context<'_> {
     /// The calls of the cache that has `key`.
     pub(super) fn cache(&self, key: &[u8]) -> Calls<'_> {
         self.caller.cache_for(key)
+    }
+
+    /// What the clock says by which clients name points in time.
+    pub(super) fn wall(&self, key: &[u8]) -> Duration {
+        self.cache(key).moment(key).wall()
+    }
+
+    /// Whose slow requests and connections the client sees.
+    pub(super) fn visible(&self) -> Whose {
+        if self.caller.is_admin() { Whose::All } else { Whose::Of(self.caller.tenant.number) }
+    }
+
+    /// Refuses what belongs to the process, unless the client is an administrator.
+    pub(super) fn needs_admin(&self, command: &str) -> Outcome {
+        if self.caller.is_admin() {
+            return Ok(());
+        }
+        let user = self.caller.user();
+        Err(Refusal::Said(format!(
+            "NOPERM User {user} has no permissions to run the '{command}' command"
+        )))
+    }
+
+    /// Others see the client as the user, and of the tenant, that its connection has now.
+    pub(super) fn is_known_as_it_is(&self) {
+        if let Some(listed) = &self.client.listed {
+            listed.is_known_as(known_as(self.caller));
+        }
     }
 
     pub(super) fn board(&self) -> &Board {
@@ -40,16 +69,19 @@ impl Context<'_> {
         mut change: impl FnMut(Option<&Value>) -> Change<'c>,
     ) -> Result<Option<Value>, Refusal> {
         let guarded = std::mem::take(&mut self.client.guarded);
-        let guard = guarded.iter().find(|watched| watched.key == key);
+        let mut bytes = 0;
         let (mut has_changed, mut is_gone) = (false, false);
         let cache = self.cache(key);
         let before = cache.update(key, |current| {
-            has_changed = guard.is_some_and(|guard| !guard.is_still(current));
+            bytes = current.map_or(0, |value| value.len());
+            has_changed = !guarded.is_still(key, current.map(Value::meta));
             let change = if has_changed { Change::Keep } else { change(current) };
             is_gone = is_end(&change);
             change
         });
         let before = before.await?;
+        // The value is copied on its way in and out.
+        self.caller.work.does_bytes(2 * bytes);
         if is_gone {
             // Who looks for it now finds that its time is over, and it counts no more.
             self.cache(key).update(key, |_| Change::Keep).await?;
@@ -64,10 +96,11 @@ impl Context<'_> {
         value: &[u8],
         options: SetOptions,
     ) -> Result<(), Refusal> {
-        if self.client.guarded.iter().any(|watched| watched.key == key) {
+        self.caller.work.does_bytes(value.len());
+        if self.client.guarded.has(key) {
             self.change(key, |_| Change::Store(value.into(), options)).await?;
         } else {
-            self.client.guarded = Vec::new();
+            self.client.guarded = Watched::default();
             self.cache(key).set_with(key, value, options).await?;
         }
         self.caller.worker.counters.cmd_set.add(1);
@@ -76,11 +109,10 @@ impl Context<'_> {
 
     /// Removes a value, and says whether there was one.
     pub(super) async fn delete(&mut self, key: &[u8]) -> Result<bool, Refusal> {
-        let guarded: &[Watched] = &self.client.guarded;
-        let existed = if guarded.iter().any(|watched| watched.key == key) {
+        let existed = if self.client.guarded.has(key) {
             self.change(key, |current| current.map_or(Change::Keep, |_| gone())).await?.is_some()
         } else {
-            self.client.guarded = Vec::new();
+            self.client.guarded = Watched::default();
             self.cache(key).delete(key).await?
         };
         let counters = &self.caller.worker.counters;
@@ -92,6 +124,13 @@ impl Context<'_> {
         Ok(existed)
     }
 
+    /// Something was done to one of several keys: the others of the worker have their turns, if it is time.
+    pub(super) async fn rests_behind(&self, key: &[u8]) {
+        self.caller.work.does(1);
+        self.caller.work.does_bytes(key.len());
+        self.caller.rests().await;
+    }
+
     /// The help of a command with subcommands.
     pub(super) fn help(&mut self, command: &str, lines: &[&str]) {
         let head = format!("{command} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
@@ -101,6 +140,18 @@ impl Context<'_> {
         self.out.simple("HELP");
         self.out.simple("    Print this help.");
     }
+}
+
+/// Counts a request that finds no room in the memory of clients, and says why it is refused.
+pub(super) fn no_room(caller: &Caller) -> Refusal {
+    caller.worker.counters.refused_busy.add(1);
+    NO_ROOM
+}
+
+/// As what others see the client of `caller`.
+pub(super) fn known_as(caller: &Caller) -> KnownAs<'_> {
+    let tenant = (!caller.needs_login()).then_some(caller.tenant.number);
+    KnownAs { tenant, user: caller.user() }
 }
 
 /// What removes a value within an update: it is replaced by one whose time is over.

@@ -10,6 +10,9 @@ use super::write::{Outcome, Refusal, SYNTAX};
 /// `COMMAND`.
 pub(super) fn command(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let sub = argv.get(1).to_ascii_uppercase();
+    if matches!(&*sub, b"INFO" | b"DOCS") && argv.len() > 2 + TABLE.len() {
+        return Err(Refusal::Says("ERR more names than there are commands"));
+    }
     match (&*sub, argv.len()) {
         (_, 1) | (b"INFO", 2) => {
             cx.out.array(TABLE.len());

@@ -1,6 +1,9 @@
-//! When a value expires: as requests say it, and as it is asked for.
+//! When a value expires: as requests say it, and as it is asked for. Both are of the wall clock, while values expire by
+//! the cache's time ([`larder::Moment`]).
 
 use std::time::Duration;
+
+use larder::Moment;
 
 use super::number;
 use super::write::{NO_INTEGER, Refusal};
@@ -36,10 +39,10 @@ impl Unit {
     }
 
     /// The millisecond since 1970 that `text` means, which may be long ago.
-    pub(super) fn at(self, text: &[u8], now: Duration, command: &str) -> Result<i64, Refusal> {
+    pub(super) fn at(self, text: &[u8], wall: Duration, command: &str) -> Result<i64, Refusal> {
         let number = number::integer(text).ok_or(NO_INTEGER)?;
         let millis = if self.is_millis { Some(number) } else { number.checked_mul(1000) };
-        let base = if self.is_absolute { 0 } else { millis_of(now) };
+        let base = if self.is_absolute { 0 } else { millis_of(wall) };
         let at = millis.and_then(|millis| millis.checked_add(base));
         at.ok_or_else(|| invalid(command))
     }
@@ -48,13 +51,13 @@ impl Unit {
     pub(super) fn at_later(
         self,
         text: &[u8],
-        now: Duration,
+        wall: Duration,
         command: &str,
     ) -> Result<i64, Refusal> {
         if number::integer(text).ok_or(NO_INTEGER)? <= 0 {
             return Err(invalid(command));
         }
-        self.at(text, now, command)
+        self.at(text, wall, command)
     }
 }
 
@@ -62,10 +65,10 @@ pub(super) fn invalid(command: &str) -> Refusal {
     Refusal::Said(format!("ERR invalid expire time in '{command}' command"))
 }
 
-/// How long something lives that expires at `at`; `None`: that is over.
-pub(super) fn until(at: i64, now: Duration) -> Option<Duration> {
+/// How long something lives that expires when the wall clock says `at`; `None`: that is over.
+pub(super) fn until(at: i64, wall: Duration) -> Option<Duration> {
     let at = Duration::from_millis(u64::try_from(at).ok()?);
-    let left = at.checked_sub(now).filter(|left| !left.is_zero())?;
+    let left = at.checked_sub(wall).filter(|left| !left.is_zero())?;
     Some(left.saturating_sub(BETWEEN_TWO_LOOKS).max(Duration::from_nanos(1)))
 }
 
@@ -73,16 +76,23 @@ pub(super) fn millis_of(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// What is answered for a value that expires then.
-pub(super) fn told(unit: Unit, expires_at: Option<Duration>, now: Duration) -> i64 {
+/// What is answered for a value that expires then, by the cache's time.
+pub(super) fn told(unit: Unit, expires_at: Option<Duration>, moment: Moment) -> i64 {
     let Some(end) = expires_at else { return -1 };
-    let base = if unit.is_absolute { 0 } else { millis_of(now) };
-    let millis = millis_of(end).saturating_sub(base).max(0);
+    let millis = match unit.is_absolute {
+        true => millis_of(moment.wall_time_of(end)),
+        false => millis_of(end).saturating_sub(millis_of(moment.now())).max(0),
+    };
     if unit.is_millis { millis } else { millis.saturating_add(500) / 1000 }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use larder::{Larder, block_on};
+    use larder_device::VirtualClock;
+
     use super::*;
 
     #[test]
@@ -98,10 +108,25 @@ mod tests {
         assert_eq!(end.as_nanos().div_ceil(1_000_000), 1_001_500, "the very millisecond");
         assert_eq!(until(1_000_000, now), None);
         assert_eq!(until(-5, now), None);
-        let expires = Some(Duration::from_millis(1_001_500));
-        let said = |unit| told(unit, expires, now);
-        assert_eq!((said(EX), said(PX), said(EXAT), said(PXAT)), (2, 1500, 1002, 1_001_500));
-        assert_eq!(told(EX, None, now), -1);
+    }
+
+    /// The clock was an hour ahead when the cache opened, and was set back then.
+    #[test]
+    fn points_in_time_are_told_by_the_wall_clock() {
+        let wall = Duration::from_nanos(1_000_000_300_000);
+        let clock = Arc::new(VirtualClock::starting_at(wall + Duration::from_secs(3600)));
+        let cache = block_on(Larder::open(Default::default(), None, clock.clone())).unwrap();
+        clock.set(wall);
+        let moment = cache.moment();
+        assert_eq!(moment.wall().as_secs(), 1000);
+        let end = Some(moment.now() + until(1_002_000, moment.wall()).unwrap());
+        let said = |unit| told(unit, end, moment);
+        assert_eq!(
+            (said(EX), said(PX), said(EXAT)),
+            (2, 1999, 1002),
+            "less what may pass before it is stored"
+        );
+        assert_eq!(told(EX, None, moment), -1);
     }
 
     #[test]

@@ -1,50 +1,74 @@
 //! Patterns of names: `*`, `?`, `[a-c]`, `[^x]`, `\*`.
 
-/// Whether `text` is one of those that `pattern` describes. It takes time in proportion to the product of their
-/// lengths at most: of several stars only the last one is tried again.
+/// Longest pattern of a request: a comparison takes steps in proportion to the product of the lengths of pattern and
+/// key.
+pub(super) const PATTERN_BYTES_MAX: usize = 4096;
+
+/// Compares a text with a pattern, some steps at a time. Of several stars only the last one is tried again.
+pub(super) struct Matcher<'a> {
+    pattern: &'a [u8],
+    text: &'a [u8],
+    /// Where to go on if what follows the last star does not fit: behind it, one byte later.
+    again: Option<(&'a [u8], &'a [u8])>,
+}
+
+impl<'a> Matcher<'a> {
+    pub(super) fn new(pattern: &'a [u8], text: &'a [u8]) -> Self {
+        Self { pattern, text, again: None }
+    }
+
+    /// Goes on for about `steps` steps, and takes off those that it has needed. `None`: they were too few.
+    pub(super) fn run(&mut self, steps: &mut usize) -> Option<bool> {
+        while *steps > 0 {
+            *steps -= 1;
+            match self.pattern {
+                [b'*', rest @ ..] => {
+                    self.again = Some((rest, self.text));
+                    self.pattern = rest;
+                    continue;
+                }
+                [] if self.text.is_empty() => return Some(true),
+                _ => {}
+            }
+            if let [byte, behind @ ..] = self.text {
+                let (fits, rest) = step(self.pattern, *byte);
+                // A class is looked at byte by byte.
+                *steps = steps.saturating_sub(self.pattern.len() - rest.len());
+                if fits {
+                    (self.pattern, self.text) = (rest, behind);
+                    continue;
+                }
+            }
+            match self.again {
+                Some((rest, [_, behind @ ..])) => {
+                    self.again = Some((rest, behind));
+                    (self.pattern, self.text) = (rest, behind);
+                }
+                _ => return Some(false),
+            }
+        }
+        None
+    }
+}
+
+/// Whether a short `text` is one of those that `pattern` describes.
 pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut pattern, mut text) = (pattern, text);
-    // Where to go on if what follows the last star does not fit: behind it, one byte later.
-    let mut again: Option<(&[u8], &[u8])> = None;
-    loop {
-        match pattern {
-            [b'*', rest @ ..] => {
-                again = Some((rest, text));
-                pattern = rest;
-                continue;
-            }
-            [] if text.is_empty() => return true,
-            _ => {}
-        }
-        if let [byte, behind @ ..] = text
-            && let Some(rest) = step(pattern, *byte)
-        {
-            (pattern, text) = (rest, behind);
-            continue;
-        }
-        match again {
-            Some((rest, [_, behind @ ..])) => {
-                again = Some((rest, behind));
-                (pattern, text) = (rest, behind);
-            }
-            _ => return false,
-        }
-    }
+    Matcher::new(pattern, text).run(&mut { usize::MAX }).unwrap_or(false)
 }
 
-/// What is left of the pattern if its beginning, which is no star, describes this byte.
-fn step(pattern: &[u8], byte: u8) -> Option<&[u8]> {
+/// Whether the beginning of the pattern, which is no star, describes this byte, and what is behind it.
+fn step(pattern: &[u8], byte: u8) -> (bool, &[u8]) {
     match pattern {
-        [] => None,
-        [b'?', rest @ ..] => Some(rest),
+        [] => (false, pattern),
+        [b'?', rest @ ..] => (true, rest),
         [b'[', rest @ ..] => class(rest, byte),
-        [b'\\', escaped, rest @ ..] => (*escaped == byte).then_some(rest),
-        [own, rest @ ..] => (*own == byte).then_some(rest),
+        [b'\\', escaped, rest @ ..] => (*escaped == byte, rest),
+        [own, rest @ ..] => (*own == byte, rest),
     }
 }
 
-/// What is behind a class if `byte` is in it. A class without an end goes to the end of the pattern.
-fn class(rest: &[u8], byte: u8) -> Option<&[u8]> {
+/// Whether `byte` is in a class, and what is behind it. A class without an end goes to the end of the pattern.
+fn class(rest: &[u8], byte: u8) -> (bool, &[u8]) {
     let (wanted, mut rest) = match rest {
         [b'^', rest @ ..] => (false, rest),
         _ => (true, rest),
@@ -71,7 +95,7 @@ fn class(rest: &[u8], byte: u8) -> Option<&[u8]> {
             }
         };
     }
-    (found == wanted).then_some(rest)
+    (found == wanted, rest)
 }
 
 #[cfg(test)]
@@ -115,5 +139,28 @@ mod tests {
     fn many_stars_take_no_long_time() {
         let pattern = "a*".repeat(1000) + "b";
         assert!(!matches(pattern.as_bytes(), "a".repeat(10_000).as_bytes()));
+    }
+
+    #[test]
+    fn a_comparison_stops_after_its_steps_and_goes_on_where_it_was() {
+        for (pattern, text) in [
+            (format!("*{}b", "a".repeat(500)), "a".repeat(2000)),
+            (format!("*[{}]", "bc".repeat(500)), "a".repeat(2000)),
+            (format!("*{}", "a".repeat(500)), format!("{}b{}", "a".repeat(100), "a".repeat(600))),
+        ] {
+            let mut matcher = Matcher::new(pattern.as_bytes(), text.as_bytes());
+            let mut rounds = 1;
+            let fits = loop {
+                let mut steps = 10_000;
+                match matcher.run(&mut steps) {
+                    Some(fits) => break fits,
+                    None => assert_eq!(steps, 0),
+                }
+                rounds += 1;
+            };
+            assert_eq!(fits, matches(pattern.as_bytes(), text.as_bytes()));
+            // A class of 1,000 bytes is 1,000 steps for each of 2,000 bytes.
+            assert!(rounds > 20 || fits, "{rounds} rounds");
+        }
     }
 }

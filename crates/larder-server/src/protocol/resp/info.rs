@@ -1,4 +1,5 @@
-//! `INFO`: what is known of the server, in the sections and by the names that tools read.
+//! `INFO`: what is known of the server, in the sections and by the names that tools read. A client that is no
+//! administrator is told of its tenant, and nothing of the process.
 
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -58,19 +59,26 @@ fn server(cx: &Context<'_>, text: &mut String) {
     line(text, "larder_tenant", cx.caller.tenant.name());
     let mode = if shared.config.cluster.is_some() { "cluster" } else { "standalone" };
     line(text, "redis_mode", mode);
+    line(text, "server_time_usec", now.as_micros());
+    if !cx.caller.is_admin() {
+        return;
+    }
     line(text, "os", std::env::consts::OS);
     line(text, "arch_bits", usize::BITS);
     line(text, "process_id", std::process::id());
     line(text, "worker_threads", shared.config.workers);
-    line(text, "server_time_usec", now.as_micros());
     line(text, "uptime_in_seconds", uptime);
     line(text, "uptime_in_days", uptime / 86_400);
 }
 
 fn clients(cx: &Context<'_>, text: &mut String) {
     let shared = &cx.caller.worker.shared;
-    line(text, "connected_clients", shared.connections());
-    line(text, "maxclients", shared.config.connections_max);
+    if cx.caller.is_admin() {
+        line(text, "connected_clients", shared.connections());
+        line(text, "maxclients", shared.config.connections_max);
+    } else {
+        line(text, "connected_clients", cx.board().clients(cx.visible()).len());
+    }
     line(text, "blocked_clients", 0);
     line(text, "tracking_clients", 0);
 }
@@ -89,21 +97,32 @@ fn persistence(_: &Context<'_>, text: &mut String) {
 }
 
 fn stats(cx: &Context<'_>, text: &mut String) {
+    let stats = cx.caller.tenant.stats();
+    line(text, "expired_keys", stats.expired);
+    line(text, "evicted_keys", stats.evicted_objects());
+    let hits = stats.hits();
+    if cx.caller.is_admin() {
+        of_process(cx, text);
+    } else {
+        line(text, "keyspace_hits", hits);
+        line(text, "keyspace_misses", stats.gets.saturating_sub(hits));
+    }
+    line(text, "larder_flash_hits", hits.saturating_sub(stats.dram_hits));
+    line(text, "larder_flash_written_bytes", stats.flash_written_bytes());
+}
+
+/// Counters of all tenants together.
+fn of_process(cx: &Context<'_>, text: &mut String) {
     let shared = &cx.caller.worker.shared;
-    let (counted, stats) = (shared.counted(), cx.caller.tenant.stats());
+    let counted = shared.counted();
     line(text, "total_connections_received", shared.connections_ever());
     line(text, "total_commands_processed", counted.resp_commands);
     line(text, "total_net_input_bytes", counted.bytes_read);
     line(text, "total_net_output_bytes", counted.bytes_written);
-    line(text, "expired_keys", stats.expired);
-    line(text, "evicted_keys", stats.dram_evicted_objects);
     line(text, "keyspace_hits", counted.get_hits);
     line(text, "keyspace_misses", counted.get_misses);
     line(text, "acl_access_denied_auth", counted.auth_errors);
     line(text, "refused_busy", counted.refused_busy);
-    let hits = stats.hits();
-    line(text, "larder_flash_hits", hits.saturating_sub(stats.dram_hits));
-    line(text, "larder_flash_written_bytes", stats.flash_written_bytes());
 }
 
 fn replication(_: &Context<'_>, text: &mut String) {
@@ -113,6 +132,9 @@ fn replication(_: &Context<'_>, text: &mut String) {
 }
 
 fn commands(cx: &Context<'_>, text: &mut String) {
+    if !cx.caller.is_admin() {
+        return;
+    }
     for (at, command) in TABLE.iter().enumerate() {
         let [calls, micros, rejected, failed] = cx.board().called(at);
         if calls + rejected > 0 {

@@ -19,6 +19,7 @@ pub(super) async fn del(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let mut removed = 0;
     for key in argv.from(1) {
         removed += usize::from(cx.delete(key).await?);
+        cx.rests_behind(key).await;
     }
     cx.out.count(removed);
     Ok(())
@@ -36,7 +37,7 @@ pub(super) async fn rename(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does
         }
         return Ok(());
     }
-    if !put(cx, to, &value, !is_polite).await? {
+    if !put(cx, (from, to), &value, !is_polite).await? {
         cx.out.integer(0);
         return Ok(());
     }
@@ -78,7 +79,7 @@ pub(super) async fn copy(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
         return Err(Refusal::Says("ERR source and destination objects are the same"));
     }
     let copied = match cx.cache(from).get(from).await? {
-        Some(value) => put(cx, to, &value, replaces).await?,
+        Some(value) => put(cx, (from, to), &value, replaces).await?,
         None => false,
     };
     cx.out.integer(i64::from(copied));
@@ -88,12 +89,12 @@ pub(super) async fn copy(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 /// Stores the same value, with its flags and its lifetime, under another key.
 async fn put(
     cx: &mut Context<'_>,
-    key: &[u8],
+    (from, key): (&[u8], &[u8]),
     value: &Value,
     replaces: bool,
 ) -> Result<bool, Refusal> {
     let meta = value.meta();
-    let now = cx.cache(key).now();
+    let now = cx.cache(from).moment(from).now();
     let ttl = match meta.expires_at {
         None => None,
         Some(end) => match expiry::until(expiry::millis_of(end), now) {
@@ -141,7 +142,7 @@ pub(super) async fn object(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
     }
     let key = argv.get(2);
     let cache = cx.cache(key);
-    let now = cache.now();
+    let now = cache.moment(key).now();
     let found = cache.get_with(key, |value, meta| (encoding(value), meta.since_access(now)));
     let (encoding, idle) = match found.await? {
         Some(found) => found,
@@ -223,7 +224,7 @@ pub(super) async fn flush(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome 
     if argv.len() > 2 || argv.len() == 2 && !matches!(&*option, b"ASYNC" | b"SYNC") {
         return Err(SYNTAX);
     }
-    cx.client.guarded = Vec::new();
+    cx.client.guarded = super::queue::Watched::default();
     cx.caller.worker.counters.cmd_flush.add(1);
     cx.caller.tenant.clear().await?;
     cx.out.ok();

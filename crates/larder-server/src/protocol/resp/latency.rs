@@ -7,6 +7,9 @@ use super::write::{Outcome, Refusal};
 /// `LATENCY`.
 pub(super) fn latency(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let sub = argv.get(1).to_ascii_uppercase();
+    if &*sub != b"HELP" {
+        cx.needs_admin("latency")?;
+    }
     match (&*sub, argv.len()) {
         (b"LATEST", 2) | (b"HISTORY", 3) => cx.out.array(0),
         (b"RESET", _) => cx.out.integer(0),

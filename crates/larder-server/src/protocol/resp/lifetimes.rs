@@ -1,7 +1,5 @@
 //! Requests that change how long a value lives.
 
-use std::time::Duration;
-
 use larder::{Change, Value};
 
 use super::command::Does;
@@ -46,8 +44,8 @@ impl OnlyIf {
     }
 
     /// Whether a value that expires at `old` may expire at `new`. To live for ever is the longest.
-    fn holds(self, old: Option<Duration>, new: i64) -> bool {
-        let old = old.map_or(i64::MAX, expiry::millis_of);
+    fn holds(self, old: Option<i64>, new: i64) -> bool {
+        let old = old.unwrap_or(i64::MAX);
         !(self.has_none && old != i64::MAX
             || self.has_one && old == i64::MAX
             || self.is_later && new <= old
@@ -65,11 +63,14 @@ pub(super) async fn expire(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does
     };
     let key = argv.get(1);
     let only_if = OnlyIf::of(argv)?;
-    let now = cx.cache(key).now();
-    let at = unit.at(argv.get(2), now, name)?;
+    let moment = cx.cache(key).moment(key);
+    let at = unit.at(argv.get(2), moment.wall(), name)?;
     touch(cx, key, |current| {
-        let holds = only_if.holds(current.meta().expires_at, at);
-        holds.then(|| expiry::until(at, now).map_or_else(gone, |ttl| Change::Touch(Some(ttl))))
+        let old = current.meta().expires_at.map(|end| moment.wall_time_of(end));
+        let holds = only_if.holds(old.map(expiry::millis_of), at);
+        holds.then(|| {
+            expiry::until(at, moment.wall()).map_or_else(gone, |ttl| Change::Touch(Some(ttl)))
+        })
     })
     .await
 }
@@ -104,7 +105,7 @@ mod tests {
     #[test]
     fn conditions() {
         let none = OnlyIf::default();
-        let some = Some(Duration::from_millis(1000));
+        let some = Some(1000);
         assert!(none.holds(None, 5) && none.holds(some, 5));
         let nx = OnlyIf { has_none: true, ..none };
         assert!(nx.holds(None, 5) && !nx.holds(some, 5));

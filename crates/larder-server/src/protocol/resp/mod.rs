@@ -47,10 +47,11 @@ use self::context::Context;
 use self::parse::{Arguments, Limits, Parsed, Parser, Swallow, Swallowed};
 use self::read::Read;
 use self::table::flags;
-use self::write::{NO_ROOM, OVER_LIMIT, Refusal, TOO_LONG, Writer};
+use self::write::{OVER_LIMIT, Refusal, TOO_LONG, Writer};
 use super::{Protocol, Step};
 use crate::answers::Answers;
 use crate::caller::Caller;
+use crate::work::STEPS_A_UNIT;
 
 /// A connection that speaks it.
 #[derive(Default)]
@@ -95,10 +96,22 @@ impl Protocol for Resp {
             match self.parser.parse(input, limits) {
                 Parsed::Nothing(bytes) => return Step::Done(bytes),
                 Parsed::Broken(broken) => return self.breaks(broken, answers),
-                Parsed::Needs(bytes) if caller.has_room_for(bytes) => return Step::Needs(bytes),
+                Parsed::Needs(bytes)
+                    if caller.may_hold(input.len(), bytes, self.parser.places_bytes()) =>
+                {
+                    return Step::Needs(bytes);
+                }
+                Parsed::Rests => {
+                    if !caller.may_hold(input.len(), input.len(), self.parser.places_bytes()) {
+                        return self.refuse(&context::no_room(caller), answers);
+                    }
+                    caller
+                        .work
+                        .does(parse::ARGUMENTS_A_LOOK * parse::STEPS_AN_ARGUMENT / STEPS_A_UNIT);
+                    caller.rests().await;
+                }
                 Parsed::Needs(_) => {
-                    caller.worker.counters.refused_busy.add(1);
-                    return self.refuse(&NO_ROOM, answers);
+                    return self.refuse(&context::no_room(caller), answers);
                 }
                 Parsed::TooLong => return self.refuse(&TOO_LONG, answers),
                 Parsed::Many if self.answers_in_parts(caller, input) => {
@@ -200,8 +213,8 @@ impl Resp {
         }
         if client.listed.is_none() {
             let shared = &caller.worker.shared;
-            let user = caller.certified_user().unwrap_or("default");
-            client.listed = Some(shared.resp.list(caller.id, caller.peer.to_string(), user));
+            let (peer, known) = (caller.peer.to_string(), context::known_as(caller));
+            client.listed = Some(shared.resp.list(caller.id, peer, known));
             leaves.0 = Some((Arc::clone(shared), caller.id));
         }
         if client.listed.as_ref().is_some_and(|it| it.is_killed.load(Ordering::Relaxed)) {

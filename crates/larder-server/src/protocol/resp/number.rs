@@ -1,5 +1,11 @@
 //! Numbers as the protocol writes them, and sums of decimal fractions.
 
+use rustc_apfloat::Float;
+use rustc_apfloat::Round;
+use rustc_apfloat::ieee::X87DoubleExtended;
+
+/// A fraction is shorter, as Redis has it: the time that one takes grows faster than its length.
+const FRACTION_BYTES_MAX: usize = 5 << 10;
 /// Digits behind the point that a sum keeps.
 const FRACTION_DIGITS: usize = 17;
 
@@ -21,64 +27,94 @@ pub(super) fn fraction(text: &[u8]) -> Option<f64> {
     (!number.is_nan()).then_some(number)
 }
 
-/// The sum of two fractions, as text. Exact to [`FRACTION_DIGITS`] where both can be written with 38 digits, which
-/// binary fractions are not: 1 and -1.1 make -0.1. `None`: it is infinite, or no number.
+/// The sum of two fractions as Redis prints it: added as C's `long double` of x86 (80 bits), with [`FRACTION_DIGITS`]
+/// digits behind the point, without zeros at the end. `None`: it is infinite, or no number.
 pub(super) fn sum(a: &[u8], b: &[u8]) -> Option<String> {
-    if let (Some(a), Some(b)) = (Decimal::of(a), Decimal::of(b))
-        && let Some(sum) = a.plus(b)
-    {
-        return Some(sum.to_text());
-    }
-    let sum = fraction(a)? + fraction(b)?;
-    // A sum of nothing is positive.
-    sum.is_finite().then(|| if sum == 0.0 { "0".to_owned() } else { sum.to_string() })
+    let sum = (long_double(a)? + long_double(b)?).value;
+    sum.is_finite().then(|| text_of(sum))
 }
 
-/// `digits` times 10 to the power of minus `scale`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Decimal {
-    digits: i128,
-    scale: u32,
+fn long_double(text: &[u8]) -> Option<X87DoubleExtended> {
+    if text.len() >= FRACTION_BYTES_MAX {
+        return None;
+    }
+    fraction(text)?;
+    let text = std::str::from_utf8(text).ok()?;
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", text.strip_prefix('+').unwrap_or(text)),
+    };
+    if digits.starts_with(|first: char| first.is_ascii_alphabetic()) {
+        return None;
+    }
+    // The parser wants digits in front of a point.
+    let text = format!("{sign}0{digits}");
+    X87DoubleExtended::from_str_r(&text, Round::NearestTiesToEven).ok().map(|it| it.value)
 }
 
-impl Decimal {
-    fn of(text: &[u8]) -> Option<Self> {
-        let text = std::str::from_utf8(text).ok()?;
-        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
-            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
-            None => (text, 0),
-        };
-        let (whole, behind) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        if !behind.bytes().all(|byte| byte.is_ascii_digit()) || mantissa.len() > 38 {
-            return None;
-        }
-        let digits: i128 = [whole, behind].concat().parse().ok()?;
-        let scale = i32::try_from(behind.len()).ok()?.checked_sub(exponent)?;
-        match u32::try_from(scale) {
-            Ok(scale) => (scale <= 38).then_some(Self { digits, scale }),
-            Err(_) => {
-                let factor = 10_i128.checked_pow(scale.unsigned_abs())?;
-                Some(Self { digits: digits.checked_mul(factor)?, scale: 0 })
-            }
-        }
-    }
+/// Bits of the fraction of an x86 `long double`, which has its first 1 written out.
+const MANTISSA_BITS: u32 = 64;
+const EXPONENT_BIAS: i32 = 16_383;
 
-    fn plus(self, other: Self) -> Option<Self> {
-        let scale = self.scale.max(other.scale);
-        let widened = |it: Self| it.digits.checked_mul(10_i128.checked_pow(scale - it.scale)?);
-        Some(Self { digits: widened(self)?.checked_add(widened(other)?)?, scale })
-    }
+/// As `printf("%.17Lf")`, without zeros at the end.
+fn text_of(number: X87DoubleExtended) -> String {
+    let bits = number.to_bits();
+    let mantissa = bits & u128::from(u64::MAX);
+    let exponent = i32::try_from(bits >> MANTISSA_BITS & 0x7fff).unwrap_or(0);
+    // The number is the mantissa times 2 to the power of this.
+    let power = exponent.max(1) - EXPONENT_BIAS - 63;
+    let (whole, behind) = match u32::try_from(power) {
+        Ok(power) => (shifted(mantissa, power), 0),
+        Err(_) => split(mantissa, power.unsigned_abs()),
+    };
+    let behind = format!("{behind:0FRACTION_DIGITS$}");
+    let behind = behind.trim_end_matches('0');
+    let point = if behind.is_empty() { "" } else { "." };
+    let is_nothing = behind.is_empty() && whole == "0";
+    let sign = if number.is_negative() && !is_nothing { "-" } else { "" };
+    format!("{sign}{whole}{point}{behind}")
+}
 
-    fn to_text(self) -> String {
-        let scale = self.scale as usize;
-        let digits = format!("{:0>width$}", self.digits.unsigned_abs(), width = scale + 1);
-        let (whole, behind) = digits.split_at(digits.len() - scale);
-        let behind = behind.get(..FRACTION_DIGITS).unwrap_or(behind).trim_end_matches('0');
-        let point = if behind.is_empty() { "" } else { "." };
-        let is_nothing = behind.is_empty() && whole == "0";
-        let sign = if self.digits < 0 && !is_nothing { "-" } else { "" };
-        format!("{sign}{whole}{point}{behind}")
+/// What is in front of the point and behind it, of `mantissa` divided by 2 to the power of `power`; the digits behind
+/// it are rounded, halves to even.
+fn split(mantissa: u128, power: u32) -> (String, u128) {
+    const UNIT: u128 = 10_u128.pow(17);
+    let whole = mantissa.checked_shr(power).unwrap_or(0);
+    let rest = if power < MANTISSA_BITS { mantissa & ((1 << power) - 1) } else { mantissa };
+    // 64 bits and 57 bits.
+    let scaled = rest * UNIT;
+    let digits = scaled.checked_shr(power).unwrap_or(0);
+    let lost = if power < u128::BITS { scaled & ((1 << power) - 1) } else { 0 };
+    let half = 1_u128.checked_shl(power - 1).unwrap_or(u128::MAX);
+    let goes_up = lost > half || lost == half && digits % 2 == 1;
+    let digits = digits + u128::from(goes_up);
+    ((whole + digits / UNIT).to_string(), digits % UNIT)
+}
+
+/// `mantissa` times 2 to the power of `power`, in decimal: digits in limbs of nine, the lowest first.
+fn shifted(mantissa: u128, power: u32) -> String {
+    const LIMB: u64 = 1_000_000_000;
+    const STEP: u32 = 29;
+    let mut limbs: Vec<u64> = Vec::new();
+    let mut rest = mantissa;
+    while rest > 0 {
+        limbs.push(u64::try_from(rest % u128::from(LIMB)).unwrap_or(0));
+        rest /= u128::from(LIMB);
     }
+    let mut left = power;
+    while left > 0 {
+        let step = left.min(STEP);
+        let mut carry = 0;
+        for limb in &mut limbs {
+            let more = (*limb << step) + carry;
+            (*limb, carry) = (more % LIMB, more / LIMB);
+        }
+        limbs.extend((carry > 0).then_some(carry));
+        left -= step;
+    }
+    let mut text = limbs.pop().unwrap_or(0).to_string();
+    limbs.iter().rev().for_each(|limb| text += &format!("{limb:09}"));
+    text
 }
 
 #[cfg(test)]
@@ -95,20 +131,52 @@ mod tests {
         }
     }
 
+    /// What C prints of `strtold(a) + strtold(b)` by `%.17Lf`, without zeros at the end.
     #[test]
-    fn sums_are_decimal() {
+    fn sums_are_those_of_long_doubles() {
+        let printed = [
+            ("654.1", "1", "655.09999999999999998"),
+            ("655.1", "0", "655.09999999999999998"),
+            ("-655.1", "0", "-655.09999999999999998"),
+            ("1", "-1.1", "-0.1"),
+            ("3.0e3", "5.0e3", "8000"),
+            ("17179869184", "1.5", "17179869185.5"),
+            ("10.50", "0.1", "10.6"),
+            (".5", "+.25", "0.75"),
+            ("1.", "0", "1"),
+            ("0.1", "0.2", "0.3"),
+            ("-0.5", "0.25", "-0.25"),
+            ("1e18", "0.5", "1000000000000000000.5"),
+            ("1e19", "1", "10000000000000000001"),
+            ("1e30", "1", "1000000000000000000024696061952"),
+            ("1e40", "1", "9999999999999999999783686092270256259072"),
+            ("5e-18", "0", "0"),
+            ("5.1e-18", "0", "0.00000000000000001"),
+            ("-0.000000000000000001", "0", "0"),
+            ("123456789.123456789", "0.000000001", "123456789.12345678999554366"),
+            ("9223372036854775807", "0.25", "9223372036854775807"),
+            ("0.024390243902439025", "-0.024390243902439025", "0"),
+            ("0.99999999999999999999", "0", "1"),
+        ];
+        for (a, b, text) in printed {
+            assert_eq!(sum(a.as_bytes(), b.as_bytes()).as_deref(), Some(text), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn sums_that_are_no_numbers_are_none() {
         let of = |a: &str, b: &str| sum(a.as_bytes(), b.as_bytes());
-        assert_eq!(of("1", "-1.1").unwrap(), "-0.1");
-        assert_eq!(of("3.0e3", "5.0e3").unwrap(), "8000");
-        assert_eq!(of("17179869184", "1.5").unwrap(), "17179869185.5");
-        assert_eq!(of("10.50", "0.1").unwrap(), "10.6");
-        assert_eq!(of("0.024390243902439025", "-0.024390243902439025").unwrap(), "0");
-        assert_eq!(of("-0.5", "0.25").unwrap(), "-0.25");
-        assert_eq!(of("1e200", "1e200").unwrap(), 2e200.to_string());
-        assert_eq!(of("1e308", "1e308"), None, "it is infinite");
-        assert_eq!(of("0", "inf"), None);
-        assert_eq!(of("0", "nan"), None);
-        for wrong in ["", " 1", "1 ", "1 1", "x", "1e", "--1"] {
+        assert_eq!(
+            of("1e308", "1e308").map(|text| text.len()),
+            Some(309),
+            "it has room beyond doubles"
+        );
+        assert_eq!(of(&"1".repeat(5000), "0"), None, "it is beyond what has room");
+        assert_eq!(of(&format!("0.{}", "1".repeat(6000)), "0"), None, "it is too long");
+        assert_eq!(of("1e4932", "1e4932"), None, "it is infinite");
+        for wrong in
+            ["inf", "nan", "infinity", "-inf", "", " 1", "1 ", "1 1", "x", "1e", "--1", "0x10"]
+        {
             assert_eq!(of(wrong, "1"), None, "{wrong}");
         }
     }

@@ -23,6 +23,10 @@ const STRANGER_ARGUMENTS_MAX: i64 = 10;
 const STRANGER_BULK_BYTES_MAX: usize = 16 << 10;
 /// Of requests with more arguments so many are shown at a time.
 pub(crate) const ARGUMENTS_A_PART: usize = 128;
+/// Arguments that are looked at before other connections have their turns.
+pub(super) const ARGUMENTS_A_LOOK: usize = 8192;
+/// What looking at one takes.
+pub(super) const STEPS_AN_ARGUMENT: usize = 16;
 /// More room for places than this is given back after the request.
 const PLACES_KEPT: usize = 64;
 
@@ -44,6 +48,9 @@ pub(crate) enum Parsed {
     /// Part of a request with a string that is longer than a value may be: to be refused
     /// ([`Parser::swallow`]).
     TooLong,
+    /// Part of a request with very many arguments, of which many were looked at: to be parsed on when others have had
+    /// their turns.
+    Rests,
     /// No protocol of ours. The connection cannot go on.
     Broken(Broken),
 }
@@ -156,7 +163,11 @@ impl Parser {
                 },
             }
         }
+        let rests_at = self.places.len() + ARGUMENTS_A_LOOK;
         while self.left > 0 {
+            if self.places.len() >= rests_at {
+                return Parsed::Rests;
+            }
             if self.places.len() >= ARGUMENTS_A_PART && !self.waits_for_all {
                 return Parsed::Many;
             }
@@ -220,6 +231,14 @@ impl Parser {
     /// How many arguments the request has that are not taken out, there or not.
     pub(crate) fn arguments_left(&self) -> usize {
         self.left + self.places.len()
+    }
+
+    /// Bytes that what is known of an unfinished request takes, without the request itself.
+    pub(crate) fn places_bytes(&self) -> usize {
+        match self.places.capacity() {
+            0..=PLACES_KEPT => 0,
+            places => 2 * places * size_of::<Place>(),
+        }
     }
 
     /// Takes out the arguments that are there: they were answered, and so many bytes before the next one are done with.

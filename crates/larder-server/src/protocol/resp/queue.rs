@@ -1,47 +1,69 @@
 //! Requests that wait for EXEC, and keys that are watched meanwhile.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use larder::{Value, ValueMeta};
+use larder::ValueMeta;
 
 use super::command::Command;
 use super::parse::OwnedArguments;
-use crate::worker::{UnderWay, Worker};
+use crate::account::Kept;
 
 /// Requests between MULTI and EXEC.
 pub(super) struct Transaction {
     pub(super) requests: Vec<(usize, &'static Command, OwnedArguments)>,
     /// A request was refused: nothing will be done.
     pub(super) is_spoilt: bool,
-    /// Counted among what is under way.
-    pub(super) under_way: UnderWay,
+    pub(super) kept: Kept,
 }
 
-/// A key, and what it was when it began to be watched.
+/// What an entry of a table takes beside its key, about: the key's head, its state, and what the table keeps free.
+const ENTRY_BYTES: usize = 128;
+
+/// What a key was: `None` if it had no value, else the version and the end of the value.
+type Seen = Option<(u64, Option<Duration>)>;
+
+/// Keys, and what each was when it began to be watched.
+#[derive(Default)]
 pub(super) struct Watched {
-    pub(super) key: Vec<u8>,
-    /// Version and end of the value, if there was one.
-    pub(super) seen: Option<(u64, Option<Duration>)>,
+    seen: HashMap<Box<[u8]>, Seen>,
+    kept: Option<Kept>,
 }
 
 impl Transaction {
-    pub(super) fn new(worker: &Worker) -> Self {
-        Self { requests: Vec::new(), is_spoilt: false, under_way: worker.under_way(0) }
+    pub(super) fn new(kept: Kept) -> Self {
+        Self { requests: Vec::new(), is_spoilt: false, kept }
     }
 }
 
 impl Watched {
-    /// Whether the value of its key is what it was.
-    pub(super) fn is_still(&self, current: Option<&Value>) -> bool {
-        self.is_still_meta(current.map(Value::meta))
+    pub(super) fn has(&self, key: &[u8]) -> bool {
+        self.seen.contains_key(key)
     }
 
-    pub(super) fn is_still_meta(&self, current: Option<ValueMeta>) -> bool {
-        match (self.seen, current) {
+    pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.seen.keys().map(|key| &**key)
+    }
+
+    /// Whether one more key of `key_bytes` may be watched. It is counted, by what `kept` makes if it is the first.
+    pub(super) fn has_room_for(&mut self, key_bytes: usize, kept: impl FnOnce() -> Kept) -> bool {
+        self.kept.get_or_insert_with(kept).grow(key_bytes + ENTRY_BYTES)
+    }
+
+    /// A key is watched from now on, as it is.
+    pub(super) fn add(&mut self, key: &[u8], current: Option<ValueMeta>) {
+        let seen = current.map(|meta| (meta.version, meta.expires_at));
+        self.seen.insert(key.into(), seen);
+    }
+
+    /// Whether the value of a key is what it was. So is that of a key that is not watched.
+    pub(super) fn is_still(&self, key: &[u8], current: Option<ValueMeta>) -> bool {
+        let Some(seen) = self.seen.get(key) else { return true };
+        match (seen, current) {
             (None, None) => true,
             // Version 0 names none.
             (Some((version, end)), Some(meta)) => {
-                version != 0 && version == meta.version && end == meta.expires_at
+                *version != 0 && *version == meta.version && *end == meta.expires_at
             }
             _ => false,
         }

@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use larder::{Value, ValueMeta};
+use larder::{Moment, Value, ValueMeta};
 
 use super::client::Client;
 use super::command::Does;
-use super::context::Context;
+use super::context::{Context, no_room};
 use super::expiry::{self, Unit};
 use super::number;
 use super::parse::Arguments;
@@ -46,11 +46,11 @@ impl Read {
         }))
     }
 
-    /// Writes the answer, `now` being a way to ask the time.
+    /// Writes the answer, `moment` being a way to ask the time.
     fn show(
         self,
         found: Option<(&[u8], ValueMeta)>,
-        now: impl FnOnce() -> Duration,
+        moment: impl FnOnce() -> Moment,
         out: &mut Writer<'_>,
     ) {
         match (self, found) {
@@ -62,7 +62,7 @@ impl Read {
             }
             (Self::Expiry(_), None) => out.integer(-2),
             (Self::Expiry(unit), Some((_, meta))) => {
-                out.integer(expiry::told(unit, meta.expires_at, now()));
+                out.integer(expiry::told(unit, meta.expires_at, moment()));
             }
             (Self::Type, found) => out.simple(if found.is_some() { "string" } else { "none" }),
         }
@@ -121,9 +121,11 @@ pub(super) async fn answer(
         if read.string_bytes(value) > COPIED_MAX {
             return false;
         }
-        read.show(Some((value, meta)), || cache.now(), &mut Writer::new(bytes, is_resp3));
+        caller.work.does_bytes(value.len());
+        read.show(Some((value, meta)), || cache.moment(key), &mut Writer::new(bytes, is_resp3));
         true
     });
+    caller.work.does(1);
     match shown {
         Ok(Some(true)) if read.counts_as_get() => caller.worker.counters.count_get(true),
         Ok(Some(true)) => {}
@@ -141,6 +143,7 @@ async fn later(
     let (tenant, worker) = (Arc::clone(caller.tenant_of(key)), Rc::clone(&caller.worker));
     let (key, is_resp3) = (key.to_vec(), client.is_resp3);
     let (listed, asked) = (client.listed.clone(), caller.asks(read.command(), &key));
+    let of_tenant = caller.tenant.number;
     let later = async move {
         let begun = Instant::now();
         let found = worker.get(&tenant, &key).await;
@@ -150,12 +153,12 @@ async fn later(
             let argv = super::parse::OwnedArguments::of(&[b"GET", &key]);
             let name = listed.as_ref().map(|it| it.words().name).unwrap_or_default();
             let peer = listed.map(|it| it.peer.clone()).unwrap_or_default();
-            slow.add(begun.elapsed(), argv.as_arguments(), peer, name);
+            slow.add(of_tenant, begun.elapsed(), argv.as_arguments(), peer, name);
         }
         if read.counts_as_get() {
             worker.counters.count_get(matches!(found, Ok(Some(_))));
         }
-        answer_of(read, found, || tenant.calls().now(), is_resp3)
+        answer_of(read, found, || tenant.calls().moment(&key), is_resp3)
     };
     let too_late = move || {
         let mut bytes = Vec::new();
@@ -168,7 +171,7 @@ async fn later(
 fn answer_of(
     read: Read,
     found: Result<Option<Value>, larder::Error>,
-    now: impl FnOnce() -> Duration,
+    moment: impl FnOnce() -> Moment,
     is_resp3: bool,
 ) -> Answer {
     let mut bytes = Vec::new();
@@ -179,7 +182,7 @@ fn answer_of(
             return Answer::Long { head: bytes, value, tail: b"\r\n" };
         }
         Ok(found) => {
-            read.show(found.as_ref().map(|value| (&**value, value.meta())), now, &mut out);
+            read.show(found.as_ref().map(|value| (&**value, value.meta())), moment, &mut out);
         }
         Err(error) => out.refusal(&error.into()),
     }
@@ -191,11 +194,11 @@ pub(super) async fn run(cx: &mut Context<'_>, read: Read, key: &[u8]) -> Outcome
     let cache = cx.caller.cache_for(key);
     let out = &mut cx.out;
     let shown = cache.get_with(key, |value, meta| {
-        read.show(Some((value, meta)), || cache.now(), out);
+        read.show(Some((value, meta)), || cache.moment(key), out);
     });
     let hit = shown.await?.is_some();
     if !hit {
-        read.show(None, || Duration::ZERO, &mut cx.out);
+        read.show(None, || cache.moment(key), &mut cx.out);
     }
     if read.counts_as_get() {
         cx.caller.worker.counters.count_get(hit);
@@ -205,11 +208,18 @@ pub(super) async fn run(cx: &mut Context<'_>, read: Read, key: &[u8]) -> Outcome
 
 /// `MGET`, within a transaction.
 pub(super) async fn mget(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    let mut answers = cx.caller.keep();
     cx.out.array(argv.len() - 1);
     for key in argv.from(1) {
+        let before = cx.out.len();
         if let Err(refusal) = run(cx, Read::Get, key).await {
             cx.out.refusal(&refusal);
         }
+        if !answers.grow(cx.out.len() - before) {
+            return Err(no_room(cx.caller));
+        }
+        cx.caller.work.does_bytes(cx.out.len() - before);
+        cx.rests_behind(key).await;
     }
     Ok(())
 }
@@ -219,6 +229,7 @@ pub(super) async fn exists(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
     let mut found = 0;
     for key in argv.from(1) {
         found += usize::from(cx.cache(key).contains(key).await?);
+        cx.rests_behind(key).await;
     }
     cx.out.count(found);
     Ok(())
@@ -231,6 +242,7 @@ pub(super) async fn touch(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome 
         let hit = cx.cache(key).get_with(key, |_, _| ()).await?.is_some();
         cx.caller.worker.counters.count_touch(hit);
         found += usize::from(hit);
+        cx.rests_behind(key).await;
     }
     cx.out.count(found);
     Ok(())

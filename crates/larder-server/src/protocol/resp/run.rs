@@ -1,6 +1,6 @@
 //! From a request to what answers it.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use super::command::{Command, Does};
 use super::context::{Context, unknown_subcommand};
@@ -43,7 +43,8 @@ pub(super) async fn timed(
     }
     if is_told && cx.board().slow.wants(took) {
         let name = cx.client.listed.as_ref().map(|it| it.words().name).unwrap_or_default();
-        cx.board().slow.add(took, argv, cx.caller.peer.to_string(), name);
+        let (tenant, peer) = (cx.caller.tenant.number, cx.caller.peer.to_string());
+        cx.board().slow.add(tenant, took, argv, peer, name);
     }
     done
 }
@@ -137,7 +138,8 @@ async fn of_server(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Out
         Does::Cluster => cluster::cluster(cx, argv)?,
         Does::Time => time(cx),
         Does::Lastsave => {
-            let started = now().saturating_sub(cx.caller.worker.shared.started.elapsed());
+            cx.needs_admin("lastsave")?;
+            let started = cx.wall(b"").saturating_sub(cx.caller.worker.shared.started.elapsed());
             cx.out.integer(i64::try_from(started.as_secs()).unwrap_or(i64::MAX));
         }
         Does::Role => role(cx),
@@ -150,12 +152,9 @@ async fn of_server(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Out
     Ok(())
 }
 
-fn now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-}
-
+/// By the clock that lifetimes are said by.
 fn time(cx: &mut Context<'_>) {
-    let now = now();
+    let now = cx.wall(b"");
     cx.out.array(2);
     cx.out.bulk(now.as_secs().to_string());
     cx.out.bulk(now.subsec_micros().to_string());

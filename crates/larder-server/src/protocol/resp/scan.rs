@@ -1,19 +1,96 @@
 //! Requests about all keys: walking over them, counting them, picking one.
 
+use larder::{ScanPage, Scanned};
 use larder_device::sockets::yield_now;
 
-use super::context::Context;
-use super::glob;
+use super::context::{Context, no_room};
+use super::glob::{Matcher, PATTERN_BYTES_MAX};
 use super::number;
 use super::parse::Arguments;
-use super::write::{NO_INTEGER, NO_ROOM, Outcome, Refusal, SYNTAX};
+use super::write::{NO_INTEGER, Outcome, Refusal, SYNTAX};
+use crate::account::Kept;
+use crate::work::STEPS_A_UNIT;
 
 /// Items that are looked at together, with their values.
-const PAGE_ITEMS: usize = 64;
+const PAGE_ITEMS: usize = 16;
 /// Keys of an answer to `SCAN`, however many were asked for.
 const SCAN_KEYS_MAX: usize = 100_000;
+/// An answer to `SCAN` ends behind the page with which it has 256 KiB: the cursor lets it end anywhere.
+const SCAN_BYTES_MAX: usize = 256 << 10;
 /// How often a random place is looked at before the whole cache is.
 const RANDOM_TRIES: usize = 8;
+
+/// Keys that a walk has found. They are counted, twice as they are about to be an answer too.
+struct Found {
+    keys: Vec<Vec<u8>>,
+    bytes: usize,
+    kept: Kept,
+}
+
+impl Found {
+    fn none(cx: &Context<'_>) -> Self {
+        Self { keys: Vec::new(), bytes: 0, kept: cx.caller.keep() }
+    }
+
+    /// Says whether there was room for one more.
+    fn has_added(&mut self, key: &[u8]) -> bool {
+        let bytes = key.len() + size_of::<Vec<u8>>();
+        let has_room = self.kept.grow(2 * bytes);
+        if has_room {
+            self.bytes += bytes;
+            self.keys.push(key.to_vec());
+        }
+        has_room
+    }
+
+    /// Writes all of them, and has no memory afterwards. Others have their turns between two.
+    async fn write(self, cx: &mut Context<'_>) {
+        cx.out.array(self.keys.len());
+        for key in self.keys {
+            cx.out.bulk(&key);
+            cx.rests_behind(&key).await;
+        }
+    }
+}
+
+/// Whether a key fits. Others have their turns where that takes long.
+async fn fits(cx: &Context<'_>, pattern: &[u8], key: &[u8]) -> bool {
+    let mut matcher = Matcher::new(pattern, key);
+    loop {
+        let may = cx.caller.work.steps_left();
+        let mut left = may;
+        let fits = matcher.run(&mut left);
+        cx.caller.work.does((may - left).div_ceil(STEPS_A_UNIT));
+        match fits {
+            Some(fits) => return fits,
+            None => cx.caller.rests().await,
+        }
+    }
+}
+
+fn check_pattern(pattern: &[u8]) -> Outcome {
+    if pattern.len() > PATTERN_BYTES_MAX {
+        return Err(Refusal::Said(format!(
+            "ERR the pattern has {} bytes: {PATTERN_BYTES_MAX} are the most",
+            pattern.len()
+        )));
+    }
+    Ok(())
+}
+
+/// A page of a walk, of about `items` items.
+async fn page(cx: &Context<'_>, cursor: u64, items: usize) -> Result<ScanPage, Refusal> {
+    let page = cx.caller.tenant.scan_from(cursor, items).await;
+    let page = page.map_err(|error| match error.kind() {
+        larder::ErrorKind::InvalidInput => Refusal::Says("ERR invalid cursor"),
+        _ => error.into(),
+    })?;
+    let bytes = |item: &Scanned| item.key().len() + item.value().len();
+    cx.caller.work.does(page.items.len() + 1);
+    cx.caller.work.does_bytes(page.items.iter().map(bytes).sum());
+    cx.caller.rests().await;
+    Ok(page)
+}
 
 /// `SCAN`.
 pub(super) async fn scan(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
@@ -34,54 +111,62 @@ pub(super) async fn scan(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
             _ => return Err(SYNTAX),
         }
         at += 2;
+        cx.caller.work.does(1);
+        cx.caller.rests().await;
     }
+    check_pattern(pattern)?;
     let count = count.min(SCAN_KEYS_MAX);
-    let (mut keys, mut seen) = (Vec::new(), 0);
+    let (mut found, mut seen) = (Found::none(cx), 0);
     loop {
-        let page = cx.caller.tenant.scan_from(cursor, (count - seen).min(PAGE_ITEMS)).await;
-        let page = page.map_err(|error| match error.kind() {
-            larder::ErrorKind::InvalidInput => Refusal::Says("ERR invalid cursor"),
-            _ => error.into(),
-        })?;
-        seen += page.items.len();
-        let fits = page.items.iter().filter(|item| has_type && glob::matches(pattern, item.key()));
-        keys.extend(fits.map(|item| item.key().to_vec()));
-        cursor = page.next;
-        if cursor == 0 || seen >= count {
+        let ScanPage { items, next, .. } = page(cx, cursor, (count - seen).min(PAGE_ITEMS)).await?;
+        let before = found.keys.len();
+        let mut is_full = false;
+        for item in &items {
+            if has_type && fits(cx, pattern, item.key()).await && !found.has_added(item.key()) {
+                is_full = true;
+                break;
+            }
+        }
+        if is_full {
+            if before == 0 {
+                return Err(no_room(cx.caller));
+            }
+            // This page is the first of the next answer.
+            found.keys.truncate(before);
             break;
         }
-        yield_now().await;
+        seen += items.len();
+        cursor = next;
+        if cursor == 0 || seen >= count || found.bytes >= SCAN_BYTES_MAX {
+            break;
+        }
     }
     cx.out.array(2);
     cx.out.bulk(cursor.to_string());
-    cx.out.array(keys.len());
-    keys.iter().for_each(|key| cx.out.bulk(key));
+    found.write(cx).await;
     Ok(())
 }
 
 /// `KEYS`. Others have their turns meanwhile, so it sees what comes and goes or not.
 pub(super) async fn keys(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let pattern = argv.get(1);
-    let (mut keys, mut bytes, mut cursor) = (Vec::new(), 0, 0);
+    check_pattern(pattern)?;
+    let (mut found, mut cursor) = (Found::none(cx), 0);
     loop {
-        let page = cx.caller.tenant.scan_from(cursor, PAGE_ITEMS).await?;
-        for item in page.items.iter().filter(|item| glob::matches(pattern, item.key())) {
-            bytes += item.key().len() + size_of::<Vec<u8>>();
-            keys.push(item.key().to_vec());
+        let ScanPage { items, next, .. } = page(cx, cursor, PAGE_ITEMS).await?;
+        for item in items {
+            if fits(cx, pattern, item.key()).await && !found.has_added(item.key()) {
+                return Err(no_room(cx.caller));
+            }
         }
-        // As keys, and as an answer.
-        if !cx.caller.has_room_for(2 * bytes) {
-            cx.caller.worker.counters.refused_busy.add(1);
-            return Err(NO_ROOM);
-        }
-        cursor = page.next;
+        cursor = next;
         if cursor == 0 {
             break;
         }
+        // At least once a page, however cheap: a walk is long.
         yield_now().await;
     }
-    cx.out.array(keys.len());
-    keys.iter().for_each(|key| cx.out.bulk(key));
+    found.write(cx).await;
     Ok(())
 }
 

@@ -1,8 +1,10 @@
-//! What took long: the last requests that did.
+//! The slow log: the last requests that took long, those of each tenant by themselves. No tenant pushes out the entries
+//! of another.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::parse::Arguments;
@@ -13,14 +15,50 @@ const ARGUMENT_BYTES_KEPT: usize = 128;
 /// Entries that an operator may ask for at most.
 pub(super) const ENTRIES_MAX: i64 = 100_000;
 
+/// The entries of all tenants together take no more: each has an equal part, of which the oldest go first.
+const BYTES_MAX: usize = 2 << 20;
+
 /// See the module.
 pub(super) struct SlowLog {
     /// From so many microseconds on; negative is never.
     pub(super) threshold_micros: AtomicI64,
     pub(super) entries_max: AtomicUsize,
     next: AtomicU64,
-    /// The newest first.
-    entries: Mutex<VecDeque<Entry>>,
+    /// Of each tenant.
+    of_tenants: Vec<Mutex<Entries>>,
+}
+
+/// Those of one tenant, the newest first.
+#[derive(Default)]
+struct Entries {
+    all: VecDeque<Entry>,
+    bytes: usize,
+}
+
+impl Entries {
+    fn truncate(&mut self, entries_max: usize, bytes_max: usize) {
+        while self.all.len() > entries_max || self.bytes > bytes_max {
+            let Some(oldest) = self.all.pop_back() else { break };
+            self.bytes -= oldest.bytes();
+        }
+    }
+}
+
+/// Whose entries, or clients, are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    All,
+    /// Those of the tenant of this number.
+    Of(usize),
+}
+
+impl Whose {
+    pub(super) fn has(self, tenant: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Of(number) => number == tenant,
+        }
+    }
 }
 
 /// A request that took long.
@@ -34,26 +72,34 @@ pub(super) struct Entry {
     pub(super) name: Vec<u8>,
 }
 
-impl Default for SlowLog {
-    fn default() -> Self {
-        Self {
-            threshold_micros: AtomicI64::new(10_000),
-            entries_max: AtomicUsize::new(128),
-            next: AtomicU64::new(0),
-            entries: Mutex::default(),
-        }
+impl Entry {
+    /// What it takes in memory.
+    fn bytes(&self) -> usize {
+        let arguments = self.arguments.iter().map(|it| size_of::<Vec<u8>>() + it.capacity() + 16);
+        size_of::<Self>() + self.peer.capacity() + self.name.capacity() + arguments.sum::<usize>()
     }
 }
 
 impl SlowLog {
+    pub(super) fn new(tenants: usize) -> Self {
+        Self {
+            threshold_micros: AtomicI64::new(10_000),
+            entries_max: AtomicUsize::new(128),
+            next: AtomicU64::new(0),
+            of_tenants: (0..tenants).map(|_| Mutex::default()).collect(),
+        }
+    }
+
     /// Whether a request that took so long belongs in it.
     pub(super) fn wants(&self, took: Duration) -> bool {
         let threshold = self.threshold_micros.load(Ordering::Relaxed);
         u64::try_from(threshold).is_ok_and(|micros| took >= Duration::from_micros(micros))
     }
 
+    /// Adds a request of a client of the tenant of this number.
     pub(super) fn add(
         &self,
+        tenant: usize,
         took: Duration,
         arguments: Arguments<'_>,
         peer: String,
@@ -67,22 +113,37 @@ impl SlowLog {
             peer,
             name,
         };
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.push_front(entry);
-        entries.truncate(self.entries_max.load(Ordering::Relaxed));
+        let Some(entries) = self.of_tenants.get(tenant) else { return };
+        let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.bytes += entry.bytes();
+        entries.all.push_front(entry);
+        let bytes_max = BYTES_MAX / self.of_tenants.len();
+        entries.truncate(self.entries_max.load(Ordering::Relaxed), bytes_max);
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).len()
+    pub(super) fn len(&self, whose: Whose) -> usize {
+        self.logs(whose).map(|entries| entries.all.len()).sum()
     }
 
-    pub(super) fn newest(&self, count: usize) -> Vec<Entry> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.iter().take(count).cloned().collect()
+    /// The newest first.
+    pub(super) fn newest(&self, whose: Whose, count: usize) -> Vec<Entry> {
+        let of_each = |log: MutexGuard<'_, Entries>| -> Vec<Entry> {
+            log.all.iter().take(count).cloned().collect()
+        };
+        let mut newest: Vec<Entry> = self.logs(whose).flat_map(of_each).collect();
+        newest.sort_unstable_by_key(|entry| Reverse(entry.id));
+        newest.truncate(count);
+        newest
     }
 
-    pub(super) fn clear(&self) {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    pub(super) fn clear(&self, whose: Whose) {
+        self.logs(whose).for_each(|mut entries| *entries = Entries::default());
+    }
+
+    fn logs(&self, whose: Whose) -> impl Iterator<Item = MutexGuard<'_, Entries>> {
+        let meant =
+            self.of_tenants.iter().enumerate().filter(move |(tenant, _)| whose.has(*tenant));
+        meant.map(|(_, entries)| entries.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -101,4 +162,33 @@ fn clipped(arguments: Arguments<'_>) -> Vec<Vec<u8>> {
         clipped.push(format!("... ({} more arguments)", all - kept).into_bytes());
     }
     clipped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse::OwnedArguments;
+    use super::*;
+
+    #[test]
+    fn entries_are_bounded_in_bytes_however_many_may_be_kept() {
+        let log = SlowLog::new(2);
+        log.entries_max.store(100_000, Ordering::Relaxed);
+        let argument = [b'x'; 1000];
+        let request = OwnedArguments::of(&[&argument[..]; 100]);
+        let add = |tenant| {
+            let peer = "peer".to_owned();
+            log.add(tenant, Duration::ZERO, request.as_arguments(), peer, vec![b'n'; 1000]);
+        };
+        add(0);
+        (0..2000).for_each(|_| add(1));
+        let entries = log.newest(Whose::Of(1), usize::MAX);
+        let bytes: usize = entries.iter().map(Entry::bytes).sum();
+        assert!((100..300).contains(&entries.len()), "{}", entries.len());
+        assert!(bytes > BYTES_MAX / 4 && bytes <= BYTES_MAX / 2, "{bytes}");
+        assert_eq!(entries[0].id, 2000, "the newest are kept");
+        assert_eq!(log.len(Whose::Of(0)), 1, "no tenant pushes out those of another");
+        log.clear(Whose::All);
+        assert_eq!(log.len(Whose::All), 0);
+        assert!(log.logs(Whose::All).all(|entries| entries.bytes == 0));
+    }
 }

@@ -1,4 +1,4 @@
-//! `SLOWLOG`: what is said of the requests that took long.
+//! `SLOWLOG`: the requests of the client's tenant that took long; an administrator sees those of all tenants.
 
 use super::context::{Context, unknown_subcommand};
 use super::number;
@@ -11,19 +11,20 @@ pub(super) fn slowlog(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     match (&*sub, argv.len()) {
         (b"GET", 2 | 3) => get(cx, argv),
         (b"LEN", 2) => {
-            let entries = cx.board().slow.len();
+            let entries = cx.board().slow.len(cx.visible());
             cx.out.count(entries);
             Ok(())
         }
         (b"RESET", 2) => {
-            cx.board().slow.clear();
+            cx.board().slow.clear(cx.visible());
             cx.out.ok();
             Ok(())
         }
         (b"HELP", 2) => {
             cx.help("SLOWLOG", &[
                 "GET [<count>]",
-                "    The newest entries (10, -1: all): number, time, microseconds, arguments, client, its name.",
+                "    The newest entries (10, -1: all) of this tenant, for an administrator of all tenants:",
+                "    number, time, microseconds, arguments, client, its name.",
                 "LEN",
                 "    How many entries there are.",
                 "RESET",
@@ -45,7 +46,7 @@ fn get(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
         _ => usize::try_from(count)
             .map_err(|_| Refusal::Says("ERR count should be greater than or equal to -1"))?,
     };
-    let entries = cx.board().slow.newest(count);
+    let entries = cx.board().slow.newest(cx.visible(), count);
     cx.out.array(entries.len());
     for entry in entries {
         cx.out.array(6);

@@ -1,5 +1,7 @@
 //! Requests that store values, whole.
 
+use std::collections::HashSet;
+
 use larder::{Change, SetOptions};
 
 use super::command::Does;
@@ -59,8 +61,7 @@ impl<'a> SetWords<'a> {
                 (b"GET", ..) => words.get = true,
                 (b"KEEPTTL", ..) if !has_expiry => words.keep_ttl = true,
                 (_, Some(unit), Some(value)) if !has_expiry => {
-                    let now = cx.cache(argv.get(1)).now();
-                    words.expires_at = Some(unit.at_later(value, now, "set")?);
+                    words.expires_at = Some(unit.at_later(value, cx.wall(argv.get(1)), "set")?);
                     at += 1;
                 }
                 _ => return Err(SYNTAX),
@@ -85,7 +86,7 @@ pub(super) async fn set(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
         cx.out.ok();
         return Ok(());
     }
-    let now = cx.cache(key).now();
+    let wall = cx.wall(key);
     let mut stored = false;
     let before = cx.change(key, |current| {
         stored = words.only_if.holds(current.map(|value| &**value));
@@ -93,7 +94,7 @@ pub(super) async fn set(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
             _ if !stored => Change::Keep,
             None if words.keep_ttl => Change::StoreKeepingExpiry(value.into()),
             None => Change::Store(value.into(), SetOptions::default()),
-            Some(at) => stored_until(value, at, now),
+            Some(at) => stored_until(value, at, wall),
         }
     });
     let before = before.await?;
@@ -116,7 +117,7 @@ pub(super) async fn setex(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does)
         _ => (expiry::PX, "psetex"),
     };
     let key = argv.get(1);
-    let at = unit.at_later(argv.get(2), cx.cache(key).now(), name)?;
+    let at = unit.at_later(argv.get(2), cx.wall(key), name)?;
     store_until(cx, key, argv.get(3), Some(at)).await?;
     cx.out.ok();
     Ok(())
@@ -130,7 +131,7 @@ async fn store_until(
     at: Option<i64>,
 ) -> Result<(), Refusal> {
     let Some(at) = at else { return cx.store(key, value, SetOptions::default()).await };
-    match expiry::until(at, cx.cache(key).now()) {
+    match expiry::until(at, cx.wall(key)) {
         Some(ttl) => {
             cx.store(key, value, SetOptions { ttl: Some(ttl), ..SetOptions::default() }).await
         }
@@ -138,8 +139,8 @@ async fn store_until(
     }
 }
 
-fn stored_until(value: &[u8], at: i64, now: std::time::Duration) -> Change<'_> {
-    match expiry::until(at, now) {
+fn stored_until(value: &[u8], at: i64, wall: std::time::Duration) -> Change<'_> {
+    match expiry::until(at, wall) {
         Some(ttl) => {
             Change::Store(value.into(), SetOptions { ttl: Some(ttl), ..SetOptions::default() })
         }
@@ -186,14 +187,14 @@ pub(super) async fn exchange(cx: &mut Context<'_>, argv: Arguments<'_>, does: Do
 /// `GETEX`.
 pub(super) async fn getex(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let key = argv.get(1);
-    let now = cx.cache(key).now();
+    let wall = cx.wall(key);
     let option = argv.get(2).to_ascii_uppercase();
     let touch = match (argv.len(), Unit::of_option(&option)) {
         (2, _) => Change::Keep,
         (3, _) if *option == *b"PERSIST" => Change::Touch(None),
         (4, Some(unit)) => {
-            let at = unit.at_later(argv.get(3), now, "getex")?;
-            expiry::until(at, now).map_or_else(gone, |ttl| Change::Touch(Some(ttl)))
+            let at = unit.at_later(argv.get(3), wall, "getex")?;
+            expiry::until(at, wall).map_or_else(gone, |ttl| Change::Touch(Some(ttl)))
         }
         _ => return Err(SYNTAX),
     };
@@ -220,6 +221,7 @@ pub(super) async fn mset(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     }
     for at in (1..argv.len()).step_by(2) {
         cx.store(argv.get(at), argv.get(at + 1), SetOptions::default()).await?;
+        cx.rests_behind(argv.get(at)).await;
     }
     cx.out.ok();
     Ok(())
@@ -237,11 +239,13 @@ pub(super) async fn msetnx(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
             cx.out.integer(0);
             return Ok(());
         }
+        cx.rests_behind(key).await;
     }
+    let mut stored_here = HashSet::new();
     for at in keys() {
         let key = argv.get(at);
-        let is_again = keys().take_while(|earlier| *earlier < at).any(|it| argv.get(it) == key);
-        let stored = if is_again {
+        cx.rests_behind(key).await;
+        let stored = if !stored_here.insert(key) {
             cx.store(key, argv.get(at + 1), SetOptions::default()).await.map(|()| true)
         } else {
             add(cx, key, argv.get(at + 1)).await
@@ -250,6 +254,7 @@ pub(super) async fn msetnx(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
             // Somebody was faster: what was stored goes again.
             for earlier in keys().take_while(|earlier| *earlier < at) {
                 cx.delete(argv.get(earlier)).await?;
+                cx.rests_behind(argv.get(earlier)).await;
             }
             stored?;
             cx.out.integer(0);

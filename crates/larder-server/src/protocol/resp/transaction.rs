@@ -14,7 +14,7 @@
 use std::sync::atomic::Ordering;
 
 use super::command::Command;
-use super::context::Context;
+use super::context::{Context, no_room};
 use super::parse::{Arguments, OwnedArguments};
 use super::queue::{Transaction, Watched};
 use super::table::flags;
@@ -23,7 +23,7 @@ use super::write::{NO_ROOM, Outcome, Refusal};
 
 /// `MULTI`.
 pub(super) fn multi(cx: &mut Context<'_>) -> Outcome {
-    cx.client.transaction = Some(Box::new(Transaction::new(&cx.caller.worker)));
+    cx.client.transaction = Some(Box::new(Transaction::new(cx.caller.keep())));
     note_queued(cx);
     cx.out.ok();
     Ok(())
@@ -38,12 +38,10 @@ pub(super) fn queue(
     let request = argv.to_owned();
     let bytes = request.bytes() + size_of::<(usize, &Command, OwnedArguments)>();
     let Some(transaction) = &mut cx.client.transaction else { return Ok(()) };
-    if !cx.caller.has_room_for(transaction.under_way.bytes() + bytes) {
+    if !transaction.kept.grow(2 * bytes) {
         transaction.is_spoilt = true;
-        cx.caller.worker.counters.refused_busy.add(1);
-        return Err(NO_ROOM);
+        return Err(no_room(cx.caller));
     }
-    transaction.under_way.grow(bytes);
     transaction.requests.push((command.0, command.1, request));
     note_queued(cx);
     cx.out.simple("QUEUED");
@@ -63,7 +61,7 @@ pub(super) fn discard(cx: &mut Context<'_>) -> Outcome {
     if cx.client.transaction.take().is_none() {
         return Err(Refusal::Says("ERR DISCARD without MULTI"));
     }
-    cx.client.watched = Vec::new();
+    cx.client.watched = Watched::default();
     note_queued(cx);
     cx.out.ok();
     Ok(())
@@ -72,15 +70,16 @@ pub(super) fn discard(cx: &mut Context<'_>) -> Outcome {
 /// `WATCH`.
 pub(super) async fn watch(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     for key in argv.from(1) {
-        if cx.client.watched.iter().any(|watched| watched.key == key) {
+        if cx.client.watched.has(key) {
             continue;
         }
-        let bytes = cx.client.watched.iter().map(|watched| watched.key.len() + 64).sum::<usize>();
-        if !cx.caller.has_room_for(bytes) {
-            return Err(NO_ROOM);
+        let Context { caller, client, .. } = cx;
+        if !client.watched.has_room_for(key.len(), || caller.keep()) {
+            return Err(no_room(caller));
         }
-        let seen = cx.cache(key).get_with(key, |_, meta| (meta.version, meta.expires_at)).await?;
-        cx.client.watched.push(Watched { key: key.to_vec(), seen });
+        let current = cx.cache(key).get_with(key, |_, meta| meta).await?;
+        cx.client.watched.add(key, current);
+        cx.rests_behind(key).await;
     }
     cx.out.ok();
     Ok(())
@@ -88,7 +87,7 @@ pub(super) async fn watch(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome 
 
 /// `UNWATCH`.
 pub(super) fn unwatch(cx: &mut Context<'_>) {
-    cx.client.watched = Vec::new();
+    cx.client.watched = Watched::default();
     cx.out.ok();
 }
 
@@ -102,23 +101,22 @@ pub(super) async fn exec(cx: &mut Context<'_>) -> Outcome {
     if transaction.is_spoilt {
         return Err(Refusal::Says("EXECABORT Transaction discarded because of previous errors."));
     }
-    let keys = watched.iter().map(|watched| &*watched.key);
     let requests = &transaction.requests;
     let of_requests =
         requests.iter().flat_map(|(_, command, argv)| command.keys_of(argv.as_arguments()));
-    let _turns = turns::take(cx.caller, keys.chain(of_requests)).await;
-    for watched in &watched {
-        let key = &watched.key;
+    let _turns = turns::take(cx.caller, watched.keys().chain(of_requests)).await;
+    for key in watched.keys() {
         let current = cx.cache(key).get_with(key, |_, meta| meta).await?;
-        if !watched.is_still_meta(current) {
+        if !watched.is_still(key, current) {
             cx.out.null_array();
             return Ok(());
         }
+        cx.rests_behind(key).await;
     }
     cx.client.guarded = watched;
     let requests = std::mem::take(&mut transaction.requests);
     let done = do_all(cx, requests).await;
-    cx.client.guarded = Vec::new();
+    cx.client.guarded = Watched::default();
     done
 }
 
@@ -128,10 +126,11 @@ async fn do_all(
 ) -> Outcome {
     let begin = cx.out.len();
     cx.out.array(requests.len());
+    let (mut answers, mut counted) = (cx.caller.keep(), 0);
     for (at, command, argv) in requests {
         let argv = argv.as_arguments();
         if command.has(flags::WRITE) && command.keys_of(argv).count() != 1 {
-            cx.client.guarded = Vec::new();
+            cx.client.guarded = Watched::default();
         }
         let before = cx.out.len();
         let done = Box::pin(super::run::timed(cx, (at, command), argv, true)).await;
@@ -141,10 +140,16 @@ async fn do_all(
             return Ok(());
         }
         // What was changed is changed; a long answer can be asked for again.
-        if !cx.caller.has_room_for(cx.out.len() - begin) {
+        let bytes = cx.out.len() - begin;
+        if bytes > counted && !answers.grow(bytes - counted) {
             cx.out.back_to(before);
             cx.out.refusal(&NO_ROOM);
+        } else {
+            counted = counted.max(bytes);
         }
+        cx.caller.work.does(1);
+        cx.caller.work.does_bytes(cx.out.len().saturating_sub(before));
+        cx.caller.rests().await;
     }
     Ok(())
 }

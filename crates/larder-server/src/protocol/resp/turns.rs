@@ -14,6 +14,8 @@ pub(super) async fn take<'k>(caller: &Caller, keys: impl Iterator<Item = &'k [u8
     let mut numbers = vec![caller.tenant.number];
     for key in keys {
         let number = caller.tenant_of(key).number;
+        caller.work.does(1);
+        caller.rests().await;
         if !numbers.contains(&number) {
             numbers.push(number);
         }

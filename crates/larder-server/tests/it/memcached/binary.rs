@@ -114,3 +114,47 @@ fn what_is_wrong_is_named() {
     client.send(contradiction);
     client.is_closed();
 }
+
+/// A request with a condition may not have meant the value that is there.
+#[test]
+fn a_refused_value_with_a_condition_leaves_the_old_one() {
+    let server = in_memory();
+    let mut client = Client::memcached(&server);
+    let long = vec![b'x'; (1 << 20) + 1];
+    for (opcode, cas, stays) in
+        [(1, 0, false), (1, 7, true), (2, 0, true), (3, 0, true), (14, 0, true), (15, 0, true)]
+    {
+        client.send(packet(0x01, &SET, b"a", b"old", 0));
+        assert_eq!(hears(&mut client, 0x01).0, 0);
+        let extras = if opcode < 4 { &SET[..] } else { &[] };
+        client.send(packet(opcode, extras, b"a", &long, cas));
+        assert_eq!(hears(&mut client, opcode).0, 3, "{opcode}");
+        client.send(packet(0x00, b"", b"a", b"", 0));
+        assert_eq!(hears(&mut client, 0x00).0 == 0, stays, "{opcode} {cas}");
+    }
+}
+
+/// The binary protocol has no negative lifetimes: what would be -1 is a second of 2106.
+#[test]
+fn lifetimes_are_not_negative() {
+    let server = in_memory();
+    let mut client = Client::memcached(&server);
+    let lives = |client: &mut Client| {
+        client.send(packet(0x00, b"", b"a", b"", 0));
+        hears(client, 0x00).0 == 0
+    };
+    let set = |client: &mut Client, exptime: u32| {
+        let extras = [big_endian(0, 4), big_endian(exptime.into(), 4)].concat();
+        client.send(packet(0x01, &extras, b"a", b"old", 0));
+        assert_eq!(hears(client, 0x01).0, 0);
+    };
+    for exptime in [u32::MAX, 1 << 31, 2_592_000] {
+        set(&mut client, exptime);
+        assert!(lives(&mut client), "{exptime}");
+        client.send(packet(0x1c, &big_endian(exptime.into(), 4), b"a", b"", 0));
+        assert_eq!(hears(&mut client, 0x1c).0, 0);
+        assert!(lives(&mut client), "{exptime}");
+    }
+    set(&mut client, 2_592_001);
+    assert!(!lives(&mut client), "in 1970");
+}

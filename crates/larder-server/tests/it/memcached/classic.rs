@@ -155,6 +155,76 @@ fn a_value_that_is_too_long_is_swallowed_and_the_old_one_is_gone() {
     ]);
 }
 
+/// A request with a condition may not have meant the value that is there.
+#[test]
+fn a_refused_value_with_a_condition_leaves_the_old_one() {
+    let long = "x".repeat((1 << 20) + 1);
+    let too_large = "SERVER_ERROR object too large for cache\r\n";
+    let server = in_memory();
+    let mut client = Client::memcached(&server);
+    let lines = [
+        "add a 0 0 {}",
+        "replace a 0 0 {}",
+        "append a 0 0 {}",
+        "prepend a 0 0 {}",
+        "cas a 0 0 {} 1",
+        "ms a {} ME",
+        "ms a {} MR",
+        "ms a {} MA",
+        "ms a {} MP",
+        "ms a {} C1",
+        "ms a {} C1 I",
+    ];
+    for line in lines {
+        client.asks("set a 0 0 3\r\nold\r\n", "STORED\r\n");
+        let line = line.replace("{}", &long.len().to_string());
+        client.asks(format!("{line}\r\n{long}\r\n"), too_large);
+        client.asks("get a\r\n", "VALUE a 0 3\r\nold\r\nEND\r\n");
+    }
+    for line in [format!("set a 0 0 {}", long.len()), format!("ms a {} MS", long.len())] {
+        client.asks("set a 0 0 3\r\nold\r\n", "STORED\r\n");
+        client.asks(format!("{line}\r\n{long}\r\n"), too_large);
+        client.asks("get a\r\n", "END\r\n");
+    }
+}
+
+/// As memcached 1.6 answers: the low 32 bits of a number count, signed.
+#[test]
+fn lifetimes_are_numbers_of_32_bits() {
+    let server = in_memory();
+    let mut client = Client::memcached(&server);
+    let over = ["-1", "2592001", "2147483648", "4294967295", "99999999999", "9223372036854775807"];
+    let endless = ["0", "4294967296", "-9223372036854775808"];
+    let bad = ["9223372036854775808", "1x", "x", "0x10", "1.5"];
+    for word in over.iter().chain(&endless) {
+        let found = if over.contains(word) { "EN\r\n" } else { "HD t-1\r\n" };
+        let requests = [
+            (format!("set a 0 {word} 1\r\nx\r\n"), "STORED\r\n"),
+            (format!("touch a {word}\r\n"), "TOUCHED\r\n"),
+            (format!("gat {word} a\r\n"), "VALUE a 0 1\r\nx\r\nEND\r\n"),
+            (format!("ms a 1 T{word}\r\nx\r\n"), "HD\r\n"),
+            (format!("mg a T{word}\r\n"), "HD\r\n"),
+            (format!("md a I T{word}\r\n"), "HD\r\n"),
+        ];
+        for (request, answer) in &requests[..5] {
+            client.asks("set a 0 0 1\r\nx\r\n", "STORED\r\n");
+            client.asks(request, answer);
+            client.asks("mg a t\r\n", found);
+        }
+        client.asks("delete b\r\n", "NOT_FOUND\r\n");
+        client.asks(format!("ma b N{word} J5\r\nmg b t\r\n"), format!("HD\r\n{found}"));
+        client.send("delete b\r\n");
+        client.line();
+    }
+    for word in bad {
+        client.asks("set a 0 0 1\r\nx\r\n", "STORED\r\n");
+        client.asks(format!("touch a {word}\r\n"), "CLIENT_ERROR invalid exptime argument\r\n");
+        client.asks(format!("gat {word} a\r\n"), "CLIENT_ERROR invalid exptime argument\r\n");
+        client.asks(format!("flush_all {word}\r\n"), "CLIENT_ERROR invalid exptime argument\r\n");
+        client.asks("mg a t\r\n", "HD t-1\r\n");
+    }
+}
+
 #[test]
 fn a_line_without_end_closes_the_connection_unless_it_names_keys() {
     let server = in_memory();
@@ -284,29 +354,35 @@ fn stat(client: &mut Client, name: &str) -> u64 {
 }
 
 #[test]
-fn requests_that_there_is_no_room_for_are_refused_and_the_others_go_on() {
+fn the_slowest_uploads_end_where_there_is_no_room_and_the_others_go_on() {
     let mut little = config();
-    (little.value_bytes_max, little.under_way_bytes_max) = (1 << 20, 2 << 20);
+    (little.value_bytes_max, little.client_bytes_max) = (1 << 20, 4 << 20);
     little.workers = 1;
     let server = in_memory_with(little);
-    let half = |key: &str| {
+    let value = "x".repeat(1_000_000);
+    let most = |key: &str| {
         let mut client = Client::memcached(&server);
-        client.send(format!("set {key} 0 0 1000000\r\nx"));
+        client.send(format!("set {key} 0 0 1000000\r\n{}", &value[..900_000]));
         client
     };
-    let mut first = half("a");
-    let mut second = half("b");
-    let mut third = Client::memcached(&server);
-    third.asks("get a\r\n", "END\r\n");
-    let value = "x".repeat(1_000_000);
-    third.asks(
-        format!("set c 0 0 1000000\r\n{value}\r\n"),
-        "SERVER_ERROR out of memory storing object\r\n",
-    );
-    third.asks("set c 0 0 1\r\nx\r\n", "STORED\r\n");
-    first.asks(format!("{}\r\n", &value[1..]), "STORED\r\n");
-    second.asks(format!("{}\r\n", &value[1..]), "STORED\r\n");
-    third.asks(format!("set c 0 0 1000000\r\n{value}\r\n"), "STORED\r\n");
+    let mut halves: Vec<Client> = ["a", "b", "c", "d"].map(most).into();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let mut other = Client::memcached(&server);
+    other.asks("get a\r\n", "END\r\n");
+    other.asks(format!("set e 0 0 1000000\r\n{value}\r\n"), "STORED\r\n");
+    let mut ended = 0;
+    for half in &mut halves {
+        half.send(format!("{}\r\n", &value[900_000..]));
+        match &*half.line() {
+            "STORED\r\n" => {}
+            answer => {
+                assert_eq!(answer, "SERVER_ERROR out of memory storing object\r\n");
+                ended += 1;
+            }
+        }
+        half.asks("set f 0 0 1\r\nx\r\n", "STORED\r\n");
+    }
+    assert!((1..=3).contains(&ended), "{ended}");
 }
 
 #[test]

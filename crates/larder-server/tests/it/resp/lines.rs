@@ -87,14 +87,14 @@ fn a_value_that_is_too_long_is_swallowed() {
 fn what_there_is_no_room_for_is_swallowed() {
     let few = ServerConfig {
         value_bytes_max: 1 << 20,
-        under_way_bytes_max: 2 << 20,
+        client_bytes_max: 4 << 20,
         workers: 1,
         ..config()
     };
     let server = in_memory_with(few);
     let mut client = client(&server);
     let key = vec![b'k'; 1 << 20];
-    client.send(array(&[&b"DEL"[..], &key, &key, &key, &key]));
+    client.send(array(&[&b"DEL"[..], &key, &key, &key, &key, &key, &key]));
     client.hears("-OOM command not allowed when used memory > 'maxmemory'.\r\n");
     client.says("PING", "+PONG");
 }

@@ -1,7 +1,12 @@
 //! Values that are stored, read and amended.
 
+use std::sync::Arc;
+
+use larder::{Clock, RealClock};
+use larder_server::{DebugClock, ServerConfig};
+
 use super::{array, client};
-use crate::serving::in_memory;
+use crate::serving::{Client, config, in_memory, in_memory_with};
 
 #[test]
 fn set_and_its_conditions() {
@@ -26,6 +31,61 @@ fn set_and_its_conditions() {
     it.says("MSETNX d 1 e 2 d 3", ":1");
     it.says("MGET d e nope", "*3\r\n$1\r\n3\r\n$1\r\n2\r\n$-1");
     it.says("MSET a 1 b", "-ERR wrong number of arguments for 'mset' command");
+}
+
+#[test]
+fn the_empty_key_is_a_key() {
+    let server = in_memory();
+    let mut it = client(&server);
+    it.says("SET '' 1", "+OK");
+    it.says("GET ''", "$1\r\n1");
+    it.says("INCR ''", ":2");
+    it.says("MGET '' a", "*2\r\n$1\r\n2\r\n$-1");
+    it.says("EXPIRE '' 100", ":1");
+    it.says("KEYS *", "*1\r\n$0\r\n");
+    it.says("RENAME '' a", "+OK");
+    it.says("COPY a ''", ":1");
+    it.says("DEL '' a", ":2");
+    it.says("EXISTS ''", ":0");
+}
+
+/// After the clock was an hour ahead, the cache's time stays ahead, and points in time mean what they say.
+#[test]
+fn points_in_time_are_of_the_wall_clock() {
+    let clock = Arc::new(DebugClock::new());
+    let debug_clock = Some(Arc::clone(&clock));
+    let server = in_memory_with(ServerConfig { debug_clock, ..config() });
+    let mut it = client(&server);
+    it.says("SET a 1", "+OK");
+    clock.move_by(3600);
+    it.says("GET a", "$1\r\n1");
+    clock.move_by(-3600);
+    it.says("GET a", "$1\r\n1");
+    let now = RealClock.now().as_secs();
+    let at = now + 1800;
+    for request in
+        [format!("SET b 1 EXAT {at}"), format!("GETEX b PXAT {at}000"), format!("EXPIREAT b {at}")]
+    {
+        match request.starts_with("GETEX") {
+            true => it.gives(&request, "1"),
+            false => drop(it.line_of(&request)),
+        }
+        it.says("EXPIRETIME b", &format!(":{at}"));
+        it.says("PEXPIRETIME b", &format!(":{at}000"));
+        let left: u64 = it.line_of("TTL b").parse().unwrap();
+        assert!((1790..=1800).contains(&left), "{request}: {left}");
+        it.says("EXPIREAT b 1 GT", ":0");
+        it.says(&format!("EXPIREAT b {} LT", at + 5), ":0");
+    }
+    it.says("RENAME b c", "+OK");
+    it.says("EXPIRETIME c", &format!(":{at}"));
+    let mut memcached = Client::memcached(&server);
+    memcached
+        .asks(format!("set d 0 {at} 1\r\nx\r\nget d\r\n"), "STORED\r\nVALUE d 0 1\r\nx\r\nEND\r\n");
+    it.says("EXPIRETIME d", &format!(":{at}"));
+    assert_eq!(it.line_of("TIME"), "2");
+    let told: u64 = String::from_utf8(it.bulk("")).unwrap().parse().unwrap();
+    assert!((now..now + 60).contains(&told), "{told}, and it is {now}");
 }
 
 #[test]
@@ -85,6 +145,9 @@ fn numbers() {
     it.says("INCR n", "-ERR value is not an integer or out of range");
     it.says("SET f 1", "+OK");
     it.gives("INCRBYFLOAT f -1.1", "-0.1");
+    // As a `long double` has it.
+    it.says("SET f 654.1", "+OK");
+    it.gives("INCRBYFLOAT f 1", "655.09999999999999998");
     it.says("INCRBYFLOAT f x", "-ERR value is not a valid float");
     it.says("INCRBYFLOAT f +inf", "-ERR increment would produce NaN or Infinity");
 }

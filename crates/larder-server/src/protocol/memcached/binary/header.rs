@@ -102,7 +102,7 @@ impl Status {
             Self::UnknownCommand => "Unknown command",
             Self::OutOfMemory => "Out of memory",
             Self::Internal => "Internal error",
-            Self::Busy => "The tenant is over its limit",
+            Self::Busy => "Busy, or the tenant is over its limit: try again later",
             Self::TooLate => "Temporary failure",
         }
     }
@@ -128,6 +128,11 @@ impl Header {
             return Err(NoRequest);
         }
         Ok(Some(header))
+    }
+
+    /// Whether it stores a value without a condition: `set` or its quiet form, over any version.
+    pub(super) fn replaces(&self) -> bool {
+        matches!(self.opcode, 0x01 | 0x11) && self.cas == 0
     }
 
     pub(super) fn value_bytes(&self) -> usize {

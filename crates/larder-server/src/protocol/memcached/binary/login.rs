@@ -5,6 +5,7 @@ use super::header::{Answered, Packet, Status};
 use super::request::LogIn;
 use crate::answers::Answers;
 use crate::caller::Caller;
+use crate::users::Denied;
 
 const PLAIN: &[u8] = b"PLAIN";
 
@@ -25,13 +26,14 @@ pub(super) async fn answer(
         // All is said in the first step.
         LogIn::Begin | LogIn::Continue => {
             let said = if packet.key == PLAIN { split(packet.value) } else { None };
-            let is_in = match said {
+            let said = match said {
                 Some((user, password)) => caller.log_in(user, password).await,
-                None => false,
+                None => Err(Denied::Wrong),
             };
-            match is_in {
-                true => succeed(answers, header, Answered::default(), b"Authenticated"),
-                false => fail(answers, header, Status::AuthError),
+            match said {
+                Ok(()) => succeed(answers, header, Answered::default(), b"Authenticated"),
+                Err(Denied::Wrong) => fail(answers, header, Status::AuthError),
+                Err(Denied::Busy) => fail(answers, header, Status::Busy),
             }
         }
     }

@@ -32,8 +32,6 @@ const LOGIN_BYTES_MAX: usize = 2048;
 pub(crate) struct Binary {
     /// Bytes that nobody wants.
     swallows: usize,
-    /// There is room for the request that is on its way, which has been asked for.
-    has_room: bool,
 }
 
 impl Binary {
@@ -62,10 +60,8 @@ impl Binary {
             return self.refuse(&header, refusal, input, caller, answers).await;
         }
         let Some(packet) = header.packet(input) else {
-            self.has_room = true;
             return Step::Needs(HEADER_BYTES + header.body_bytes);
         };
-        self.has_room = false;
         match respond(&packet, caller, answers).await {
             Goes::On => Step::Done(HEADER_BYTES + header.body_bytes),
             Goes::Away => Step::Close,
@@ -82,14 +78,14 @@ impl Binary {
             caller.worker.counters.store_too_large.add(1);
             return Some(Status::TooLarge);
         }
-        let has_room = input.len() >= whole || self.has_room || caller.has_room_for(whole);
+        let has_room = input.len() >= whole || caller.may_hold(input.len(), whole, 0);
         if !has_room {
             caller.worker.counters.refused_busy.add(1);
         }
         (!has_room).then_some(Status::OutOfMemory)
     }
 
-    /// Answers so, and takes the request without keeping it. What it would have replaced is gone.
+    /// Answers so, and takes the request without keeping it. What a `set` would have replaced goes.
     async fn refuse(
         &mut self,
         header: &Header,
@@ -102,7 +98,7 @@ impl Binary {
         let Some(front_bytes) = input.get(..front) else { return Step::Needs(front) };
         answers.settle().await;
         let key = front_bytes.get(HEADER_BYTES + header.extras_bytes..).unwrap_or_default();
-        if why != Status::AuthError && !key.is_empty() {
+        if why != Status::AuthError && !key.is_empty() && header.replaces() {
             let _ = caller.cache_for(key).delete(key).await;
         }
         fail(answers, header, why);
@@ -132,8 +128,9 @@ async fn respond(packet: &Packet<'_>, caller: &mut Caller, answers: &mut Answers
     }
     if !request.may_come_first() && !caller.may_begin(packet.key, answers).await {
         answers.settle().await;
-        if let Request::Store { .. } = request {
-            // What is there is not what the client wants to be there.
+        if let Request::Store { .. } = request
+            && header.replaces()
+        {
             let _ = caller.cache_for(packet.key).delete(packet.key).await;
         }
         fail(answers, header, Status::Busy);
@@ -161,7 +158,8 @@ async fn change(packet: &Packet<'_>, request: Request, caller: &Caller, answers:
     let header = &packet.header;
     match request {
         Request::Store { mode, flags, exptime, quiet } => {
-            let lifetime = Lifetime::new(exptime, caller.cache_for(packet.key).now());
+            let moment = caller.cache_for(packet.key).moment(packet.key);
+            let lifetime = Lifetime::new(exptime, moment.wall());
             let compare = (header.cas != 0).then_some(header.cas);
             let how = Store { compare, wants_version: true, ..Store::new(mode, flags, lifetime) };
             let stored = store(caller, packet.key, packet.value, how).await;
@@ -176,8 +174,8 @@ async fn change(packet: &Packet<'_>, request: Request, caller: &Caller, answers:
             fail(answers, header, status);
         }
         Request::Count { up, delta, vivify, quiet } => {
-            let now = caller.cache_for(packet.key).now();
-            let vivify = vivify.map(|(initial, exptime)| (initial, Lifetime::new(exptime, now)));
+            let wall = caller.cache_for(packet.key).moment(packet.key).wall();
+            let vivify = vivify.map(|(initial, exptime)| (initial, Lifetime::new(exptime, wall)));
             let compare = (header.cas != 0).then_some(header.cas);
             let how = Count { compare, vivify, ..Count::new(up, delta) };
             let status = match count(caller, packet.key, how).await {
@@ -216,6 +214,7 @@ async fn change(packet: &Packet<'_>, request: Request, caller: &Caller, answers:
             });
             match said {
                 stats::Said::Unknown => fail(answers, header, Status::KeyNotFound),
+                stats::Said::Forbidden => fail(answers, header, Status::AuthError),
                 _ => succeed(answers, header, Answered::default(), b""),
             }
         }

@@ -1,6 +1,6 @@
 //! Requests of the binary protocol: what the numbers in their headers and extras mean.
 
-use zerocopy::big_endian::{I32, U32, U64};
+use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 use super::header::{Packet, Status};
@@ -110,12 +110,12 @@ struct CountExtras {
 #[repr(C)]
 struct StoreExtras {
     flags: U32,
-    exptime: I32,
+    exptime: U32,
 }
 
-/// A lifetime that is all that is behind a header.
+/// A lifetime that is all that is behind a header. The binary protocol has no negative ones: 0xffffffff is in 2106.
 fn seconds(extras: &[u8]) -> Option<i64> {
-    I32::ref_from_bytes(extras).ok().map(|seconds| seconds.get().into())
+    U32::ref_from_bytes(extras).ok().map(|seconds| seconds.get().into())
 }
 
 fn stored(opcode: u8, extras: &[u8]) -> Option<Request> {
@@ -136,7 +136,7 @@ fn joined(mode: Mode, quiet: bool) -> Request {
 fn counted(opcode: u8, extras: &[u8]) -> Option<Request> {
     let CountExtras { delta, initial, exptime } = CountExtras::ref_from_bytes(extras).ok()?;
     let exptime = exptime.get();
-    let vivify = (exptime != NO_VIVIFY).then(|| (initial.get(), exptime.cast_signed().into()));
+    let vivify = (exptime != NO_VIVIFY).then(|| (initial.get(), exptime.into()));
     let quiet = opcode >= 0x15;
     Some(Request::Count { up: opcode & 1 == 1, delta: delta.get(), vivify, quiet })
 }

@@ -79,7 +79,7 @@ async fn touch(
 ) {
     answers.settle().await;
     let cache = caller.cache_for(packet.key);
-    let lifetime = Lifetime::new(exptime, cache.now());
+    let lifetime = Lifetime::new(exptime, cache.moment(packet.key).wall());
     let touched = cache.update(packet.key, |there| match there {
         Some(_) => Change::Touch(lifetime.ttl()),
         None => Change::Keep,

@@ -44,7 +44,8 @@ pub(crate) enum CountOutcome {
 pub(crate) async fn count(caller: &Caller, key: &[u8], how: Count) -> Result<CountOutcome, Error> {
     let cache = caller.cache_for(key);
     let version = how.version.unwrap_or_else(|| cache.draw_version(key));
-    let mut counting = Counting { how, version, now: cache.now(), ended: CountOutcome::NotFound };
+    let now = cache.moment(key).now();
+    let mut counting = Counting { how, version, now, ended: CountOutcome::NotFound };
     let changing = cache.update(key, |there| counting.change(there));
     let before = caller.watch(if how.up { "incr" } else { "decr" }, key, changing).await?;
     let counters = &caller.worker.counters;

@@ -45,7 +45,7 @@ pub(crate) async fn delete(
         let was_there = caller.watch("delete", key, cache.delete(key)).await?;
         if was_there { DeleteOutcome::Deleted } else { DeleteOutcome::NotFound }
     } else {
-        let now = cache.now();
+        let now = cache.moment(key).now();
         let mut ended = DeleteOutcome::NotFound;
         let before = cache.update(key, |there| {
             let Some(there) = there else {

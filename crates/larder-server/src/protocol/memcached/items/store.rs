@@ -69,7 +69,7 @@ pub(crate) async fn store(
         let mut storing = Storing {
             how,
             value,
-            now: cache.now(),
+            now: cache.moment(key).now(),
             bytes_max: caller.worker.shared.config.value_bytes_max,
             ended: StoreOutcome::NotStored,
         };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder::ValueMeta;
+use larder::{Moment, ValueMeta};
 
 use super::base64;
 use super::request::Request;
@@ -25,10 +25,13 @@ pub(super) struct Known {
     pub(super) won: bool,
     /// Whether who asks has made it just now, to fill it.
     pub(super) is_new: bool,
+    /// What the wall clock says, which lifetimes are said by.
+    pub(super) wall: Duration,
 }
 
 impl Known {
-    pub(super) fn new(value: &[u8], meta: ValueMeta, now: Duration) -> Self {
+    pub(super) fn new(value: &[u8], meta: ValueMeta, moment: Moment) -> Self {
+        let now = moment.now();
         Self {
             bytes: value.len(),
             flags: meta.flags,
@@ -39,6 +42,7 @@ impl Known {
             stale: meta.stale,
             won: meta.won,
             is_new: false,
+            wall: moment.wall(),
         }
     }
 }
@@ -98,7 +102,6 @@ pub(super) fn item(
     out: &mut Vec<u8>,
     request: &Request<'_>,
     known: &Known,
-    now: Duration,
     win: impl FnOnce() -> Winner,
 ) {
     if request.flags.value {
@@ -109,7 +112,7 @@ pub(super) fn item(
     }
     let mut left = known.left;
     let mut is_short = false;
-    let lifetime = |exptime: Option<i64>| exptime.map(|exptime| Lifetime::new(exptime, now));
+    let lifetime = |exptime: Option<i64>| exptime.map(|exptime| Lifetime::new(exptime, known.wall));
     for word in request.flags.all {
         if echo(out, word, request) {
             continue;

@@ -10,7 +10,7 @@ use crate::protocol::memcached::lifetime::left_s;
 pub(super) async fn answer(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     answers.settle().await;
     let cache = caller.cache_for(&request.key);
-    let now = cache.now();
+    let now = cache.moment(&request.key).now();
     let known = cache.peek_with(&request.key, |value, meta| {
         let idle = meta.since_access(now).map_or(0, |idle| idle.as_secs());
         format!(

@@ -10,12 +10,12 @@ use crate::protocol::memcached::lifetime::Lifetime;
 pub(super) async fn answer(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     answers.settle().await;
     let flags = &request.flags;
-    let now = caller.cache_for(&request.key).now();
+    let wall = caller.cache_for(&request.key).moment(&request.key).wall();
     let how = Delete {
         compare: flags.compare,
         invalidate: flags.invalidate,
         empty: flags.empty,
-        lifetime: flags.touch.map(|exptime| Lifetime::new(exptime, now)),
+        lifetime: flags.touch.map(|exptime| Lifetime::new(exptime, wall)),
         version: flags.explicit,
     };
     let deleted = delete(caller, &request.key, how).await;

@@ -3,7 +3,8 @@
 use std::num::NonZeroU64;
 
 use crate::protocol::memcached::items::Mode;
-use crate::protocol::memcached::line::{Words, number, signed};
+use crate::protocol::memcached::lifetime::exptime;
+use crate::protocol::memcached::line::{Words, number};
 
 /// Most flags of a request.
 const FLAGS_MAX: usize = 17;
@@ -95,7 +96,7 @@ impl<'a> Flags<'a> {
     }
 
     fn take(&mut self, letter: u8, token: &'a [u8]) -> Result<(), &'static str> {
-        let seconds = || signed(token).map(Some).ok_or(BAD_TOKEN);
+        let seconds = || exptime(token).map(Some).ok_or(BAD_TOKEN);
         match letter {
             b'b' => self.base64 = true,
             b'q' => self.quiet = true,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder::{Change, Error, SetOptions, Value};
+use larder::{Change, Error, Moment, SetOptions, Value};
 
 use super::answer::{Known, Winner, code, error, item};
 use super::request::{Request, parse};
@@ -37,14 +37,14 @@ pub(super) async fn answer(
 /// Answers what is in DRAM and not too long to be copied.
 fn at_once(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) -> bool {
     let cache = caller.cache_for(&request.key);
-    let now = cache.now();
+    let moment = cache.moment(&request.key);
     let found = cache.get_at_once_with(&request.key, |value, meta| {
         if request.flags.value && value.len() > COPIED_MAX {
             return false;
         }
         let out = answers.bytes();
-        let known = Known::new(value, meta, now);
-        item(out, request, &known, now, || win(cache, &request.key, known.version));
+        let known = Known::new(value, meta, moment);
+        item(out, request, &known, || win(cache, &request.key, known.version));
         if request.flags.value {
             out.extend_from_slice(value);
             out.extend_from_slice(b"\r\n");
@@ -71,7 +71,8 @@ async fn later(key: &[u8], line: &[u8], caller: &Caller, answers: &mut Answers<'
         let found = worker.get(&tenant, &request.key).await;
         asked.ends(&request.key);
         count(&worker.counters, false, matches!(found, Ok(Some(_))));
-        let found = found.map(|value| value.map(|value| Found::new(value, cache.now())));
+        let found =
+            found.map(|value| value.map(|value| Found::new(value, cache.moment(&request.key))));
         of_found(&request, found, cache)
     };
     answers.later(found, || Answer::Bytes(TOO_LATE.to_vec())).await;
@@ -80,11 +81,11 @@ async fn later(key: &[u8], line: &[u8], caller: &Caller, answers: &mut Answers<'
 /// Shows an item that it neither finds nor keeps in memory.
 async fn peek(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     let cache = caller.cache_for(&request.key);
-    let now = cache.now();
+    let moment = cache.moment(&request.key);
     let shown = cache.peek_with(&request.key, |value, meta| {
-        let known = Known::new(value, meta, now);
+        let known = Known::new(value, meta, moment);
         let mut out = Vec::new();
-        item(&mut out, request, &known, now, || win(cache, &request.key, known.version));
+        item(&mut out, request, &known, || win(cache, &request.key, known.version));
         if request.flags.value {
             out.extend_from_slice(value);
             out.extend_from_slice(b"\r\n");
@@ -104,8 +105,9 @@ async fn peek(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>)
 async fn change(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     answers.settle().await;
     let cache = caller.cache_for(&request.key);
-    let now = cache.now();
-    let lifetime = |exptime: Option<i64>| exptime.map(|exptime| Lifetime::new(exptime, now));
+    let moment = cache.moment(&request.key);
+    let wall = moment.wall();
+    let lifetime = |exptime: Option<i64>| exptime.map(|exptime| Lifetime::new(exptime, wall));
     let (touch, vivify) = (lifetime(request.flags.touch), lifetime(request.flags.vivify));
     let version = vivify.map(|_| cache.draw_version(&request.key));
     let changed = cache.update(&request.key, |there| match (there, touch, vivify) {
@@ -121,8 +123,8 @@ async fn change(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_
     let is_hit = matches!(found, Ok(Some(_)));
     count(&caller.worker.counters, touch.is_some(), is_hit);
     let found = match (found, vivify) {
-        (Ok(None), Some(vivify)) => Ok(Some(Found::stub(version, vivify))),
-        (found, _) => found.map(|value| value.map(|value| Found::new(value, now))),
+        (Ok(None), Some(vivify)) => Ok(Some(Found::stub(version, vivify, wall))),
+        (found, _) => found.map(|value| value.map(|value| Found::new(value, moment))),
     };
     answers.push(of_found(request, found, cache));
     let used = if is_hit { touch } else { vivify };
@@ -133,16 +135,15 @@ async fn change(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_
 struct Found {
     value: Option<Value>,
     known: Known,
-    now: Duration,
 }
 
 impl Found {
-    fn new(value: Value, now: Duration) -> Self {
-        let known = Known::new(&value, value.meta(), now);
-        Self { value: Some(value), known, now }
+    fn new(value: Value, moment: Moment) -> Self {
+        let known = Known::new(&value, value.meta(), moment);
+        Self { value: Some(value), known }
     }
 
-    fn stub(version: Option<NonZeroU64>, lifetime: Lifetime) -> Self {
+    fn stub(version: Option<NonZeroU64>, lifetime: Lifetime, wall: Duration) -> Self {
         let known = Known {
             bytes: 0,
             flags: 0,
@@ -153,8 +154,9 @@ impl Found {
             stale: false,
             won: false,
             is_new: true,
+            wall,
         };
-        Self { value: None, known, now: Duration::ZERO }
+        Self { value: None, known }
     }
 }
 
@@ -163,20 +165,20 @@ fn of_found(
     found: Result<Option<Found>, Error>,
     cache: Calls<'_>,
 ) -> Answer {
-    let Found { value, known, now } = match found {
+    let Found { value, known } = match found {
         Ok(Some(found)) => found,
         Ok(None) => return miss(request),
         Err(why) => return failed(&why),
     };
     let mut head = Vec::new();
     let Some(value) = value else {
-        item(&mut head, request, &known, now, || Winner::Asker);
+        item(&mut head, request, &known, || Winner::Asker);
         if request.flags.value {
             head.extend_from_slice(b"\r\n");
         }
         return Answer::Bytes(head);
     };
-    item(&mut head, request, &known, now, || win(cache, &request.key, known.version));
+    item(&mut head, request, &known, || win(cache, &request.key, known.version));
     if !request.flags.value {
         return Answer::Bytes(head);
     }

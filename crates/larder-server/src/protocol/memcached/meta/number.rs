@@ -15,8 +15,8 @@ pub(super) async fn answer(request: &Request<'_>, caller: &Caller, answers: &mut
         Ok(up) => up,
         Err(why) => return error(answers.bytes(), why),
     };
-    let now = caller.cache_for(&request.key).now();
-    let lifetime = |exptime: i64| Lifetime::new(exptime, now);
+    let wall = caller.cache_for(&request.key).moment(&request.key).wall();
+    let lifetime = |exptime: i64| Lifetime::new(exptime, wall);
     let how = Count {
         compare: flags.compare,
         version: flags.explicit,

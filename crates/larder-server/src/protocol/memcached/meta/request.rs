@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::base64;
 use super::flags::Flags;
 use crate::protocol::memcached::fault::{Fault, announced};
+use crate::protocol::memcached::items::Mode;
 use crate::protocol::memcached::line::{KEY_BYTES_MAX, Words};
 
 const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
@@ -60,6 +61,16 @@ pub(crate) fn parse<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Request<'a>
         Verb::Set { bytes } => Fault::Swallow { answer, bytes: bytes + 2 },
         _ => Fault::Answer(answer),
     })
+}
+
+impl Request<'_> {
+    /// Whether it stores a value without a condition.
+    pub(crate) fn replaces(&self) -> bool {
+        let Flags { compare, .. } = &self.flags;
+        matches!(self.verb, Verb::Set { .. })
+            && self.flags.store_mode() == Ok(Mode::Set)
+            && compare.is_none()
+    }
 }
 
 impl Flags<'_> {

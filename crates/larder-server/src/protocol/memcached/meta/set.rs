@@ -19,8 +19,8 @@ pub(super) async fn answer(
         Ok(mode) => mode,
         Err(why) => return error(answers.bytes(), why),
     };
-    let now = caller.cache_for(&request.key).now();
-    let lifetime = |exptime: i64| Lifetime::new(exptime, now);
+    let wall = caller.cache_for(&request.key).moment(&request.key).wall();
+    let lifetime = |exptime: i64| Lifetime::new(exptime, wall);
     let how = Store {
         compare: flags.compare,
         invalidate: flags.invalidate,

@@ -8,6 +8,9 @@ use crate::protocol::memcached::items::server_error;
 use crate::protocol::memcached::version::VERSION;
 use crate::protocol::memcached::{flush, stats};
 
+/// What belongs to the process is for administrators.
+const FORBIDDEN: &str = "CLIENT_ERROR this command is for administrators";
+
 pub(super) async fn answer(request: Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     match request {
         Request::Answer { answer, quiet } => say_unless(quiet, answers, answer),
@@ -31,10 +34,15 @@ pub(super) async fn answer(request: Request<'_>, caller: &Caller, answers: &mut 
                     stats::Said::Reset => "RESET",
                     stats::Said::Ok => "OK",
                     stats::Said::Unknown => "ERROR",
+                    stats::Said::Forbidden => FORBIDDEN,
                     stats::Said::Wrong => "CLIENT_ERROR usage: stats detail on|off|dump",
                 },
             );
         }
+        Request::MemoryLimit { quiet, .. } if !caller.is_admin() => {
+            say_unless(quiet, answers, FORBIDDEN);
+        }
+        Request::DebugTime(_) if !caller.is_admin() => say(answers, FORBIDDEN),
         Request::MemoryLimit { mebibytes, quiet } => {
             let set = caller.worker.shared.set_memory_bytes(mebibytes.saturating_mul(1 << 20));
             let shared = "SERVER_ERROR several tenants share the memory";

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use larder::{ScanPage, Scanned};
+use larder::{Moment, ScanPage, Scanned};
 
 use super::say::say;
 use crate::answers::Answers;
@@ -38,13 +38,13 @@ impl Dump {
             return false;
         };
         for item in items {
-            self.line(answers.bytes(), &item, caller.tenant.calls().now());
+            self.line(answers.bytes(), &item, caller.tenant.calls().moment(item.key()));
         }
         self.cursor = (next != 0).then_some(next);
         true
     }
 
-    fn line(&self, out: &mut Vec<u8>, item: &Scanned, now: std::time::Duration) {
+    fn line(&self, out: &mut Vec<u8>, item: &Scanned, moment: Moment) {
         let mut text = String::new();
         let key = Escaped(item.key());
         let meta = item.value().meta();
@@ -52,8 +52,9 @@ impl Dump {
         let written = if self.keys_only {
             write!(text, "mg {key}\r\n")
         } else {
-            let expires = meta.expires_at.map_or(-1, |end| left_s(Some(end)));
-            let accessed = now.saturating_sub(meta.since_access(now).unwrap_or_default()).as_secs();
+            let expires = meta.expires_at.map_or(-1, |end| left_s(Some(moment.wall_time_of(end))));
+            let idle = meta.since_access(moment.now()).unwrap_or_default();
+            let accessed = moment.wall().saturating_sub(idle).as_secs();
             let fetched = if meta.fetched { "yes" } else { "no" };
             let cas = meta.version;
             write!(

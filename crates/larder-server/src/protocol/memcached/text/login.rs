@@ -7,11 +7,13 @@ use crate::protocol::Step;
 use crate::protocol::memcached::items::Mode;
 use crate::protocol::memcached::line;
 use crate::protocol::memcached::text::request::{Request, Store, parse};
+use crate::users::Denied;
 
 /// Nobody gets more memory before it has logged in, for a line or for a value.
 const BYTES_MAX: usize = 2048;
 
 const FAILED: &str = "CLIENT_ERROR authentication failure";
+const BUSY: &str = "SERVER_ERROR busy comparing other passwords, try again later";
 
 /// Answers the first line, with its value. `Err`: so many bytes behind it are to be swallowed.
 pub(super) async fn step(
@@ -40,11 +42,18 @@ pub(super) async fn step(
     let whole = taken + bytes + 2;
     let Some(data) = input.get(taken..whole) else { return Ok(Step::Needs(whole)) };
     let said = data.strip_suffix(b"\r\n").and_then(split);
-    let is_in = match said {
+    let said = match said {
         Some((user, password)) => caller.log_in(user, password).await,
-        None => false,
+        None => Err(Denied::Wrong),
     };
-    say(answers, if is_in { "STORED" } else { FAILED });
+    say(
+        answers,
+        match said {
+            Ok(()) => "STORED",
+            Err(Denied::Wrong) => FAILED,
+            Err(Denied::Busy) => BUSY,
+        },
+    );
     Ok(Step::Done(whole))
 }
 

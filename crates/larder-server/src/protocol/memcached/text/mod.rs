@@ -32,8 +32,6 @@ const WHOLE_LINE_BYTES_MAX: usize = 64 << 10;
 #[derive(Default)]
 pub(crate) struct Text {
     going: Going,
-    /// There is room for the value that is on its way, which has been asked for.
-    has_room: bool,
 }
 
 /// What a connection is in the midst of, between two steps.
@@ -118,7 +116,15 @@ impl Text {
             (Some((line, taken)), _) if line.len() <= longest => {
                 self.answer(line, taken, input, caller, answers).await
             }
-            (None, _) if input.len() <= longest + 1 => Step::Needs(input.len() + 1),
+            (None, _) if input.len() <= longest + 1 => {
+                if caller.may_hold(input.len(), input.len() + 1, 0) {
+                    return Step::Needs(input.len() + 1);
+                }
+                caller.worker.counters.refused_busy.add(1);
+                say(answers, "SERVER_ERROR out of memory reading request");
+                self.going = Going::SwallowingLine;
+                Step::Done(input.len())
+            }
             (_, Some(_)) if !caller.may_begin(retrieve::first_key(input), answers).await => {
                 say(answers, OVER_LIMIT);
                 self.going = Going::SwallowingLine;
@@ -206,7 +212,7 @@ impl Text {
     ) -> Step {
         let (key, quiet) = request.key_and_quiet();
         let announced = store::Announced { taken, bytes, quiet };
-        let value = match self.value(announced, input, key, caller, answers).await {
+        let value = match self.value(announced, input, request, caller, answers).await {
             Ok(value) => value,
             Err(step) => return step,
         };
@@ -221,8 +227,7 @@ impl Text {
             }
         } else {
             answers.settle().await;
-            // What is there is not what the client wants to be there.
-            let _ = caller.cache_for(key).delete(key).await;
+            refused(request, caller).await;
             say_unless(quiet, answers, OVER_LIMIT);
         }
         Step::Done(taken + bytes + 2)
@@ -274,7 +279,7 @@ impl Text {
         &mut self,
         announced: store::Announced,
         input: &'a [u8],
-        key: &[u8],
+        request: &Request<'_>,
         caller: &Caller,
         answers: &mut Answers<'_>,
     ) -> Result<&'a [u8], Step> {
@@ -283,7 +288,7 @@ impl Text {
         let refusal = if bytes > caller.worker.shared.config.value_bytes_max {
             caller.worker.counters.store_too_large.add(1);
             Some("SERVER_ERROR object too large for cache")
-        } else if input.len() < whole && !self.has_room && !caller.has_room_for(whole) {
+        } else if input.len() < whole && !caller.may_hold(input.len(), whole, 0) {
             caller.worker.counters.refused_busy.add(1);
             Some("SERVER_ERROR out of memory storing object")
         } else {
@@ -291,17 +296,14 @@ impl Text {
         };
         if let Some(answer) = refusal {
             answers.settle().await;
-            // What is there is not what the client wants to be there.
-            let _ = caller.cache_for(key).delete(key).await;
+            refused(request, caller).await;
             let answer = (!quiet).then_some(answer);
             self.going = Going::Swallowing { bytes: bytes + 2, answer };
             return Err(Step::Done(taken));
         }
         let Some(data) = input.get(taken..whole) else {
-            self.has_room = true;
             return Err(Step::Needs(whole));
         };
-        self.has_room = false;
         data.strip_suffix(b"\r\n").ok_or_else(|| {
             say_unless(quiet, answers, "CLIENT_ERROR bad data chunk");
             Step::Done(whole)
@@ -309,9 +311,17 @@ impl Text {
     }
 }
 
+/// A value is refused. What it would have replaced goes.
+async fn refused(request: &Request<'_>, caller: &Caller) {
+    if request.replaces() {
+        let (key, _) = request.key_and_quiet();
+        let _ = caller.cache_for(key).delete(key).await;
+    }
+}
+
 async fn touch(key: &[u8], exptime: i64, quiet: bool, caller: &Caller, answers: &mut Answers<'_>) {
     let cache = caller.cache_for(key);
-    let lifetime = Lifetime::new(exptime, cache.now());
+    let lifetime = Lifetime::new(exptime, cache.moment(key).wall());
     let touched = caller.watch("touch", key, cache.touch(key, lifetime.ttl())).await;
     let counters = &caller.worker.counters;
     counters.cmd_touch.add(1);

@@ -2,6 +2,7 @@
 
 use crate::protocol::memcached::fault::{Fault, announced};
 use crate::protocol::memcached::items::Mode;
+use crate::protocol::memcached::lifetime;
 use crate::protocol::memcached::line::{KEY_BYTES_MAX, Words, number, signed};
 use crate::protocol::memcached::meta;
 
@@ -112,6 +113,16 @@ impl Request<'_> {
         }
     }
 
+    /// Whether it replaces whatever is there. When such a request is refused, the old value has to go: the client knows
+    /// that it is out of date. A request with a condition leaves it.
+    pub(crate) fn replaces(&self) -> bool {
+        match self {
+            Self::Store(Store { mode, unique, .. }) => *mode == Mode::Set && unique.is_none(),
+            Self::Meta(request) => request.replaces(),
+            _ => false,
+        }
+    }
+
     /// How long the value is that comes behind the line, if one does.
     pub(crate) fn value_bytes(&self) -> Option<usize> {
         match self {
@@ -165,7 +176,7 @@ fn get_and_touch(mut words: Words<'_>, unique: bool) -> Result<Request<'_>, Faul
     if words.rest().is_empty() {
         return Err(ERROR);
     }
-    let touch = signed(exptime).ok_or(Fault::Answer(BAD_EXPTIME))?;
+    let touch = lifetime::exptime(exptime).ok_or(Fault::Answer(BAD_EXPTIME))?;
     Ok(Request::Retrieve(Retrieval { unique, touch: Some(touch) }, words.0))
 }
 
@@ -194,7 +205,7 @@ fn store(mode: Mode, mut words: Words<'_>, compares: bool) -> Result<Request<'_>
     let bad = || fault(quiet, BAD_FORMAT);
     let key = check_key(key, quiet)?;
     let flags = number(flags).and_then(|flags| u32::try_from(flags).ok()).ok_or_else(bad)?;
-    let exptime = signed(exptime).ok_or_else(bad)?;
+    let exptime = lifetime::exptime(exptime).ok_or_else(bad)?;
     let bytes = announced(bytes).ok_or_else(bad)?;
     let unique = unique.map(|unique| number(unique).ok_or_else(bad)).transpose()?;
     Ok(Request::Store(Store { mode, key, flags, exptime, bytes, unique, quiet }))
@@ -239,7 +250,7 @@ fn touch(mut words: Words<'_>) -> Result<Request<'_>, Fault> {
         return Err(ERROR);
     }
     let key = check_key(key, quiet)?;
-    let exptime = signed(exptime).ok_or_else(|| fault(quiet, BAD_EXPTIME))?;
+    let exptime = lifetime::exptime(exptime).ok_or_else(|| fault(quiet, BAD_EXPTIME))?;
     Ok(Request::Touch { key, exptime, quiet })
 }
 
@@ -247,7 +258,7 @@ fn flush_all(mut words: Words<'_>) -> Result<Request<'_>, Fault> {
     let quiet = is_quiet(words);
     let delay = match words.next() {
         None | Some(b"noreply") => 0,
-        Some(delay) => signed(delay).ok_or_else(|| fault(quiet, BAD_EXPTIME))?,
+        Some(delay) => lifetime::exptime(delay).ok_or_else(|| fault(quiet, BAD_EXPTIME))?,
     };
     if words.nth(1).is_some() {
         return Err(ERROR);

@@ -88,8 +88,8 @@ impl Keys {
 
 impl Retrieving {
     pub(super) fn new(how: Retrieval, caller: &Caller) -> Self {
-        let now = || caller.cache_for(b"").now();
-        let touch = how.touch.map(|exptime| Lifetime::new(exptime, now()));
+        let wall = || caller.cache_for(b"").moment(b"").wall();
+        let touch = how.touch.map(|exptime| Lifetime::new(exptime, wall()));
         Self { how: How { unique: how.unique, touch }, failed: None }
     }
 

@@ -23,8 +23,8 @@ pub(super) async fn answer(
     caller: &Caller,
     answers: &mut Answers<'_>,
 ) {
-    let now = caller.cache_for(request.key).now();
-    let lifetime = Lifetime::new(request.exptime, now);
+    let wall = caller.cache_for(request.key).moment(request.key).wall();
+    let lifetime = Lifetime::new(request.exptime, wall);
     let how = items::Store {
         compare: request.unique,
         ..items::Store::new(request.mode, request.flags, lifetime)

@@ -73,6 +73,7 @@ fn walk_within(pieces: &[&[u8]], limits: Limits, mut meets: impl FnMut(Met<'_>))
                 continue;
             }
             match parser.parse(&input, limits) {
+                Parsed::Rests => continue,
                 Parsed::Nothing(bytes) => drop(input.drain(..bytes)),
                 Parsed::Request(bytes) => {
                     show(&parser, &input, &mut meets);

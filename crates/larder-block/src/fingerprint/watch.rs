@@ -1,0 +1,337 @@
+//! The fingerprint of a core while its cache runs.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use larder_device::label::Uuid;
+use larder_device::{
+    Device, Durability, Error, Identity, Io, IoBuffer, IoFuture, PlacementHandle, steps,
+};
+use slab::Slab;
+
+use super::blocks::{self, SPREAD_MAX};
+use super::blocks_of;
+use super::slot::{Content, ENTRIES_MAX, Entry, Origin, SLOT_BYTES, Slot};
+use crate::layout::CoreId;
+
+/// Blocks that were destaged lately, or that dirty data are waiting for.
+const RECENT_MAX: usize = ENTRIES_MAX - 170;
+const _: () = assert!(SPREAD_MAX == 170, "both fill a slot");
+/// Times that a slot is written before the cache device is said to refuse it.
+const ATTEMPTS: u64 = 3;
+/// Destaged blocks that are remembered until the fingerprint is written.
+const DESTAGED_MAX: usize = 64;
+
+/// Where the two slots of a core lie.
+#[derive(Clone)]
+pub struct Home {
+    /// The cache device.
+    pub device: Arc<dyn Device>,
+    /// Which cache it is.
+    pub uuid: Uuid,
+    /// Where the first slot begins; the second lies behind it.
+    pub offset: u64,
+}
+
+impl Home {
+    fn slot(&self, sequence: u64) -> u64 {
+        self.offset + sequence % 2 * SLOT_BYTES as u64
+    }
+
+    /// Leaves no fingerprint there, durably.
+    ///
+    /// # Errors
+    /// That of the device.
+    pub async fn clear(&self) -> Result<(), Error> {
+        let (handle, durability) = (PlacementHandle::DEFAULT, Durability::Power);
+        let (offset, buffer) = (self.offset, IoBuffer::zeroed(2 * SLOT_BYTES));
+        let write = Io::Write { offset, buffer, handle, durability };
+        self.device.submit(write).await.map(drop).map_err(|failure| failure.error)
+    }
+}
+
+/// The latest fingerprint of a core that is whole. `None` if there is none.
+///
+/// # Errors
+/// That of the device: there may be one, which counts again when it can be read, and then is out of date.
+pub async fn read(home: &Home, core: CoreId) -> Result<Option<Slot>, Error> {
+    let buffer = IoBuffer::zeroed(2 * SLOT_BYTES);
+    let found = home.device.submit(Io::Read { offset: home.offset, buffer }).await;
+    let found = found.map_err(|failure| failure.error)?;
+    let (first, second) = found.as_slice().split_at(SLOT_BYTES);
+    let whole = [(first, 0), (second, 1)].into_iter().filter_map(|(bytes, number)| {
+        Slot::parse(bytes, home.slot(number), (home.uuid, core))
+            .filter(|slot| slot.sequence % 2 == number)
+    });
+    Ok(whole.max_by_key(|slot| slot.sequence))
+}
+
+/// Keeps the fingerprint of a core: blocks become void before they change, and are read again when there is time.
+pub struct Watch {
+    home: Home,
+    core: CoreId,
+    device: Arc<dyn Device>,
+    state: Mutex<State>,
+    /// The one that has it writes a slot.
+    writer: async_lock::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    entries: BTreeMap<u64, Watched>,
+    /// Recent ones, the oldest first.
+    recent: VecDeque<u64>,
+    /// Destaged since the fingerprint was written, the oldest first.
+    destaged: VecDeque<u64>,
+    /// Being read, and whether they have changed meanwhile.
+    reading: BTreeMap<u64, bool>,
+    /// Blocks that are being changed on the core.
+    under_way: Slab<Range<u64>>,
+    /// How often something here has changed, and up to which change the cache device has it.
+    changes: u64,
+    durable: u64,
+    /// Of the slot that was written last.
+    sequence: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    origin: Origin,
+    content: Content,
+    /// The change by which it became void.
+    void_since: u64,
+}
+
+impl Watch {
+    /// Goes on from what is stored, or begins with nothing known.
+    pub fn new(home: Home, core: CoreId, device: Arc<dyn Device>, stored: Option<Slot>) -> Self {
+        let mut state = State::default();
+        let void = Watched { origin: Origin::Spread, content: Content::Void, void_since: 0 };
+        let spread = blocks::spread(home.uuid, device.info().capacity_bytes);
+        state.entries.extend(spread.into_iter().map(|block| (block, void)));
+        if let Some(slot) = stored {
+            state.sequence = slot.sequence;
+            for Entry { block, origin, content } in slot.entries {
+                if origin == Origin::Recent {
+                    state.recent.push_back(block);
+                }
+                state.entries.insert(block, Watched { origin, content, void_since: 0 });
+            }
+        }
+        Self { home, core, device, state: Mutex::new(state), writer: async_lock::Mutex::new(()) }
+    }
+
+    /// The cache is about to change these bytes of the core. Nothing may be sent before
+    /// [`voided`](Change::voided) has ended.
+    pub(crate) fn begin(self: &Arc<Self>, bytes: Range<u64>, kind: ChangeKind) -> Change {
+        let blocks = blocks_of(bytes);
+        let mut state = self.lock();
+        let key = state.under_way.insert(blocks.clone());
+        for (_, has_changed) in state.reading.range_mut(blocks.clone()) {
+            *has_changed = true;
+        }
+        let needed = state.make_void(&blocks, kind);
+        if kind == ChangeKind::Destage {
+            state.destaged.push_back(blocks.start);
+            if state.destaged.len() > DESTAGED_MAX {
+                state.destaged.pop_front();
+            }
+        }
+        drop(state);
+        Change { watch: Arc::clone(self), key, needed }
+    }
+
+    /// Reads what is void, what was destaged lately, and `dirty` blocks, and writes the fingerprint if that is another
+    /// then. Users go on meanwhile.
+    ///
+    /// # Errors
+    /// Those of the devices; what was known durably is known still.
+    pub async fn refresh(self: &Arc<Self>, dirty: &[u64]) -> Result<(), Error> {
+        let wanted = self.lock().begin_reading(dirty, self.device.info().capacity_bytes);
+        if !wanted.is_empty() {
+            let contents = blocks::contents(&self.device, wanted.keys().copied()).await;
+            // What a loss of power takes back again must not be known.
+            let flushed = self.device.submit(Io::Flush).await;
+            let mut state = self.lock();
+            for ((block, origin), content) in wanted.into_iter().zip(contents) {
+                let has_changed = state.reading.remove(&block).unwrap_or(true);
+                if let Some(content) = content.filter(|_| !has_changed && flushed.is_ok()) {
+                    state.know(block, origin, content);
+                }
+            }
+            drop(state);
+            flushed.map_err(|failure| failure.error)?;
+        }
+        let needed = self.lock().changes;
+        self.persist(needed).await.map(drop).map_err(|failure| failure.error)
+    }
+
+    /// Writes a slot if the cache device does not have all changes up to `needed`. It goes on to its end whether or not
+    /// it is waited for; what comes meanwhile is in the next one.
+    fn persist(self: &Arc<Self>, needed: u64) -> IoFuture {
+        let watch = Arc::clone(self);
+        steps::request(async move {
+            let _writes = watch.writer.lock().await;
+            let mut written = Ok(IoBuffer::empty());
+            for attempt in 0..ATTEMPTS {
+                let Some((slot, changes)) = watch.next_slot(needed, attempt) else {
+                    return Ok(IoBuffer::empty());
+                };
+                let offset = watch.home.slot(slot.sequence);
+                let mut buffer = IoBuffer::zeroed(SLOT_BYTES);
+                buffer.copy_in(0, &slot.encode(offset));
+                let (handle, durability) = (PlacementHandle::DEFAULT, Durability::Power);
+                let write = Io::Write { offset, buffer, handle, durability };
+                written = watch.home.device.submit(write).await;
+                if written.is_ok() {
+                    watch.lock().is_written(slot.sequence, changes);
+                    break;
+                }
+            }
+            written
+        })
+    }
+
+    /// The first attempt leaves the last whole slot. The next one takes its place: better no fingerprint than one of
+    /// blocks that have changed.
+    fn next_slot(&self, needed: u64, attempt: u64) -> Option<(Slot, u64)> {
+        let state = self.lock();
+        if state.durable >= needed && state.sequence > 0 {
+            return None;
+        }
+        let is_stored = |it: &Watched| it.origin == Origin::Spread || it.content != Content::Void;
+        let entries = state.entries.iter().filter(|(_, watched)| is_stored(watched));
+        let entry = |(block, watched): (&u64, &Watched)| Entry {
+            block: *block,
+            origin: watched.origin,
+            content: watched.content,
+        };
+        let info = self.device.info();
+        let slot = Slot {
+            core: self.core,
+            uuid: self.home.uuid,
+            sequence: state.sequence + 1 + attempt,
+            core_bytes: info.capacity_bytes,
+            identity: info.identity.clone(),
+            entries: entries.map(entry).collect(),
+        };
+        Some((slot, state.changes))
+    }
+
+    /// Has the next [`refresh`](Self::refresh) write the fingerprint if this is not what the device was known by.
+    pub fn is_known_by(&self, identity: &Identity) {
+        if *identity != self.device.info().identity {
+            self.lock().changes += 1;
+        }
+    }
+
+    /// Whether the cache device has all of it, and what the device is known by.
+    pub fn is_stored(&self) -> bool {
+        let state = self.lock();
+        state.sequence > 0 && state.durable == state.changes
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Blocks that change are not known any more. Gives the change that has to be durable before they do.
+    fn make_void(&mut self, blocks: &Range<u64>, kind: ChangeKind) -> Option<u64> {
+        let mut needed = 0;
+        for (_, watched) in self.entries.range_mut(blocks.clone()) {
+            if matches!(watched.content, Content::Known { .. }) {
+                self.changes += 1;
+                watched.void_since = self.changes;
+            }
+            let is_trim = kind == ChangeKind::Trim;
+            watched.content = if is_trim { Content::Trimmed } else { Content::Void };
+            needed = needed.max(watched.void_since);
+        }
+        (needed > self.durable).then_some(needed)
+    }
+
+    /// The blocks that are to be read, none of which is being changed.
+    fn begin_reading(&mut self, dirty: &[u64], core_bytes: u64) -> BTreeMap<u64, Origin> {
+        let ends = core_bytes / super::BLOCK_BYTES;
+        let is_void = |watched: &Watched| watched.content == Content::Void;
+        let void = self.entries.iter().filter(|(_, watched)| is_void(watched));
+        let mut wanted: BTreeMap<u64, Origin> =
+            void.map(|(block, watched)| (*block, watched.origin)).collect();
+        let lately: BTreeSet<u64> = self.destaged.drain(..).chain(dirty.iter().copied()).collect();
+        for block in lately.into_iter().filter(|block| *block < ends) {
+            if !self.entries.contains_key(&block) {
+                wanted.insert(block, Origin::Recent);
+            }
+        }
+        let changing = &self.under_way;
+        wanted.retain(|block, _| changing.iter().all(|(_, range)| !range.contains(block)));
+        self.reading = wanted.keys().map(|block| (*block, false)).collect();
+        wanted
+    }
+
+    fn know(&mut self, block: u64, origin: Origin, content: Content) {
+        self.changes += 1;
+        let before = self.entries.insert(block, Watched { origin, content, void_since: 0 });
+        if origin == Origin::Spread || before.is_some_and(|it| it.origin == Origin::Recent) {
+            return;
+        }
+        self.recent.push_back(block);
+        if self.recent.len() > RECENT_MAX
+            && let Some(oldest) = self.recent.pop_front()
+            && let Some(watched) = self.entries.get_mut(&oldest)
+        {
+            // The cache device has it until the next slot is written.
+            (watched.content, watched.void_since) = (Content::Void, self.changes);
+        }
+    }
+
+    /// The cache device has all changes up to this one.
+    fn is_written(&mut self, sequence: u64, changes: u64) {
+        (self.sequence, self.durable) = (sequence, changes);
+        let is_left = |watched: &Watched| {
+            watched.origin == Origin::Recent
+                && watched.content == Content::Void
+                && watched.void_since <= changes
+        };
+        self.entries.retain(|_, watched| !is_left(watched));
+        let entries = &self.entries;
+        self.recent.retain(|block| entries.contains_key(block));
+    }
+}
+
+/// What a change does to a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChangeKind {
+    /// What only the cache had goes there.
+    Destage,
+    /// A write that passes the cache by, or goes to both.
+    Write,
+    /// What is there is of no use any more.
+    Trim,
+}
+
+/// A change of a core that has begun.
+pub(crate) struct Change {
+    watch: Arc<Watch>,
+    key: usize,
+    needed: Option<u64>,
+}
+
+impl Change {
+    /// Ends when the fingerprint of what changes is void durably. If the cache device refuses that, the change goes on:
+    /// a start may then find the core changed, and ask.
+    pub(crate) async fn voided(&self) {
+        if let Some(needed) = self.needed {
+            let _ = self.watch.persist(needed).await;
+        }
+    }
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        self.watch.lock().under_way.remove(self.key);
+    }
+}

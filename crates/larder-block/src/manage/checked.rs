@@ -1,0 +1,272 @@
+//! Whether the devices that are given are the cores of the cache: by what they are known by, and by their fingerprints.
+//!
+//! *Always:* nothing is written before this, and what cannot be compared is said: a fingerprint that is not there, or
+//! that fits any device, is no reason to refuse and none to be sure.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use larder_device::label::{AREA_BYTES, Uuid};
+use larder_device::{Device, Identifier};
+
+use super::Core;
+use super::stored::{StoredCache, StoredCore};
+use crate::fingerprint::{self, Compared, Entry, Home, Slot, Watch};
+use crate::layout::CoreId;
+use crate::{Error, ErrorKind};
+
+/// A core that was compared with what the cache knew of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckedCore {
+    /// Which.
+    pub id: CoreId,
+    /// The device that was given, as its user calls it.
+    pub name: String,
+    /// Its blocks.
+    pub compared: Compared,
+    /// What it was known by and is not any more, though nothing else speaks against it.
+    pub note: Option<String>,
+}
+
+impl CheckedCore {
+    /// What could not be made sure of, for people; `None` if it is the core for all that is known.
+    pub fn warning(&self) -> Option<String> {
+        let Self { id, name, compared, .. } = self;
+        let number = id.get();
+        let what = match compared {
+            Compared { compared: 0, .. } => "no block was compared with it",
+            Compared { differing: 0, distinguishing: 0, .. } => {
+                "the blocks that were compared are the same on other devices"
+            }
+            _ => return None,
+        };
+        Some(format!(
+            "core {number} ({name}): {what}, so nothing says that this is the device that the cache knows"
+        ))
+    }
+}
+
+/// All cores that were given, compared.
+#[derive(Clone, Default)]
+pub(super) struct Checked {
+    pub(super) cores: Vec<CheckedCore>,
+    /// What is stored of all cores, missing ones too.
+    pub(super) slots: BTreeMap<CoreId, Slot>,
+    /// Where something may be stored that could not be read.
+    unreadable: Vec<Home>,
+}
+
+impl Checked {
+    /// What could not be read must not be found by a later start: it is not kept up to date.
+    pub(super) async fn clear_unreadable(&self) -> Result<(), Error> {
+        for home in &self.unreadable {
+            let cleared = home.clear().await;
+            cleared.map_err(|error| {
+                Error::of_device("a fingerprint that can be neither read nor written", &error)
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn differing(&self) -> impl Iterator<Item = &CheckedCore> {
+        self.cores.iter().filter(|core| core.compared.differing > 0)
+    }
+
+    /// Which cores differ and how much, for people.
+    pub(super) fn complaint(&self) -> Option<String> {
+        let of = |core: &CheckedCore| {
+            format!(
+                "core {} ({}): of {} blocks of its fingerprint {} differ",
+                core.id.get(),
+                core.name,
+                core.compared.compared,
+                core.compared.differing
+            )
+        };
+        let all: Vec<String> = self.differing().map(of).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+}
+
+/// Where the fingerprint of a core lies. `None` if there was no room for it.
+pub(super) fn home(device: &Arc<dyn Device>, uuid: Uuid, core: &StoredCore) -> Option<Home> {
+    let place = core.place?;
+    let offset = AREA_BYTES + fingerprint::area_bytes(place);
+    Some(Home { device: Arc::clone(device), uuid, offset })
+}
+
+/// Has the fingerprints of these cores kept from now on.
+pub(super) fn watches(
+    device: &Arc<dyn Device>,
+    (uuid, stored): (Uuid, &StoredCache),
+    cores: &[Core],
+    slots: &BTreeMap<CoreId, Slot>,
+) -> BTreeMap<CoreId, Arc<Watch>> {
+    let of = |core: &Core| {
+        let known = stored.cores.iter().find(|known| known.id == core.id)?;
+        let slot = slots.get(&core.id).filter(|slot| slot.uuid == uuid).cloned();
+        let before = slot.as_ref().map(|slot| slot.identity.clone());
+        let home = home(device, uuid, known)?;
+        let watch = Watch::new(home, core.id, Arc::clone(&core.device), slot);
+        if let Some(before) = before {
+            watch.is_known_by(&before);
+        }
+        Some((core.id, Arc::new(watch)))
+    };
+    cores.iter().filter_map(of).collect()
+}
+
+/// Compares the cores that are given. `force`: those that are taken as they are.
+///
+/// # Errors
+/// [`ErrorKind::Changed`] if one is another device.
+pub(super) async fn check(
+    device: &Arc<dyn Device>,
+    (uuid, stored): (Uuid, &StoredCache),
+    cores: &[Core],
+    force: &[CoreId],
+) -> Result<Checked, Error> {
+    let mut checked = Checked::default();
+    for known in &stored.cores {
+        let Some(home) = home(device, uuid, known) else { continue };
+        match fingerprint::read(&home, known.id).await {
+            Ok(Some(slot)) => drop(checked.slots.insert(known.id, slot)),
+            Ok(None) => {}
+            Err(_) => checked.unreadable.push(home),
+        }
+    }
+    for core in cores {
+        let one = check_core(core, &checked.slots).await;
+        checked.cores.push(one);
+    }
+    for (core, one) in cores.iter().zip(&checked.cores) {
+        if !force.contains(&core.id)
+            && let Some(reason) = other_device(core, one, &checked.slots)
+        {
+            return Err(refusal(&reason, stored, cores, &checked.slots).await);
+        }
+    }
+    // Its blocks differ, and they are those of another core: they have changed places.
+    for core in checked.differing().filter(|core| !force.contains(&core.id)) {
+        let Some(given) = cores.iter().find(|given| given.id == core.id) else { continue };
+        if let Some(owner) = owner(given, &checked.slots).await.filter(|owner| *owner != core.id) {
+            let reason = format!(
+                "core {} ({}): of {} blocks that were compared {} differ, and it has those of core {}",
+                core.id.get(),
+                core.name,
+                core.compared.compared,
+                core.compared.differing,
+                owner.get()
+            );
+            return Err(refusal(&reason, stored, cores, &checked.slots).await);
+        }
+    }
+    Ok(checked)
+}
+
+async fn check_core(core: &Core, slots: &BTreeMap<CoreId, Slot>) -> CheckedCore {
+    let (id, name) = (core.id, core.name.clone());
+    let Some(slot) = slots.get(&id) else {
+        return CheckedCore { id, name, compared: Compared::default(), note: None };
+    };
+    let compared = compare(core, id, slots).await;
+    let identity = &core.device.info().identity;
+    let differing = slot.identity.differing(identity).map(said);
+    let differing: Vec<String> = differing.collect();
+    let note = (!differing.is_empty() && compared.differing == 0).then(|| {
+        format!(
+            "core {} ({name}): {}; {} blocks that were compared are the same",
+            id.get(),
+            differing.join(", "),
+            compared.compared
+        )
+    });
+    CheckedCore { id, name, compared, note }
+}
+
+fn said((was, is): (&Identifier, &Identifier)) -> String {
+    format!("it was known by {was} and has {is}")
+}
+
+/// Compares a device with the fingerprint of core `of`.
+async fn compare(core: &Core, of: CoreId, slots: &BTreeMap<CoreId, Slot>) -> Compared {
+    let Some(slot) = slots.get(&of) else { return Compared::default() };
+    let is_of_others =
+        |entry: &Entry| slots.iter().any(|(id, other)| *id != of && other.entries.contains(entry));
+    fingerprint::compare(&core.device, &slot.entries, is_of_others).await
+}
+
+/// Why a device cannot be the core that it is given for, by what it is known by.
+fn other_device(
+    core: &Core,
+    checked: &CheckedCore,
+    slots: &BTreeMap<CoreId, Slot>,
+) -> Option<String> {
+    let slot = slots.get(&core.id)?;
+    let identity = &core.device.info().identity;
+    let number = core.id.get();
+    let strong = slot.identity.differing(identity).find(|(was, _)| was.kind.is_strong());
+    if let Some(pair) = strong {
+        return Some(format!("core {number} ({}): another device: {}", core.name, said(pair)));
+    }
+    let pair = slot.identity.differing(identity).next()?;
+    // Nothing on it speaks for it, and it is known as another core.
+    let has_nothing = checked.compared.distinguishing == 0;
+    let owner = slots.iter().find(|(_, slot)| slot.identity.agrees(identity));
+    let (owner, _) = owner.filter(|(id, _)| has_nothing && **id != core.id)?;
+    Some(format!(
+        "core {number} ({}): {}, as core {} had; no block that was compared speaks for it",
+        core.name,
+        said(pair),
+        owner.get()
+    ))
+}
+
+/// The core whose device this is, as far as that shows.
+async fn owner(given: &Core, slots: &BTreeMap<CoreId, Slot>) -> Option<CoreId> {
+    for (id, slot) in slots {
+        if slot.core_bytes != given.device.info().capacity_bytes {
+            continue;
+        }
+        let identity = &given.device.info().identity;
+        let differs = slot.identity.differing(identity).any(|(was, _)| was.kind.is_strong());
+        let compared = compare(given, *id, slots).await;
+        let agrees = compared.distinguishing > 0 || slot.identity.agrees(identity);
+        if !differs && agrees && compared.differing == 0 {
+            return Some(*id);
+        }
+    }
+    None
+}
+
+/// What is wrong, which devices these are, and how they belong to cores.
+async fn refusal(
+    reason: &str,
+    stored: &StoredCache,
+    cores: &[Core],
+    slots: &BTreeMap<CoreId, Slot>,
+) -> Error {
+    let mut right = Vec::new();
+    for core in cores {
+        if let Some(owner) = owner(core, slots).await {
+            right.push((owner, format!("{}={}", owner.get(), core.name)));
+        }
+    }
+    right.sort();
+    let is_found = |known: &StoredCore| right.iter().any(|(owner, _)| *owner == known.id);
+    let lost = stored.cores.iter().filter(|known| !is_found(known));
+    let lost: Vec<String> =
+        lost.map(|known| format!("core {} ({})", known.id.get(), known.name)).collect();
+    let right: Vec<String> = right.into_iter().map(|(_, text)| text).collect();
+    let found = match (right.is_empty(), lost.is_empty()) {
+        (true, _) => "none of the devices is known as a core".to_owned(),
+        (false, true) => format!("by what they have they are {}", right.join(", ")),
+        (false, false) => {
+            format!("by what they have they are {}; none is {}", right.join(", "), lost.join(", "))
+        }
+    };
+    let message = format!(
+        "{reason}. Nothing was written; {found}. Say where each core is, or have a device taken for a core as it is"
+    );
+    Error::new(ErrorKind::Changed, message)
+}

@@ -1,0 +1,110 @@
+//! Errors in the words of `larder serve`: those of the library and of the server name fields that
+//! this command does not have.
+
+use std::fmt::Display;
+
+/// What an error says, and what the option is called, with `--` or in `larder.toml`. Longer ones come first.
+const WORDS: [(&str, &str); 17] = [
+    // Ways out that this command does not have.
+    (", or a smaller loc.write_bytes", ""),
+    (
+        "set start_empty, or erase its first",
+        "remove the file if its data may go, or erase its first",
+    ),
+    ("set start_empty to divide the device anew", "remove the file to divide it anew"),
+    (
+        "open the set with Tenants::open_sharded, or set start_empty",
+        "give the file to a server with the same tenants, or remove it",
+    ),
+    ("set TenantsConfig::memory_bytes", "set memory"),
+    (" (lock_wait)", ""),
+    ("loc.region_bytes", "regions of the large-object engine"),
+    // Names.
+    ("array.percent", "array percent"),
+    ("array.min_object_bytes", "array min_object"),
+    ("array.mean_object_bytes", "array mean_object"),
+    ("array.index_bytes", "array index"),
+    ("array.memory_bytes", "array memory"),
+    ("memory_bytes", "memory"),
+    ("dram_bytes", "memory"),
+    ("connections_max", "connections"),
+    ("value_bytes_max", "value_max"),
+    ("set region_bytes higher", "use larger files"),
+];
+
+/// The same message, with names that a user of the command knows.
+pub(crate) fn of_serve(error: &dyn Display) -> String {
+    WORDS.iter().fold(error.to_string(), |said, (theirs, ours)| said.replace(theirs, ours))
+}
+
+#[cfg(test)]
+mod tests {
+    use larder::{Config, Larder, RealClock, Tenant, Tenants, TenantsConfig, block_on};
+    use larder_device::{Device, MemoryDevice};
+    use larder_server::ServerConfig;
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// Words with the marks of a field of Rust.
+    fn fields(said: &str) -> Vec<&str> {
+        let words = said.split(|it: char| !(it.is_ascii_alphanumeric() || "_.:".contains(it)));
+        let words = words.map(|word| word.trim_matches(['.', ':']));
+        words
+            .filter(|word| {
+                word.contains("_bytes")
+                    || word.contains("_max") && *word != "value_max"
+                    || word.contains("::")
+                    || ["loc.", "soc.", "array."].iter().any(|engine| word.starts_with(engine))
+                    || ["start_empty", "lock_wait", "None"].contains(word)
+            })
+            .collect()
+    }
+
+    fn is_ours(said: &str) {
+        let told = of_serve(&said);
+        assert_eq!(fields(&told), Vec::<&str>::new(), "{told}");
+    }
+
+    #[test]
+    fn names_of_fields_are_names_of_options() {
+        let server = |config: ServerConfig| config.check().unwrap_err().to_string();
+        is_ours(&server(ServerConfig { connections_max: 0, ..ServerConfig::default() }));
+        is_ours(&server(ServerConfig { value_bytes_max: 1, ..ServerConfig::default() }));
+        assert!(!fields("connections_max = 0: loc.write_bytes, start_empty").is_empty());
+    }
+
+    #[test]
+    fn caches_that_cannot_be_are_refused_in_words_of_the_command() {
+        let clock = || Arc::new(RealClock);
+        let device =
+            |bytes: usize| Some(Arc::new(MemoryDevice::holding(vec![0; bytes])) as Arc<dyn Device>);
+        let refused = |config: TenantsConfig, bytes| {
+            let opened = block_on(Tenants::open(config, device(bytes), clock()));
+            is_ours(&opened.err().unwrap().to_string());
+        };
+        let one = || vec![Tenant::new("a", 100.0)];
+        refused(
+            TenantsConfig { memory_bytes: Some(1), tenants: one(), ..TenantsConfig::default() },
+            64 << 20,
+        );
+        refused(
+            TenantsConfig {
+                memory_bytes: Some(1 << 20),
+                tenants: one(),
+                ..TenantsConfig::default()
+            },
+            256 << 20,
+        );
+        // A device that another cache has for itself.
+        let own = device(64 << 20);
+        let config = Config { dram_bytes: 8 << 20, ..Config::default() };
+        block_on(block_on(Larder::open(config, own.clone(), clock())).unwrap().close()).unwrap();
+        let config = TenantsConfig {
+            memory_bytes: Some(64 << 20),
+            tenants: one(),
+            ..TenantsConfig::default()
+        };
+        is_ours(&block_on(Tenants::open(config, own, clock())).err().unwrap().to_string());
+    }
+}

@@ -1,0 +1,44 @@
+//! Memory of the allocator that nothing uses goes back to the system.
+//!
+//! The allocator of glibc keeps what was freed, page by page between what is in use, for as long as the process lives.
+#![allow(unsafe_code)]
+
+/// Gives whole pages of freed memory back to the system. Takes about as long as it takes to hand over what is free,
+/// and threads that allocate wait meanwhile: for a moment after a peak, not for every day. Other allocators than
+/// glibc's see to it themselves.
+pub fn give_back_free_memory() {
+    // SAFETY: `malloc_trim` may be called from any thread at any time; it takes the locks of the allocator, and touches
+    // free memory alone. Its result says whether there was any, which changes nothing here.
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+#[cfg(test)]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod tests {
+    use super::*;
+
+    fn resident_bytes() -> usize {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "asks the system")]
+    fn freed_memory_between_used_memory_is_given_back() {
+        let mut pieces: Vec<Option<Vec<u8>>> = (0..8192).map(|_| Some(vec![1; 8 << 10])).collect();
+        // Every 64th stays, so that the top of the heap does.
+        pieces
+            .iter_mut()
+            .enumerate()
+            .filter(|(at, _)| at % 64 != 63)
+            .for_each(|(_, it)| *it = None);
+        let before = resident_bytes();
+        give_back_free_memory();
+        let after = resident_bytes();
+        assert!(after + (32 << 20) < before, "{before} -> {after}");
+        assert_eq!(pieces.iter().flatten().count(), 128);
+    }
+}

@@ -1,0 +1,77 @@
+//! A thread that gives memory back to the system some seconds after clients have let go of it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use larder_device::give_back_free_memory;
+
+use crate::shared::Shared;
+
+/// How often it looks.
+const INTERVAL: Duration = Duration::from_secs(3);
+/// Bytes for which it is worth while.
+const WORTH_BYTES: usize = 2 << 20;
+/// What a connection leaves behind when it goes, about.
+const CONNECTION_BYTES: usize = 4 << 10;
+
+/// See the module. The thread ends with it.
+pub(crate) struct Housekeeper {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What may lie with the allocator.
+struct Freed {
+    connections_ever: u64,
+    peak: usize,
+}
+
+impl Freed {
+    /// Whether clients have let go of [`WORTH_BYTES`]. What they still hold is not counted.
+    fn is_much(&mut self, shared: &Shared) -> bool {
+        let (used, ever) = (shared.account.used(), shared.connections_ever());
+        self.peak = self.peak.max(shared.account.take_peak());
+        let come = usize::try_from(ever - self.connections_ever).unwrap_or(usize::MAX);
+        let gone = come.min(shared.connections_max()).saturating_sub(shared.connections());
+        self.peak.saturating_sub(used) + gone * CONNECTION_BYTES >= WORTH_BYTES
+    }
+
+    /// All of it was given back.
+    fn begin_anew(&mut self, shared: &Shared) {
+        self.peak = shared.account.used();
+        self.connections_ever = shared.connections_ever() - shared.connections() as u64;
+    }
+}
+
+impl Housekeeper {
+    pub(crate) fn begin(shared: &Arc<Shared>) -> io::Result<Self> {
+        let (stop, stopped) = channel();
+        let shared = Arc::clone(shared);
+        let mut freed = Freed { connections_ever: 0, peak: 0 };
+        let run = move || {
+            while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                if freed.is_much(&shared) {
+                    give_back_free_memory();
+                    shared.memory_returns.fetch_add(1, Ordering::Relaxed);
+                    freed.begin_anew(&shared);
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("larder-memory".to_owned()).spawn(run)?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Housekeeper {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to tell.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! No request keeps a worker from its other connections for long: counted in units of work, not in time.
+
+use std::time::{Duration, Instant};
+
+use larder_server::{Server, ServerConfig};
+
+use crate::drive::metric_of_server;
+use crate::serving::{Client, config, in_memory_with};
+
+const MIB: usize = 1 << 20;
+/// A turn ends after a thousand units; the last thing in it may be the longest value, in and out.
+const UNITS_MAX: u64 = 1000 + 2 * 1024 + 100;
+
+fn serve() -> Server {
+    let admin = Some(([127, 0, 0, 1], 0).into());
+    in_memory_with(ServerConfig { workers: 1, admin, ..config() })
+}
+
+fn request(words: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// A command of many keys, each followed by a value if that is asked for.
+fn of_keys(command: &str, keys: usize, has_values: bool) -> Vec<u8> {
+    let names: Vec<String> = (0..keys).map(|key| format!("k{key}")).collect();
+    let mut words = vec![command.as_bytes()];
+    for name in &names {
+        words.push(name.as_bytes());
+        if has_values {
+            words.push(b"v");
+        }
+    }
+    request(&words)
+}
+
+#[test]
+fn every_long_request_gives_others_their_turns() {
+    let long_key = [b'a'; 30_000];
+    let pattern = [&b"*"[..], &[b'a'; 2000], b"b"].concat();
+    let class = [&b"*["[..], &b"bc".repeat(1500), b"]"].concat();
+    let table: Vec<(&str, Vec<u8>, String)> = vec![
+        ("MSET", of_keys("MSET", 20_000, true), "+OK\r\n".to_owned()),
+        ("EXISTS", of_keys("EXISTS", 20_000, false), ":20000\r\n".to_owned()),
+        ("TOUCH", of_keys("TOUCH", 20_000, false), ":20000\r\n".to_owned()),
+        ("WATCH", of_keys("WATCH", 20_000, false), "+OK\r\n".to_owned()),
+        (
+            "EXEC of what is watched",
+            [request(&[b"MULTI"]), of_keys("EXISTS", 20_000, false), request(&[b"EXEC"])].concat(),
+            "+OK\r\n+QUEUED\r\n*1\r\n:20000\r\n".to_owned(),
+        ),
+        ("DEL", of_keys("DEL", 20_000, false), ":20000\r\n".to_owned()),
+        ("MSETNX", of_keys("MSETNX", 20_000, true), ":1\r\n".to_owned()),
+        ("DEL again", of_keys("DEL", 20_000, false), ":20000\r\n".to_owned()),
+        ("SET", request(&[b"SET", &long_key, b"v"]), "+OK\r\n".to_owned()),
+        ("KEYS of a hard pattern", request(&[b"KEYS", &pattern]), "*0\r\n".to_owned()),
+        ("KEYS of a long class", request(&[b"KEYS", &class]), "*0\r\n".to_owned()),
+        (
+            "SCAN of a hard pattern",
+            request(&[b"SCAN", b"0", b"MATCH", &pattern, b"COUNT", b"1000"]),
+            "*2\r\n$1\r\n0\r\n*0\r\n".to_owned(),
+        ),
+        (
+            "SETRANGE of a long value, again and again",
+            request(&[b"SETRANGE", b"x", (MIB - 1).to_string().as_bytes(), b"y"]).repeat(50),
+            format!(":{MIB}\r\n").repeat(50),
+        ),
+    ];
+    let server = serve();
+    let mut client = Client::resp(&server);
+    for (name, bytes, answer) in table {
+        client.send(bytes);
+        client.hears(answer);
+        let units = metric_of_server(&server, "longest_turn_units");
+        assert!(units <= UNITS_MAX, "{name}: {units} units");
+    }
+    assert!(metric_of_server(&server, "longest_turn_units") >= 1000, "turns were counted");
+}
+
+#[test]
+fn patterns_that_are_too_long_are_refused() {
+    let server = serve();
+    let mut client = Client::resp(&server);
+    let pattern = [b'a'; 5000];
+    let refused = "-ERR the pattern has 5000 bytes: 4096 are the most\r\n";
+    client.asks(request(&[b"KEYS", &pattern]), refused);
+    client.asks(request(&[b"SCAN", b"0", b"MATCH", &pattern]), refused);
+    client.asks("PING\r\n", "+PONG\r\n");
+}
+
+#[test]
+fn scans_end_where_their_answer_is_long_and_go_on_from_there() {
+    let server = serve();
+    let mut client = Client::resp(&server);
+    for key in 0..60 {
+        let name = [format!("{key:03}").as_bytes(), &[b'k'; 20_000]].concat();
+        client.asks(request(&[b"SET", &name, b"v"]), "+OK\r\n");
+    }
+    let (mut cursor, mut keys, mut pages) = (String::from("0"), 0, 0);
+    loop {
+        client.send(request(&[b"SCAN", cursor.as_bytes(), b"COUNT", b"100000"]));
+        assert_eq!(client.line(), "*2\r\n");
+        client.line();
+        cursor = client.line().trim().to_owned();
+        let count: usize = client.line().trim().trim_start_matches('*').parse().unwrap();
+        for _ in 0..count {
+            assert_eq!(client.line(), "$20003\r\n");
+            assert_eq!(client.line().len(), 20_005);
+        }
+        (keys, pages) = (keys + count, pages + 1);
+        assert!(count * 20_003 < 256 * 1024 + 40 * 20_003, "{count} keys");
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(keys, 60);
+    assert!(pages >= 2, "an answer is bounded in bytes: {pages} pages");
+}
+
+#[test]
+fn what_was_asked_by_a_client_that_has_gone_is_not_done() {
+    let server = serve();
+    let mut client = Client::resp(&server);
+    client.asks(request(&[b"SET", b"v", &vec![b'x'; MIB]]), "+OK\r\n");
+    let mut gone = Client::resp(&server);
+    // All fit into one buffer of the server, and no answer is read.
+    gone.send(request(&[b"GET", b"v"]).repeat(600));
+    std::thread::sleep(Duration::from_millis(300));
+    drop(gone);
+    let begun = Instant::now();
+    while metric_of_server(&server, "connections") > 1 {
+        assert!(begun.elapsed() < Duration::from_secs(5), "it goes on");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let gets = metric_of_server(&server, "cmd_get_total");
+    assert!(gets < 100, "{gets} of 600");
+}
