@@ -31,6 +31,10 @@ pub struct SetCounts {
     pub suspected: u64,
     /// How often one was taken out.
     pub failed: u64,
+    /// How often one came back by itself.
+    pub returned: u64,
+    /// How often the host was stopped or slept.
+    pub host_pauses: u64,
 }
 
 /// A shard of a set.
@@ -68,6 +72,8 @@ impl SetReport {
             lost_changes: status.lost_changes,
             suspected: status.suspected,
             failed: status.failed,
+            returned: status.returned,
+            host_pauses: status.host_pauses,
         };
         Self { open: Some(counts), ..Self::closed(status) }
     }

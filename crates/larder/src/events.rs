@@ -8,6 +8,12 @@
 //! | `discarded` | warn | `device`, `reason` | the same, and what an earlier cache left was given up |
 //! | `opening refused` | error | `error` | an opening failed |
 //! | `shard down` | error | `shard`, `reason` | a shard was opened in DRAM, without its device |
+//! | `shard suspected` | warn | `shard`, `reason` | a shard may be failing |
+//! | `shard well` | info | `shard` | and is not suspected any more |
+//! | `shard stays away` | info | `shard`, `reason` | the device of one that was taken out is still not well |
+//! | `shard back` | info | `shard` | it is well: the shard serves again, and is refilled |
+//! | `shard is a spare now` | info | `shard` | the same, but another device has its place |
+//! | `host paused` | warn | `time` | the process was stopped, or the host slept: no shard is judged by that time |
 //! | `device error` | warn | `error` | a request failed; the cache goes on |
 //! | `retired` | warn | `what`, `number`, `lost_objects` | a bucket, segment or region is out of use for a while |
 //! | `revived` | info | `what`, `count` | such a one is used again |
@@ -68,6 +74,30 @@ pub(crate) fn opening_refused(error: &Error) {
 
 pub(crate) fn shard_down(shard: usize, reason: &str) {
     event!(error, shard, reason, "shard down");
+}
+
+pub(crate) fn shard_suspected(shard: usize, reason: &str) {
+    event!(warn, shard, reason, "shard suspected");
+}
+
+pub(crate) fn shard_is_well(shard: usize) {
+    event!(info, shard, "shard well");
+}
+
+pub(crate) fn shard_back(shard: usize) {
+    event!(info, shard, "shard back");
+}
+
+pub(crate) fn shard_is_spare(shard: usize) {
+    event!(info, shard, "shard is a spare now");
+}
+
+pub(crate) fn shard_stays_away(shard: usize, reason: &str) {
+    event!(info, shard, reason, "shard stays away");
+}
+
+pub(crate) fn host_paused(time: std::time::Duration) {
+    event!(warn, ?time, "host paused");
 }
 
 pub(crate) fn device_error(error: &larder_device::Error) {

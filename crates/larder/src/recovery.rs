@@ -30,3 +30,39 @@ pub enum Recovery {
         reason: String,
     },
 }
+
+impl Recovery {
+    /// One word for it: `new`, `clean`, `crash` or `empty`.
+    ///
+    /// ```
+    /// assert_eq!(larder::Recovery::Fresh.name(), "new");
+    /// ```
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Fresh => "new",
+            Self::Clean { .. } => "clean",
+            Self::Crashed { .. } => "crash",
+            Self::Discarded { .. } => "empty",
+        }
+    }
+}
+
+impl std::fmt::Display for Recovery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Fresh => f.write_str("empty: nothing was there"),
+            Self::Clean { large_objects } => {
+                write!(
+                    f,
+                    "warm: it was closed in order; {large_objects} large objects are found so far"
+                )
+            }
+            Self::Crashed { large_objects, regions_left } => write!(
+                f,
+                "warm: it was not closed; {large_objects} large objects are found so far, and {regions_left} regions \
+                 are still to be looked at"
+            ),
+            Self::Discarded { reason } => write!(f, "empty: {reason}"),
+        }
+    }
+}

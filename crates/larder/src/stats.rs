@@ -41,13 +41,13 @@ impl Counter {
     }
 }
 
-/// The numbers of the cache: counters, which only grow, and gauges. The first sentence of each is its
-/// help in [`Stats::metrics`], so it must be understood alone; the last word of a name is its unit,
-/// where it is one.
+/// The numbers of the cache: counters, which only grow, and gauges, each with how those of several caches are brought
+/// together ([`sum`]). The first sentence of each is its help in [`Stats::metrics`], so it must be understood alone;
+/// the last word of a name is its unit, where it is one.
 macro_rules! numbers {
     (
         counters { $($(#[doc = $doc:literal])* $name:ident,)* }
-        gauges { $($(#[doc = $gauge_doc:literal])* $gauge:ident,)* }
+        gauges { $($(#[doc = $gauge_doc:literal])* $how:ident $gauge:ident,)* }
     ) => {
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
@@ -89,6 +89,11 @@ macro_rules! numbers {
             /// Adds up the counters of several caches.
             fn add_counters(&mut self, other: &Self) {
                 $(self.$name += other.$name;)*
+            }
+
+            /// Brings the gauges of another cache to these, each as it says.
+            fn add_gauges(&mut self, other: &Self) {
+                $(self.$gauge = sum::$how(self.$gauge, other.$gauge);)*
             }
 
             /// The numbers among the fields, counters first.
@@ -395,51 +400,51 @@ numbers! {
     }
     gauges {
         /// Items in DRAM now.
-        dram_items,
+        total dram_items,
         /// Bytes of the DRAM budget in use now.
-        dram_used_bytes,
+        total dram_used_bytes,
         /// Memory of what has left DRAM and is on its way to flash now: that above DRAM's budget
         /// ([`Config::demoting_bytes_max`](crate::Config::demoting_bytes_max)), and that of segments
         /// within it.
-        demoting_bytes,
+        total demoting_bytes,
         /// Objects that the large-object engine holds now; of a value longer than a region, each
         /// part is one.
-        loc_objects,
+        total loc_objects,
         /// Regions of the large-object engine that a crash has left and that nobody has looked at
         /// yet (see [`Larder::rebuild`](crate::Larder::rebuild)); their objects are misses.
-        loc_unindexed_regions,
+        total loc_unindexed_regions,
         /// Memory of the large-object engine's index now, in bytes.
-        loc_index_bytes,
+        total loc_index_bytes,
         /// Objects that the array engine holds now, about: those that were replaced or have expired may count.
-        array_objects,
+        total array_objects,
         /// Memory of the array engine's index now, in bytes: entries, and what is known of tables and regions.
-        array_index_bytes,
+        total array_index_bytes,
         /// Memory of the small-object engine's filters and generations, in bytes.
-        soc_filter_bytes,
+        total soc_filter_bytes,
         /// Memory of everything that flash needs now, in bytes: the index, the filters and what is
         /// named below, and buffers.
-        flash_memory_bytes,
+        total flash_memory_bytes,
         /// Memory of what is known of dead objects on flash, in bytes.
-        tombstone_bytes,
+        total tombstone_bytes,
         /// Memory of what admission remembers of keys, in bytes.
-        admission_memory_bytes,
+        total admission_memory_bytes,
         /// 1 if a crash now would leave a cache that is found again, else 0.
-        crash_safe,
+        least crash_safe,
         /// 1 if flash is not used now, because its writes fail or it answers nothing, else 0; of several caches, if
         /// any does not use it.
-        flash_avoided,
+        most flash_avoided,
         /// Since when flash is not used, in seconds since 1970; 0 if it is used.
-        flash_avoided_since_seconds,
+        earliest flash_avoided_since_seconds,
         /// Streams that share a placement handle, or write with the default one, for want of
         /// handles or because placement is off (see
         /// [`Larder::placement`](crate::Larder::placement)).
-        compromised_streams,
+        total compromised_streams,
         /// Objects in the small-object log now.
-        soc_log_held_objects,
+        total soc_log_held_objects,
         /// Memory of the small-object log's index now, in bytes.
-        soc_log_index_bytes,
+        total soc_log_index_bytes,
         /// 1 if some stream of the cache writes with a placement handle of its own, else 0.
-        placement_active,
+        least placement_active,
     }
 }
 

@@ -297,10 +297,7 @@ impl StoredCache {
     /// # Errors
     /// [`ErrorKind::Format`], naming the field, if no cache can be as it says.
     pub fn parse(content: &[u8], capacity_bytes: u64) -> Result<Self, Error> {
-        let wrong =
-            |what: String| Error::new(ErrorKind::Format, format!("label of a block cache: {what}"));
-        let cut = || wrong(format!("its {} bytes end too early", content.len()));
-        let (fixed, mut rest) = Fixed::ref_from_prefix(content).map_err(|_| cut())?;
+        let (fixed, rest) = Fixed::ref_from_prefix(content).map_err(|_| cut())?;
         if fixed.reserved != [0; 6] {
             return Err(wrong("its reserved bytes are not 0".to_owned()));
         }
@@ -313,41 +310,8 @@ impl StoredCache {
         }
         let mode = MODES.get(usize::from(fixed.mode)).copied();
         let mode = mode.ok_or_else(|| wrong(format!("mode {}: unknown", fixed.mode)))?;
-        let mut cores: Vec<StoredCore> = Vec::new();
-        for _ in 0..fixed.cores.get() {
-            let (core, behind) = FixedCore::ref_from_prefix(rest).map_err(|_| cut())?;
-            let named = behind.split_at_checked(usize::from(core.name_bytes.get()));
-            let (name, behind) = named.ok_or_else(cut)?;
-            let name = std::str::from_utf8(name)
-                .map_err(|_| wrong("the name of a core is no UTF-8".to_owned()))?;
-            let number = core.number.get();
-            if core.reserved.get() != 0 {
-                return Err(wrong(format!("core {number}: its reserved bytes are not 0")));
-            }
-            let id = CoreId::new(number).filter(|id| cores.last().is_none_or(|last| last.id < *id));
-            let id =
-                id.ok_or_else(|| wrong(format!("core number {number}: too high, or twice")))?;
-            let place = Some(core.place.get()).filter(|place| *place != NO_PLACE);
-            let is_taken = cores.iter().any(|other| place.is_some() && other.place == place);
-            if is_taken || place.is_some_and(|place| place >= fixed.places.get()) {
-                return Err(wrong(format!(
-                    "core {number}: its fingerprint has no place of its own"
-                )));
-            }
-            let bytes = core.bytes.get();
-            cores.push(StoredCore { id, name: name.to_owned(), bytes, place });
-            rest = behind;
-        }
-        let mut left: Vec<(CoreId, u64)> = Vec::new();
-        for _ in 0..fixed.dirty_cores.get() {
-            let (dirty, behind) = FixedDirty::ref_from_prefix(rest).map_err(|_| cut())?;
-            let id = CoreId::new(dirty.number.get());
-            let id = id.filter(|id| left.last().is_none_or(|(last, _)| last < id));
-            let id = id.filter(|_| dirty.reserved == [0; 6]);
-            let id = id.ok_or_else(|| wrong("what is dirty of cores cannot be so".to_owned()))?;
-            left.push((id, dirty.sectors.get()));
-            rest = behind;
-        }
+        let (cores, rest) = parse_cores(fixed, rest)?;
+        let (left, rest) = parse_left(fixed, rest)?;
         let parts = [fixed.layout_bytes, fixed.profile_bytes].map(|bytes| bytes.get() as usize);
         let [layout, profile] = parts;
         let split = rest.split_at_checked(layout).filter(|(_, behind)| behind.len() == profile);
@@ -381,6 +345,62 @@ impl StoredCache {
             profile,
         })
     }
+}
+
+fn wrong(what: String) -> Error {
+    Error::new(ErrorKind::Format, format!("label of a block cache: {what}"))
+}
+
+fn cut() -> Error {
+    wrong("it ends too early".to_owned())
+}
+
+/// The cores of a label, and what is behind them.
+fn parse_cores<'a>(
+    fixed: &Fixed,
+    mut rest: &'a [u8],
+) -> Result<(Vec<StoredCore>, &'a [u8]), Error> {
+    let mut cores: Vec<StoredCore> = Vec::new();
+    for _ in 0..fixed.cores.get() {
+        let (core, behind) = FixedCore::ref_from_prefix(rest).map_err(|_| cut())?;
+        let named = behind.split_at_checked(usize::from(core.name_bytes.get()));
+        let (name, behind) = named.ok_or_else(cut)?;
+        let name = std::str::from_utf8(name)
+            .map_err(|_| wrong("the name of a core is no UTF-8".to_owned()))?;
+        let number = core.number.get();
+        if core.reserved.get() != 0 {
+            return Err(wrong(format!("core {number}: its reserved bytes are not 0")));
+        }
+        let id = CoreId::new(number).filter(|id| cores.last().is_none_or(|last| last.id < *id));
+        let id = id.ok_or_else(|| wrong(format!("core number {number}: too high, or twice")))?;
+        let place = Some(core.place.get()).filter(|place| *place != NO_PLACE);
+        let is_taken = cores.iter().any(|other| place.is_some() && other.place == place);
+        if is_taken || place.is_some_and(|place| place >= fixed.places.get()) {
+            return Err(wrong(format!("core {number}: its fingerprint has no place of its own")));
+        }
+        let bytes = core.bytes.get();
+        cores.push(StoredCore { id, name: name.to_owned(), bytes, place });
+        rest = behind;
+    }
+    Ok((cores, rest))
+}
+
+/// What was dirty of cores at a stop.
+type DirtyCores = Vec<(CoreId, u64)>;
+
+/// The same of a label, and what is behind it.
+fn parse_left<'a>(fixed: &Fixed, mut rest: &'a [u8]) -> Result<(DirtyCores, &'a [u8]), Error> {
+    let mut left = DirtyCores::new();
+    for _ in 0..fixed.dirty_cores.get() {
+        let (dirty, behind) = FixedDirty::ref_from_prefix(rest).map_err(|_| cut())?;
+        let id = CoreId::new(dirty.number.get());
+        let id = id.filter(|id| left.last().is_none_or(|(last, _)| last < id));
+        let id = id.filter(|_| dirty.reserved == [0; 6]);
+        let id = id.ok_or_else(|| wrong("what is dirty of cores cannot be so".to_owned()))?;
+        left.push((id, dirty.sectors.get()));
+        rest = behind;
+    }
+    Ok((left, rest))
 }
 
 #[cfg(test)]

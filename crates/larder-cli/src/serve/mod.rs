@@ -21,7 +21,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use indicatif::BinaryBytes;
-use larder::{OnChange, Tenants, TenantsConfig, block_on};
+use larder::{OnChange, Route, Tenants, TenantsConfig, block_on};
 use larder_lab::Error;
 use larder_server::{BoundServer, DebugClock, ListenerConfig, ProtocolKind, Server, ServerConfig};
 use sd_notify::NotifyState;
@@ -97,6 +97,19 @@ fn tell_array_memory(tenants: &Tenants) {
         if let Some(memory) = cache.array_memory() {
             let of = if tenant.is_empty() { String::new() } else { format!(" of {tenant}") };
             say(format_args!("{:<10} {}", format!("array{of}"), array::memory(&memory)));
+        }
+    }
+}
+
+/// What each tenant's caches have found on flash.
+fn tell_what_was_found(tenants: &Tenants<impl Route>) {
+    for (tenant, cache) in tenants.iter() {
+        let of = if tenant.is_empty() { String::new() } else { format!(" of {tenant}") };
+        let caches: Vec<_> = cache.caches().collect();
+        for (number, found) in caches.iter().enumerate() {
+            let Some(found) = found.recovery() else { continue };
+            let at = if caches.len() > 1 { format!(", shard {number}") } else { String::new() };
+            say(format_args!("{:<10} {found}", format!("found{of}{at}")));
         }
     }
 }
@@ -183,11 +196,14 @@ fn start(bound: BoundServer, data: &Data, settings: &Settings) -> Result<Server,
             let tenants =
                 block_on(Tenants::open(tenants, data.device(), clock)).map_err(refused)?;
             tell_array_memory(&tenants);
+            tell_what_was_found(&tenants);
             bound.serve(tenants)
         }
         Some(devices) => {
             let tenants = block_on(Tenants::open_sharded(tenants, devices, clock));
-            bound.serve_sharded(tenants.map_err(refused)?)
+            let tenants = tenants.map_err(refused)?;
+            tell_what_was_found(&tenants);
+            bound.serve_sharded(tenants)
         }
     };
     started.map_err(told)

@@ -28,6 +28,7 @@ pub(crate) fn text(shared: &Shared) -> String {
     super::tenants::append(shared, &mut text);
     write_drive_life(&mut text, shared);
     write_streams(&mut text, shared);
+    write_found(&mut text, shared);
     write_shards(&mut text, shared);
     write_rings(&mut text, shared);
     if let Some(caches) = &shared.config.block_caches {
@@ -116,12 +117,14 @@ fn write_shards(text: &mut String, shared: &Shared) {
         family(text, name, "gauge", help);
         sample(text, name, &[], value);
     }
-    let counters: [(&str, &str, u64); 5] = [
+    let counters: [(&str, &str, u64); 7] = [
         ("set_refilled_bytes", "Bytes that refills have copied.", set.refilled_bytes),
         ("set_late_gets", "Misses because a device took too long.", set.late_gets),
         ("set_lost_changes", "Changes lost with their shard.", set.lost_changes),
         ("set_suspected", "Times that a shard was suspected.", set.suspected),
         ("set_failed", "Times that a shard was taken out as failed.", set.failed),
+        ("set_returned", "Times that a shard came back by itself.", set.returned),
+        ("set_host_pauses", "Times that the host was stopped or slept.", set.host_pauses),
     ];
     for (name, help, value) in counters {
         family(text, name, "counter", help);
@@ -160,6 +163,28 @@ fn write_streams(text: &mut String, shared: &Shared) {
                 ];
                 sample(text, "stream_info", &labels, 1);
             }
+        }
+    }
+}
+
+/// What the start has found on flash.
+fn write_found(text: &mut String, shared: &Shared) {
+    let help = "What the start has found on flash: new, clean (it was closed in order), crash, or empty for a reason.";
+    family(text, "start", "info", help);
+    for tenant in &shared.tenants {
+        for (shard, cache) in tenant.caches().into_iter().enumerate() {
+            let Some(recovery) = cache.recovery() else { continue };
+            let reason = match &recovery {
+                larder::Recovery::Discarded { reason } => reason,
+                _ => "",
+            };
+            let labels = [
+                ("tenant", tenant.name()),
+                ("shard", &shard.to_string()),
+                ("found", recovery.name()),
+                ("reason", reason),
+            ];
+            sample(text, "start_info", &labels, 1);
         }
     }
 }

@@ -13,25 +13,28 @@ const _: () = assert!(LINE_BYTES_MAX < CAPACITY, "a whole line and its end fit t
 /// The lines of a text trace, without their ends (LF or CR LF), without blank ones.
 pub(super) struct Lines {
     buffer: Buffer,
+    /// How many lines were read, blank ones included.
+    read: u64,
     /// Number of the line last returned, from 1.
     number: u64,
 }
 
 impl Lines {
     pub(super) fn new(buffer: Buffer) -> Self {
-        Self { buffer, number: 0 }
+        Self { buffer, read: 0, number: 0 }
     }
 
     /// The next line that is not blank; `None` at the end.
     pub(super) fn next_line(&mut self) -> Result<Option<&[u8]>, Error> {
         let (skip, length) = loop {
             let Some((length, with_end)) = self.find_end()? else { return Ok(None) };
-            self.number += 1;
+            self.read += 1;
             self.buffer.take(with_end);
             if length > 0 {
                 break (with_end, length);
             }
         };
+        self.number = self.read;
         Ok(Some(self.buffer.taken(skip).get(..length).unwrap_or_default()))
     }
 
@@ -63,9 +66,9 @@ impl Lines {
     #[cold]
     fn too_long(&mut self) -> Error {
         let found = format!("more than {LINE_BYTES_MAX} bytes from {}", shown(self.buffer.ready()));
-        let place = format!("line {}", self.number + 1);
+        let place = format!("line {}", self.read + 1);
         let fault = Fault::new(found, "a line of text that ends before");
-        // Whoever asks again gets on: the rest counts as another line.
+        // A reader that asks again gets on: the rest counts as another line.
         let all = self.buffer.ready().len();
         self.buffer.take(all);
         self.buffer.error(&place, &fault)

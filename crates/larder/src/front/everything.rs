@@ -64,11 +64,12 @@ impl<R: Route> Routed<R> {
         bytes / self.route().caches().count().max(1) as u64
     }
 
-    /// The counters of all caches together. How long drives last is among those of one only.
+    /// The counters of all caches together, with those of shards that have left since the set was opened: no total
+    /// falls. How long drives last is among those of one only.
     pub fn stats(&self) -> Stats {
         match self.route().lead() {
             Lead::One(cache) => cache.stats(),
-            Lead::Shards(shards) => shards.caches().map(Larder::stats).sum(),
+            Lead::Shards(shards) => shards.stats(),
         }
     }
 
@@ -123,11 +124,11 @@ impl<R: Route> Routed<R> {
 
     fn closed(&self, ended: Vec<Result<Stats, Error>>) -> Result<Stats, Error> {
         let mut closed = self.named(ended).collect::<Result<Vec<_>, _>>()?;
-        if let Lead::Shards(shards) = self.route().lead() {
-            shards.release();
-        }
         // The only one keeps what cannot be added up.
-        Ok(if closed.len() == 1 { closed.remove(0) } else { closed.into_iter().sum() })
+        let stats = if closed.len() == 1 { closed.remove(0) } else { closed.into_iter().sum() };
+        let Lead::Shards(shards) = self.route().lead() else { return Ok(stats) };
+        shards.release();
+        Ok(shards.closed_stats(stats))
     }
 
     /// Answers of all caches; errors say whose they are, if there are several.

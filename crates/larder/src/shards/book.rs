@@ -14,6 +14,7 @@ use crate::partition::{
 };
 
 /// A device of a set.
+#[derive(Clone)]
 pub(super) struct Member {
     pub(super) device: Arc<dyn Device>,
     pub(super) claim: Arc<Claim>,

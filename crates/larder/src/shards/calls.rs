@@ -234,7 +234,7 @@ impl<'a> Change<'a> {
             return Ok(false);
         }
         // The last one that is live stays, and says itself what it cannot do.
-        let out = self.view.set.fail(shard, &error.to_string()).await;
+        let out = self.view.set.fail_for_now(shard, &error.to_string()).await;
         out.map_err(|why| error.of(&format!("{shard} cannot be taken out: {why}; before that")))?;
         Ok(true)
     }

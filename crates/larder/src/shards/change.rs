@@ -1,15 +1,13 @@
 //! Shards that come and go while their set is open: see [`live`](super::live) for the rules.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
 use std::time::Duration;
 
 use larder_device::label::Uuid;
-use larder_device::{Claim, Clock, Device, ObservedDevice};
+use larder_device::{Claim, Device, ObservedDevice};
 
+use super::awake::within;
 use super::book::{Book, Member, out, write};
 use super::live::{LiveSet, ShardNow};
 use super::opening::ShardDevice;
@@ -34,7 +32,15 @@ impl LiveSet {
     /// # Errors
     /// If it is the last one that is live.
     pub(crate) async fn fail(&self, shard: ShardNumber, why: &str) -> Result<(), Error> {
-        self.take_out(shard, ShardState::Failed, why).await
+        self.take_out(shard, (ShardState::Failed, false), why).await
+    }
+
+    /// The same, of one that was seen to fail: it comes back when its device answers again.
+    ///
+    /// # Errors
+    /// As [`LiveSet::fail`].
+    pub(super) async fn fail_for_now(&self, shard: ShardNumber, why: &str) -> Result<(), Error> {
+        self.take_out(shard, (ShardState::Failed, true), why).await
     }
 
     /// Takes a shard out for good.
@@ -42,10 +48,15 @@ impl LiveSet {
     /// # Errors
     /// If it is the last one that is live.
     pub(crate) async fn retire(&self, shard: ShardNumber) -> Result<(), Error> {
-        self.take_out(shard, ShardState::Retired, "it was retired").await
+        self.take_out(shard, (ShardState::Retired, false), "it was retired").await
     }
 
-    async fn take_out(&self, shard: ShardNumber, to: ShardState, why: &str) -> Result<(), Error> {
+    async fn take_out(
+        &self,
+        shard: ShardNumber,
+        (to, for_now): (ShardState, bool),
+        why: &str,
+    ) -> Result<(), Error> {
         let mut book = self.book.lock().await;
         book.check_open()?;
         let Some(seat) = book.seat(shard).copied() else {
@@ -63,7 +74,11 @@ impl LiveSet {
         let seats = book.with(shard, out(&seat, to, book.epoch + 1));
         let mut now = self.state().shards.clone();
         now[shard.index()] = ShardNow::away(why);
+        let member = book.members[shard.index()].clone().filter(|_| for_now);
         self.commit(&mut book, seats, now).await?;
+        if let Some(member) = member {
+            self.is_away(shard, member);
+        }
         if was.is_live() && to == ShardState::Failed {
             self.counts.failed.fetch_add(1, Ordering::Relaxed);
             events::shard_down(shard.index(), why);
@@ -82,6 +97,7 @@ impl LiveSet {
         mut now: Vec<ShardNow>,
     ) -> Result<(), Error> {
         let epoch = book.epoch + 1;
+        let mut lost_members = Vec::new();
         loop {
             let mut tables = Vec::new();
             for shard in ShardNumber::all(seats.len()) {
@@ -115,6 +131,7 @@ impl LiveSet {
                 now[shard.index()] = ShardNow::away(&error.to_string());
                 self.counts.failed.fetch_add(1, Ordering::Relaxed);
                 events::shard_down(shard.index(), &error.to_string());
+                lost_members.extend(book.members[shard.index()].clone().map(|it| (shard, it)));
             }
         }
         (book.seats, book.epoch) = (seats, epoch);
@@ -124,6 +141,7 @@ impl LiveSet {
             }
         }
         self.publish(book, now);
+        lost_members.into_iter().for_each(|(shard, member)| self.is_away(shard, member));
         Ok(())
     }
 
@@ -240,8 +258,9 @@ impl LiveSet {
 
     /// A device that belongs to nobody, or to this set as a spare or as a shard that is away.
     async fn claimed(&self, device: Arc<dyn Device>, book: &mut Book) -> Result<Member, Error> {
-        let claim = Arc::new(Claim::take(&device)?);
         let name = device.info().name.clone();
+        self.forget_away(&name);
+        let claim = Arc::new(Claim::take(&device)?);
         let pulse = Arc::new(Pulse::new(&self.alarm));
         let observer = Arc::clone(&pulse) as _;
         let device: Arc<dyn Device> =
@@ -270,7 +289,7 @@ impl LiveSet {
     }
 
     /// Has a device serve as a shard that is not live, or that is new. It starts empty.
-    async fn bring(
+    pub(super) async fn bring(
         &self,
         shard: ShardNumber,
         weight: u32,
@@ -321,19 +340,4 @@ impl LiveSet {
 /// Its part of the keys, by its capacity.
 pub(super) fn weight_of(device: &dyn Device) -> u32 {
     u32::try_from(device.info().capacity_bytes >> 20).unwrap_or(u32::MAX).max(1)
-}
-
-/// What `future` brings, if that takes no longer.
-pub(super) async fn within<T>(
-    clock: &dyn Clock,
-    time: Duration,
-    future: impl Future<Output = T>,
-) -> Option<T> {
-    let mut future = pin!(future);
-    let mut sleep = clock.sleep_until(clock.monotonic().saturating_add(time));
-    poll_fn(|context| match future.as_mut().poll(context) {
-        Poll::Ready(value) => Poll::Ready(Some(value)),
-        Poll::Pending => sleep.as_mut().poll(context).map(|()| None),
-    })
-    .await
 }

@@ -1,6 +1,9 @@
 //! When a shard is taken for failed: by errors, by requests that do not end, by reads that are far slower than those
 //! of its peers (fail-slow: Gunawi et al., FAST'18).
 //!
+//! A host that was stopped, and one on which no shard answers, say nothing of a shard: what was under way then is
+//! excused, as far as it took long.
+//!
 //! A function of what was seen and of the time that it is told.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,7 +23,7 @@ const TIMEOUTS_OF_OTHER: u32 = 12;
 /// Reads that take so many times as long as the peers' are slow,
 const SLOWER_THAN_PEERS: u32 = 20;
 /// if they take longer than this.
-const SLOW: Duration = Duration::from_millis(2);
+pub(super) const SLOW: Duration = Duration::from_millis(2);
 /// A shard that was slow for so long has failed.
 const SLOW_MAX: Duration = Duration::from_secs(2);
 /// What is looked at: reads of so long,
@@ -36,7 +39,12 @@ pub(super) enum Cause {
     Gone,
     Errors(u32),
     Unanswered(u32),
-    Slow { median: Duration, peers: Duration },
+    Slow {
+        median: Duration,
+        peers: Duration,
+    },
+    /// No other shard answers either.
+    AllSilent,
 }
 
 impl fmt::Display for Cause {
@@ -49,6 +57,9 @@ impl fmt::Display for Cause {
             }
             Self::Slow { median, peers } => {
                 write!(f, "half of its reads take over {median:?}, those of its peers {peers:?}")
+            }
+            Self::AllSilent => {
+                f.write_str("it answers nothing, but no other shard does: it may be the host")
             }
         }
     }
@@ -71,12 +82,29 @@ pub(super) struct Vitals {
     timeouts: u32,
     /// Reads that ended: when, and how long they took.
     reads: VecDeque<(Duration, Duration)>,
-    in_flight: BTreeMap<u64, (Duration, RequestKind)>,
+    in_flight: BTreeMap<u64, Flight>,
     next: u64,
     /// When it last ended a request, well or not.
     answered: Duration,
+    /// When a request last timed out: those that were under way with it say no more than it does.
+    timed_out: Duration,
     /// Since when its reads are slow.
     slow_since: Option<Duration>,
+}
+
+/// A request that is under way.
+#[derive(Debug, Clone, Copy)]
+struct Flight {
+    begun: Duration,
+    kind: RequestKind,
+    /// Time that the host has slept meanwhile, or in which nothing answered.
+    excused: Duration,
+}
+
+impl Flight {
+    fn took(self, now: Duration) -> Duration {
+        now.saturating_sub(self.begun).saturating_sub(self.excused)
+    }
 }
 
 /// How a request ended.
@@ -92,13 +120,13 @@ impl Vitals {
     /// A request is sent. Returns its number.
     pub(super) fn begins(&mut self, kind: RequestKind, now: Duration) -> u64 {
         self.next += 1;
-        self.in_flight.insert(self.next, (now, kind));
+        self.in_flight.insert(self.next, Flight { begun: now, kind, excused: Duration::ZERO });
         self.next
     }
 
     pub(super) fn ended(&mut self, number: u64, now: Duration, ended: Ended) {
-        let Some((begun, kind)) = self.in_flight.remove(&number) else { return };
-        let took = now.saturating_sub(begun);
+        let Some(flight) = self.in_flight.remove(&number) else { return };
+        let (kind, took) = (flight.kind, flight.took(now));
         if ended == Ended::GivenUp {
             // It takes at least so long: that says something only if it is long.
             if kind == RequestKind::Read && took > SLOW {
@@ -111,16 +139,48 @@ impl Vitals {
             Ended::Failed(ErrorKind::Gone) => self.is_gone = true,
             // Of who sent it, or of the moment.
             Ended::Failed(ErrorKind::InvalidRequest | ErrorKind::Busy) => {}
-            Ended::Failed(ErrorKind::TimedOut) => self.timeouts += 1,
+            // The host has slept through its time.
+            Ended::Failed(ErrorKind::TimedOut) if flight.excused > took => {}
+            Ended::Failed(ErrorKind::TimedOut) => self.note_timeout(flight, now),
             Ended::Failed(_) => self.errors += 1,
             Ended::Well | Ended::GivenUp => {
                 self.errors = 0;
-                self.timeouts = if took > allowance(kind) { self.timeouts + 1 } else { 0 };
+                if took > allowance(kind) {
+                    self.note_timeout(flight, now);
+                } else {
+                    self.timeouts = 0;
+                }
                 if kind == RequestKind::Read {
                     self.note_read(now, took);
                 }
             }
         }
+    }
+
+    /// Requests that were under way together are one timeout: a device that stood still once has not failed.
+    fn note_timeout(&mut self, flight: Flight, now: Duration) {
+        if flight.begun >= self.timed_out {
+            self.timeouts += 1;
+            self.timed_out = now;
+        }
+    }
+
+    /// The host has slept for `time`, or none of its devices has answered: nothing of that is this one's.
+    pub(super) fn excuse(&mut self, time: Duration) {
+        self.in_flight.values_mut().for_each(|flight| flight.excused += time);
+        self.slow_since = None;
+    }
+
+    /// The host has slept: what ended since then was late for that.
+    pub(super) fn host_slept(&mut self, time: Duration) {
+        self.excuse(time);
+        (self.timeouts, self.timed_out) = (0, Duration::ZERO);
+        self.reads.clear();
+    }
+
+    /// Its device is looked at anew.
+    pub(super) fn begin_anew(&mut self) {
+        *self = Self { next: self.next, ..Self::default() };
     }
 
     fn note_read(&mut self, now: Duration, took: Duration) {
@@ -131,11 +191,11 @@ impl Vitals {
     }
 
     /// Median of its latest reads, those that are under way among them if they take long; `None` if there are few.
-    fn median_read(&self, now: Duration) -> Option<Duration> {
+    pub(super) fn median_read(&self, now: Duration) -> Option<Duration> {
         let since = now.saturating_sub(WINDOW);
         let ended = self.reads.iter().filter(|(at, _)| *at >= since).map(|(_, took)| *took);
-        let waiting = self.in_flight.values().filter(|(_, kind)| *kind == RequestKind::Read);
-        let waiting = waiting.map(|(begun, _)| now.saturating_sub(*begun)).filter(|it| *it > SLOW);
+        let waiting = self.in_flight.values().filter(|flight| flight.kind == RequestKind::Read);
+        let waiting = waiting.map(|flight| flight.took(now)).filter(|took| *took > SLOW);
         let mut all: Vec<Duration> = ended.chain(waiting).collect();
         all.sort_unstable();
         (all.len() >= READS_MIN).then(|| all[all.len() / 2])
@@ -143,13 +203,20 @@ impl Vitals {
 
     /// For how many timeouts it has answered nothing though it should.
     fn unanswered(&self, now: Duration) -> u32 {
-        let waits = self.in_flight.values().map(|(begun, kind)| {
-            let silent = now.saturating_sub((*begun).max(self.answered));
-            silent.as_nanos() / allowance(*kind).as_nanos()
+        let waits = self.in_flight.values().map(|flight| {
+            let unheard = now.saturating_sub(self.answered);
+            let silent = flight.took(now).min(unheard);
+            silent.as_nanos() / allowance(flight.kind).as_nanos()
         });
         u32::try_from(waits.max().unwrap_or(0)).unwrap_or(u32::MAX)
     }
 
+    /// Whether it has answered something of late.
+    fn answers(&self, now: Duration) -> bool {
+        self.answered > Duration::ZERO && now.saturating_sub(self.answered) < TIMEOUT
+    }
+
+    /// `peers`: the median of their reads.
     fn judge(&mut self, now: Duration, peers: Option<Duration>) -> Verdict {
         let slow = self.median_read(now).zip(peers).filter(|(median, peers)| {
             *median > SLOW && *median > peers.saturating_mul(SLOWER_THAN_PEERS)
@@ -183,8 +250,23 @@ fn allowance(kind: RequestKind) -> Duration {
     }
 }
 
-/// What all shards are taken for at `now`, each beside the median of its peers.
-pub(super) fn judge(shards: &mut [&mut Vitals], now: Duration) -> Vec<Verdict> {
+/// What all shards are taken for at `now`, each beside its peers: whether they answer, and the median of their reads.
+/// `since`: when they were last judged.
+pub(super) fn judge(shards: &mut [&mut Vitals], since: Duration, now: Duration) -> Vec<Verdict> {
+    let is_silent = |vitals: &Vitals| vitals.unanswered(now) > 0;
+    let is_host = shards.len() > 1
+        && shards.iter().any(|vitals| is_silent(vitals))
+        && !shards.iter().any(|vitals| vitals.answers(now));
+    if is_host {
+        let silent: Vec<bool> = shards.iter().map(|vitals| is_silent(vitals)).collect();
+        shards.iter_mut().for_each(|vitals| vitals.excuse(now.saturating_sub(since)));
+        let of = |(vitals, silent): (&&mut Vitals, bool)| match silent {
+            _ if vitals.is_gone => Verdict::Failed(Cause::Gone),
+            true => Verdict::Suspect(Cause::AllSilent),
+            false => Verdict::Well,
+        };
+        return shards.iter().zip(silent).map(of).collect();
+    }
     let medians: Vec<_> = shards.iter().map(|vitals| vitals.median_read(now)).collect();
     let peers_of = |of: usize| {
         let others = medians.iter().enumerate().filter(|(number, _)| *number != of);
@@ -211,7 +293,7 @@ mod tests {
     }
 
     fn verdict(vitals: &mut Vitals, now: Duration) -> Verdict {
-        judge(&mut [vitals], now)[0]
+        judge(&mut [vitals], now, now)[0]
     }
 
     #[test]
@@ -266,7 +348,7 @@ mod tests {
                 run(vitals, now.saturating_sub(took), took, Ended::Well);
             }
             let mut shards: Vec<&mut Vitals> = all.iter_mut().collect();
-            let verdicts = judge(&mut shards, now);
+            let verdicts = judge(&mut shards, now, now);
             let others = [0, 1, 3].map(|number| verdicts[number]);
             assert_eq!(others, [Verdict::Well; 3]);
             match verdicts[2] {
@@ -289,7 +371,7 @@ mod tests {
             let now = ms(10 * step);
             all.iter_mut().for_each(|it| run(it, now, ms(500), Ended::Well));
             let mut shards: Vec<&mut Vitals> = all.iter_mut().collect();
-            let verdicts = judge(&mut shards, now + ms(500));
+            let verdicts = judge(&mut shards, now, now + ms(500));
             assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Well));
         }
     }
@@ -304,7 +386,106 @@ mod tests {
             run(&mut all[1], ms(100 * step), ms(1), Ended::GivenUp);
         }
         let mut shards: Vec<&mut Vitals> = all.iter_mut().collect();
-        let verdicts = judge(&mut shards, ms(4000));
+        let verdicts = judge(&mut shards, ms(4000), ms(4000));
         assert!(matches!(verdicts[1], Verdict::Suspect(Cause::Slow { .. })), "{verdicts:?}");
+    }
+
+    /// What stands still, from a second on.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Stands {
+        /// The process: neither requests nor the detector.
+        Host,
+        /// Every device, while the detector goes on.
+        AllDevices,
+        /// One device.
+        One(usize),
+    }
+
+    /// Four shards with a load; something stands still for `time`. Gives the shards that were taken out.
+    fn taken_out(stands: Stands, time: u64, (seed, busy): (u64, usize)) -> Vec<usize> {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut all: Vec<Vitals> = (0..4).map(|_| Vitals::default()).collect();
+        let mut under_way: Vec<(usize, u64, u64)> = Vec::new();
+        let (begins, ends) = (1000, 1000 + time);
+        let beat = super::super::awake::Beat::default();
+        let (mut judged, mut next_look, mut out) = (0, 0, Vec::new());
+        for step in 1..ends + 8000 {
+            let now = ms(1_000_000 + step);
+            let is_still = |shard| {
+                (begins..ends).contains(&step)
+                    && (stands == Stands::AllDevices || stands == Stands::One(shard))
+            };
+            if stands == Stands::Host && (begins..ends).contains(&step) {
+                continue;
+            }
+            // What was due ends, in any order with the detector.
+            let looks_first = rng.bool();
+            let look = |all: &mut Vec<Vitals>, judged: &mut u64, out: &mut Vec<usize>| {
+                if let Some(slept) = beat.at(now, now + ms(250)) {
+                    all.iter_mut().for_each(|vitals| vitals.host_slept(slept));
+                }
+                let mut shards: Vec<&mut Vitals> = all.iter_mut().collect();
+                let verdicts = judge(&mut shards, ms(1_000_000 + *judged), now);
+                *judged = step;
+                for (shard, verdict) in verdicts.iter().enumerate() {
+                    if matches!(verdict, Verdict::Failed(_)) && !out.contains(&shard) {
+                        out.push(shard);
+                    }
+                }
+            };
+            let is_time = step >= next_look;
+            if is_time {
+                next_look = step + 250;
+            }
+            if is_time && looks_first {
+                look(&mut all, &mut judged, &mut out);
+            }
+            under_way.retain(|(shard, number, due)| {
+                let ends = *due <= step && !is_still(*shard);
+                if ends {
+                    all[*shard].ended(*number, now, Ended::Well);
+                }
+                !ends
+            });
+            for shard in 0..4 {
+                // Few requests at a time, as callers wait for them.
+                let waiting = under_way.iter().filter(|(of, ..)| *of == shard).count();
+                let is_probed = step % 250 == 0;
+                if waiting < busy && (is_probed || rng.u8(..4) == 0) {
+                    let number = all[shard].begins(RequestKind::Read, now);
+                    under_way.push((shard, number, step + rng.u64(0..2)));
+                }
+            }
+            if is_time && !looks_first {
+                look(&mut all, &mut judged, &mut out);
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn neither_a_pause_of_the_host_nor_a_stall_of_all_takes_a_shard_out() {
+        for seed in 0..40 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let (time, busy) = (rng.u64(600..20_000), rng.usize(1..16));
+            for stands in [Stands::Host, Stands::AllDevices] {
+                let out = taken_out(stands, time, (seed, busy));
+                assert!(out.is_empty(), "seed {seed}: {stands:?} for {time} ms: {out:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_shard_that_stands_still_is_taken_out_if_that_lasts_and_no_other() {
+        for seed in 0..40 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let (one, busy) = (rng.usize(..4), rng.usize(1..16));
+            let short = rng.u64(100..1900);
+            let out = taken_out(Stands::One(one), short, (seed, busy));
+            assert!(out.is_empty(), "seed {seed}: {short} ms: {out:?}");
+            let long = rng.u64(4000..10_000);
+            let out = taken_out(Stands::One(one), long, (seed, busy));
+            assert_eq!(out, [one], "seed {seed}: {long} ms");
+        }
     }
 }

@@ -11,15 +11,19 @@
 //! 3. Before a state is anybody's, all who are live in it have written it down. So an epoch that was in use is never
 //!    used again, and who was away is known not to be believed.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 
 use event_listener::Event;
 use larder_device::{Clock, Device};
 
+use super::awake::Beat;
+use super::away::{Away, Relapses};
 use super::book::Book;
 use super::opening::Tenancy;
 use super::options::ShardOptions;
@@ -30,6 +34,7 @@ use crate::cache::gate::Gate;
 use crate::cache::{Allotment, Larder};
 use crate::key::KeyHasher;
 use crate::partition::{Part, ShardNumber, ShardState, Standing};
+use crate::stats::Stats;
 
 /// The caches of all shards, and why shards have none.
 pub(super) type Opened = (Vec<Option<Vec<Larder>>>, Vec<Option<Arc<str>>>);
@@ -81,6 +86,41 @@ impl State {
     }
 }
 
+/// Caches of shards that are away.
+#[derive(Default)]
+struct Left {
+    /// Those that have not ended, and whose they are.
+    caches: Vec<(usize, Arc<Larder>)>,
+    /// What those did that have ended, by tenant.
+    past: BTreeMap<usize, Stats>,
+}
+
+impl Left {
+    fn ended(&mut self, tenant: usize, cache: &Arc<Larder>) {
+        let Some(at) = self.caches.iter().position(|(_, other)| Arc::ptr_eq(other, cache)) else {
+            return;
+        };
+        self.caches.remove(at);
+        self.past.entry(tenant).or_default().add_past(cache.stats());
+    }
+
+    fn with_past(&self, tenant: usize, mut stats: Stats) -> Stats {
+        let ending = self.caches.iter().filter(|(of, _)| *of == tenant);
+        ending.for_each(|(_, cache)| stats.add_past(cache.stats()));
+        if let Some(past) = self.past.get(&tenant) {
+            stats.add_past(past.clone());
+        }
+        stats
+    }
+}
+
+/// Devices of shards that were taken out, and may come back.
+#[derive(Default)]
+pub(super) struct AwayDevices {
+    pub(super) devices: Vec<Away>,
+    pub(super) relapses: BTreeMap<usize, Relapses>,
+}
+
 /// What is counted of a set.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
@@ -91,6 +131,10 @@ pub(super) struct Counts {
     /// Changes that were made and lost at once.
     pub(super) lost_changes: AtomicU64,
     pub(super) suspected: AtomicU64,
+    /// Pauses of the host.
+    pub(super) host_pauses: AtomicU64,
+    /// Shards that serve again, unasked.
+    pub(super) returned: AtomicU64,
     pub(super) failed: AtomicU64,
 }
 
@@ -109,9 +153,12 @@ pub(crate) struct LiveSet {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) options: ShardOptions,
     pub(super) tenancy: Arc<dyn Tenancy>,
-    /// Caches of shards that are away, until they have ended.
-    left: Mutex<Vec<Arc<Larder>>>,
+    left: Mutex<Left>,
+    away: Mutex<AwayDevices>,
     pub(super) counts: Counts,
+    pub(super) beat: Beat,
+    /// When the shards were last judged.
+    pub(super) judged: Mutex<Duration>,
     /// Whom the detector suspects: a bit for each.
     pub(super) suspects: Mutex<Vec<Option<Arc<str>>>>,
     /// Tenants that have not closed their caches.
@@ -149,7 +196,10 @@ impl LiveSet {
             options,
             tenancy,
             left: Mutex::default(),
+            away: Mutex::default(),
             counts: Counts::default(),
+            beat: Beat::default(),
+            judged: Mutex::default(),
             suspects: Mutex::default(),
             open_maps: AtomicUsize::new(tenants),
             refilled_permille: AtomicU64::new(0),
@@ -174,24 +224,47 @@ impl LiveSet {
             all.flat_map(|caches| caches.iter()).any(|other| Arc::ptr_eq(cache, other))
         };
         let all = before.shards.iter().filter_map(|shard| shard.caches.as_ref());
-        let gone = all.flat_map(|caches| caches.iter()).filter(|cache| !is_kept(cache));
-        self.left().extend(gone.cloned());
+        let gone: Vec<(usize, Arc<Larder>)> = all
+            .flat_map(|caches| caches.iter().enumerate())
+            .filter(|(_, cache)| !is_kept(cache))
+            .map(|(tenant, cache)| (tenant, Arc::clone(cache)))
+            .collect();
+        let mut left = self.left();
+        left.caches.extend(gone);
         self.states.follow(State { epoch: book.epoch, standings, shards });
+        drop(left);
         self.changed.notify(crate::signal::ALL);
         share_memory(before, self.state());
     }
 
-    fn left(&self) -> MutexGuard<'_, Vec<Arc<Larder>>> {
+    pub(super) fn away(&self) -> MutexGuard<'_, AwayDevices> {
+        self.away.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn left(&self) -> MutexGuard<'_, Left> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the caches of a tenant did and hold: those that are live, and what those did that are away.
+    pub(crate) fn stats(&self, tenant: usize) -> Stats {
+        let left = self.left();
+        let live = self.state().shards.iter();
+        let live = live.filter_map(|shard| shard.caches.as_ref()?.get(tenant));
+        left.with_past(tenant, live.map(|cache| cache.stats()).sum())
+    }
+
+    /// `stats` of all caches of a tenant that are live, and what those did that are away.
+    pub(crate) fn with_past(&self, tenant: usize, stats: Stats) -> Stats {
+        self.left().with_past(tenant, stats)
     }
 
     /// Ends the caches of shards that are away. It may take as long as their devices take to end what was begun; who
     /// drops it leaves the rest to the next.
     pub(super) async fn end_left(&self) {
         loop {
-            let Some(cache) = self.left().last().cloned() else { return };
+            let Some((tenant, cache)) = self.left().caches.last().cloned() else { return };
             cache.abandon().await;
-            self.left().retain(|other| !Arc::ptr_eq(other, &cache));
+            self.left().ended(tenant, &cache);
         }
     }
 
@@ -271,6 +344,7 @@ impl LiveSet {
         {
             book.members.iter_mut().for_each(|member| *member = None);
             book.spares.clear();
+            self.away().devices.clear();
         }
     }
 }

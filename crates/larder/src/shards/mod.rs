@@ -4,12 +4,15 @@
 //! all shards of the set are (`places.rs`): while one has failed, others stand in for it; when it is back it starts
 //! empty, and gets its values from them. `set.rs` and `opening.rs` say how a set opens and in which order what is
 //! written down, `live.rs` and `change.rs` how shards come and go while it is open, `calls.rs` what a call is then.
-//! `detect.rs` finds out that a shard fails, `upkeep.rs` does what is to be done beside the calls, `refill.rs` fills
-//! shards again. `front/` has the calls.
+//! `detect.rs` finds out that a shard fails, and `awake.rs` that it was the host; `away.rs` takes devices back that
+//! answer again. `upkeep.rs` does what is to be done beside the calls, `refill.rs` fills shards again. `front/` has
+//! the calls.
 //!
 //! This is a shard of the keys, on a device of its own; the index in DRAM has shards too, which are another thing.
 
 pub(crate) mod alone;
+mod awake;
+mod away;
 mod book;
 pub(crate) mod calls;
 mod change;
@@ -38,6 +41,7 @@ use larder_device::Device;
 use crate::cache::Larder;
 use crate::error::Error;
 use crate::partition::{Part, ShardNumber};
+use crate::stats::Stats;
 use calls::View;
 pub(crate) use live::LiveSet;
 pub use options::{ShardOptions, Upkeep};
@@ -140,6 +144,16 @@ impl ShardMap {
         View { set: &self.set, tenant: self.tenant }
     }
 
+    /// What its caches did and hold, together with what those did that have left.
+    pub(crate) fn stats(&self) -> Stats {
+        self.set.stats(self.tenant)
+    }
+
+    /// The same, of what its caches say at their end.
+    pub(crate) fn closed_stats(&self, closed: Stats) -> Stats {
+        self.set.with_past(self.tenant, closed)
+    }
+
     /// The cache that is asked first for `key`.
     pub(crate) fn cache_for(&self, key: &[u8]) -> &Larder {
         self.view().cache_for(key)
@@ -178,7 +192,7 @@ impl ShardMap {
                 return Err(error);
             }
             // What it holds is void then.
-            self.set.fail(shard, &error.to_string()).await.map_err(|_| error)?;
+            self.set.fail_for_now(shard, &error.to_string()).await.map_err(|_| error)?;
         }
     }
 }

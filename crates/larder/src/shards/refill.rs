@@ -47,7 +47,7 @@ impl LiveSet {
         let time = self.options.refill_time_max;
         // Behind a pointer: it is deep.
         let copying: Pin<Box<dyn Future<Output = ()> + '_>> = Box::pin(self.copy_all(state, now));
-        super::change::within(&*self.clock, time, copying).await;
+        super::awake::within(&*self.clock, time, copying).await;
         for (shard, device) in refilling {
             if self.refilled(shard, device).await.is_err() {
                 return false;

@@ -41,6 +41,10 @@ pub struct SetStatus {
     pub suspected: u64,
     /// How often one was taken out because it had failed.
     pub failed: u64,
+    /// How often one came back by itself: its device answered again.
+    pub returned: u64,
+    /// How often the host was stopped or slept: what was late for that is no shard's fault.
+    pub host_pauses: u64,
 }
 
 /// What a shard is.
@@ -117,6 +121,8 @@ impl LiveSet {
             lost_changes: count(&self.counts.lost_changes),
             suspected: count(&self.counts.suspected),
             failed: count(&self.counts.failed),
+            returned: count(&self.counts.returned),
+            host_pauses: count(&self.counts.host_pauses),
         }
     }
 }

@@ -6,14 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use futures_util::future::{join_all, poll_fn};
-use larder_device::block_on;
+use larder_device::{BufferPool, Io, IoFuture, block_on};
 
 use super::LiveSet;
 use super::detect::{Verdict, Vitals, judge};
 use super::options::Upkeep;
 use crate::error::{Error, ErrorKind};
+use crate::events;
 use crate::partition::ShardNumber;
 use crate::signal::ALL;
 
@@ -24,6 +26,24 @@ impl LiveSet {
             loop {
                 self.look_at_all().await;
                 self.look_again().await;
+            }
+        });
+        // Beside the watch, which may wait for devices that are to write down who is out.
+        let beat = self.until_closed(async {
+            loop {
+                self.notice_pause();
+                let at = self.clock.monotonic().saturating_add(self.options.look_every);
+                self.clock.sleep_until(at).await;
+            }
+        });
+        let ask = self.until_closed(async {
+            let mut probes = Vec::new();
+            loop {
+                self.ask_peers(&mut probes);
+                let asked = self.ask_away().await;
+                if !asked {
+                    self.look_again_with(&mut probes).await;
+                }
             }
         });
         // Beside the refill: that may take hours, or wait for a device that answers nothing.
@@ -50,8 +70,14 @@ impl LiveSet {
             }
         });
         // Behind pointers: together they are deep.
-        let parts: [Pin<Box<dyn Future<Output = ()> + '_>>; 4] =
-            [Box::pin(watch), Box::pin(bring), Box::pin(refill), Box::pin(end)];
+        let parts: [Pin<Box<dyn Future<Output = ()> + '_>>; 6] = [
+            Box::pin(beat),
+            Box::pin(watch),
+            Box::pin(ask),
+            Box::pin(bring),
+            Box::pin(refill),
+            Box::pin(end),
+        ];
         join_all(parts).await;
     }
 
@@ -72,10 +98,16 @@ impl LiveSet {
 
     /// Waits until it is time to look again, or until something has happened.
     async fn look_again(&self) {
+        self.look_again_with(&mut Vec::new()).await;
+    }
+
+    /// The same; meanwhile these go on.
+    async fn look_again_with(&self, probes: &mut Vec<IoFuture>) {
         let at = self.clock.monotonic().saturating_add(self.options.look_every);
         let mut sleep = self.clock.sleep_until(at);
         let mut alarm = self.alarm.listen();
         poll_fn(|context| {
+            probes.retain_mut(|probe| Pin::new(probe).poll(context).is_pending());
             if Pin::new(&mut alarm).poll(context).is_ready() {
                 return Poll::Ready(());
             }
@@ -84,15 +116,57 @@ impl LiveSet {
         .await;
     }
 
+    /// Looks whether the host has slept since this was called last: no shard has to answer for that time.
+    fn notice_pause(&self) {
+        let now = self.clock.monotonic();
+        let Some(slept) = self.beat.at(now, now.saturating_add(self.options.look_every)) else {
+            return;
+        };
+        for shard in &self.state().shards {
+            if let Some(pulse) = &shard.pulse {
+                pulse.vitals().host_slept(slept);
+            }
+        }
+        self.counts.host_pauses.fetch_add(1, Ordering::Relaxed);
+        events::host_paused(slept);
+    }
+
+    /// Reads from each shard, if one is suspected: whether its peers answer says whether it is the host.
+    fn ask_peers(&self, probes: &mut Vec<IoFuture>) {
+        let is_suspected = {
+            let all = self.suspects.lock().unwrap_or_else(PoisonError::into_inner);
+            all.iter().any(Option::is_some)
+        };
+        if !is_suspected || !probes.is_empty() {
+            return;
+        }
+        let pool = BufferPool::new();
+        for device in self.state().shards.iter().filter_map(|shard| shard.device.as_ref()) {
+            let buffer = pool.take(device.info().block_bytes.max(4096) as usize);
+            probes.push(device.submit(Io::Read { offset: 0, buffer }));
+        }
+    }
+
+    /// Half of the reads of live shards take longer, of the fastest of them; `None` if they read little.
+    pub(super) fn peers_read_in(&self) -> Option<Duration> {
+        let now = self.clock.monotonic();
+        let pulses = self.state().shards.iter().filter_map(|shard| shard.pulse.as_ref());
+        pulses.filter_map(|pulse| pulse.vitals().median_read(now)).min()
+    }
+
     /// Takes out who has failed, and notes who is suspected.
     pub(super) async fn look_at_all(&self) {
+        self.notice_pause();
         let state = self.state();
         let pulse_of = |shard: ShardNumber| Some((shard, state.shard(shard).pulse.as_ref()?));
         let pulses: Vec<_> = state.numbers().filter_map(pulse_of).collect();
         let verdicts = {
             let mut vitals: Vec<_> = pulses.iter().map(|(_, pulse)| pulse.vitals()).collect();
             let mut all: Vec<&mut Vitals> = vitals.iter_mut().map(|it| &mut **it).collect();
-            judge(&mut all, self.clock.monotonic())
+            let now = self.clock.monotonic();
+            let mut judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
+            let since = std::mem::replace(&mut *judged, now);
+            judge(&mut all, since, now)
         };
         for ((shard, _), verdict) in pulses.into_iter().zip(verdicts) {
             match verdict {
@@ -102,7 +176,7 @@ impl LiveSet {
                     let why = cause.to_string();
                     self.suspect(shard, Some(why.clone()));
                     // The last one that is live stays, come what may.
-                    let _stays = self.fail(shard, &why).await;
+                    let _stays = self.fail_for_now(shard, &why).await;
                 }
             }
         }
@@ -116,6 +190,11 @@ impl LiveSet {
         let there = &mut all[shard.index()];
         if there.is_none() && why.is_some() {
             self.counts.suspected.fetch_add(1, Ordering::Relaxed);
+        }
+        match (&*there, &why) {
+            (None, Some(why)) => events::shard_suspected(shard.index(), why),
+            (Some(_), None) => events::shard_is_well(shard.index()),
+            _ => {}
         }
         *there = why.map(Arc::from);
     }

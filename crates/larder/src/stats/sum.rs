@@ -3,6 +3,24 @@
 use super::Stats;
 use crate::latency::Latency;
 
+/// How gauges of several caches are brought together.
+pub(super) fn total(a: u64, b: u64) -> u64 {
+    a + b
+}
+
+pub(super) fn least(a: u64, b: u64) -> u64 {
+    a.min(b)
+}
+
+pub(super) fn most(a: u64, b: u64) -> u64 {
+    a.max(b)
+}
+
+/// Of points in time, of which 0 is none.
+pub(super) fn earliest(a: u64, b: u64) -> u64 {
+    [a, b].into_iter().filter(|at| *at > 0).min().unwrap_or(0)
+}
+
 impl std::iter::Sum for Stats {
     /// What several caches did and hold together. Drives have lives of their own: that of the sum is
     /// unknown. It is safe from a crash if each is, and placement is active if it is for each. Drives
@@ -12,46 +30,62 @@ impl std::iter::Sum for Stats {
         let mut caches = 0;
         for one in all {
             caches += 1;
-            sum.add_counters(&one);
-            sum.dram_items += one.dram_items;
-            sum.dram_used_bytes += one.dram_used_bytes;
-            sum.loc_objects += one.loc_objects;
-            sum.loc_index_bytes += one.loc_index_bytes;
-            sum.array_objects += one.array_objects;
-            sum.array_index_bytes += one.array_index_bytes;
-            sum.soc_filter_bytes += one.soc_filter_bytes;
-            sum.flash_memory_bytes += one.flash_memory_bytes;
-            sum.tombstone_bytes += one.tombstone_bytes;
-            sum.admission_memory_bytes += one.admission_memory_bytes;
-            sum.crash_safe = sum.crash_safe.min(one.crash_safe);
-            sum.flash_avoided = sum.flash_avoided.max(one.flash_avoided);
-            let since = [sum.flash_avoided_since_seconds, one.flash_avoided_since_seconds];
-            sum.flash_avoided_since_seconds =
-                since.into_iter().filter(|since| *since > 0).min().unwrap_or(0);
-            sum.compromised_streams += one.compromised_streams;
-            sum.soc_log_held_objects += one.soc_log_held_objects;
-            sum.soc_log_index_bytes += one.soc_log_index_bytes;
-            sum.last_device_error = one.last_device_error.or(sum.last_device_error);
-            sum.placement_active = sum.placement_active.min(one.placement_active);
             if sum.placement_path.is_empty() || one.placement_active == 0 {
                 sum.placement_path = one.placement_path;
             }
-            for latency in one.latencies {
-                let same = |it: &&mut Latency| {
-                    (it.operation, it.tier) == (latency.operation, latency.tier)
-                };
-                match sum.latencies.iter_mut().find(same) {
-                    Some(known) => known.histogram.add(&latency.histogram),
-                    None => sum.latencies.push(latency),
-                }
-            }
-            for drive in one.drives {
+            sum.add_gauges(&one);
+            for drive in &one.drives {
                 if sum.drives.iter().all(|known| known.path != drive.path) {
-                    sum.drives.push(drive);
+                    sum.drives.push(drive.clone());
                 }
             }
+            sum.add_past(one);
         }
         let (crash_safe, active) = (sum.crash_safe.min(caches), sum.placement_active.min(caches));
         Self { crash_safe, placement_active: active, ..sum }
+    }
+}
+
+impl Stats {
+    /// Adds what a cache did that is not there any more, and nothing of what it held.
+    pub(crate) fn add_past(&mut self, past: Self) {
+        self.add_counters(&past);
+        self.last_device_error = self.last_device_error.take().or(past.last_device_error);
+        for latency in past.latencies {
+            let same =
+                |it: &&mut Latency| (it.operation, it.tier) == (latency.operation, latency.tier);
+            match self.latencies.iter_mut().find(same) {
+                Some(known) => known.histogram.add(&latency.histogram),
+                None => self.latencies.push(latency),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gauges_of_several_caches_are_brought_together_each_in_its_way() {
+        let one = Stats {
+            demoting_bytes: 3,
+            loc_unindexed_regions: 2,
+            crash_safe: 1,
+            flash_avoided_since_seconds: 7,
+            ..Stats::default()
+        };
+        let other = Stats { crash_safe: 0, flash_avoided_since_seconds: 5, ..one.clone() };
+        let calm = Stats { flash_avoided_since_seconds: 0, ..one.clone() };
+        let sum: Stats = [one, other, calm].into_iter().sum();
+        assert_eq!((sum.demoting_bytes, sum.loc_unindexed_regions), (9, 6));
+        assert_eq!((sum.crash_safe, sum.flash_avoided_since_seconds), (0, 5));
+    }
+
+    #[test]
+    fn what_is_past_adds_to_totals_alone() {
+        let mut sum = Stats { gets: 5, dram_items: 4, crash_safe: 1, ..Stats::default() };
+        sum.add_past(Stats { gets: 7, dram_items: 9, ..Stats::default() });
+        assert_eq!((sum.gets, sum.dram_items, sum.crash_safe), (12, 4, 1));
     }
 }

@@ -1,6 +1,8 @@
 //! Shards that come and go while their set is open.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use larder::{
@@ -65,7 +67,14 @@ impl Rig {
                     self.clock.sleep_until(at).await;
                 }
             });
-            futures_util::future::select(upkeep, look).await;
+            // Where nothing waits for a device, nobody else moves the clock on.
+            let clock = poll_fn(|context| {
+                self.clock.advance_to_next();
+                context.waker().wake_by_ref();
+                Poll::<()>::Pending
+            });
+            let tended = futures_util::future::select(upkeep, look);
+            futures_util::future::select(tended, clock).await;
         });
     }
 }
@@ -334,4 +343,54 @@ fn a_closed_set_can_be_changed() {
     let rig = open(given(&drives[..3]));
     assert_eq!(rig.homes(), homes);
     assert!(rig.found(1) > all / 2);
+}
+
+/// A device that answers again is a shard again, with no operator; totals have what its caches did before.
+#[test]
+fn a_shard_whose_device_answers_again_comes_back_by_itself() {
+    let (rig, faulty) = with_third_whose_writes(Fault::Error);
+    let before = rig.cache.stats();
+    rig.fill(2);
+    assert_eq!(rig.state(2), ShardState::Failed);
+    let out = rig.cache.stats();
+    assert!(out.sets >= before.sets + u64::from(KEYS) && out.device_errors > 0, "{out:?}");
+    // As long as it takes no writes it is asked in vain, and less and less often.
+    let begun = rig.clock.monotonic();
+    rig.tend(|_| rig.clock.monotonic() > begun + Duration::from_secs(9));
+    assert_eq!(rig.state(2), ShardState::Failed);
+    faulty.set_plan(&FaultPlan::new(1));
+    rig.tend(|status| status.shards[2].state == ShardState::Healthy);
+    assert_eq!((rig.cache.status().returned, rig.cache.status().failed), (1, 1));
+    let back = rig.cache.stats();
+    assert!(back.gets >= out.gets && back.sets >= out.sets && back.deletes >= out.deletes);
+    assert!(back.device_errors >= out.device_errors);
+    // Nothing of what it held then comes back.
+    rig.found(2);
+}
+
+/// One that an operator has taken out stays out.
+#[test]
+fn a_shard_that_was_told_to_have_failed_stays_out() {
+    let rig = open(given(&[drive(), drive(), drive()]));
+    block_on(rig.cache.fail_shard(1)).unwrap();
+    let begun = rig.clock.monotonic();
+    rig.tend(|_| rig.clock.monotonic() > begun + Duration::from_secs(60));
+    assert_eq!(rig.state(1), ShardState::Failed);
+}
+
+/// The clock goes on by hours at once, as after a host has slept, while requests are under way.
+#[test]
+fn a_host_that_has_slept_takes_no_shard_out() {
+    let rig = open(given(&[drive(), drive(), drive()]));
+    rig.fill(1);
+    for hours in 1..4 {
+        let begun = rig.clock.monotonic();
+        rig.tend(|_| rig.clock.monotonic() > begun + Duration::from_secs(1));
+        rig.clock.advance_to(rig.clock.monotonic() + Duration::from_secs(3600 * hours));
+        rig.tend(|status| status.host_pauses == hours);
+        rig.fill(u32::try_from(hours).unwrap());
+    }
+    let status = rig.cache.status();
+    assert!(status.shards.iter().all(|shard| shard.state == ShardState::Healthy), "{status:?}");
+    assert_eq!(status.failed, 0);
 }

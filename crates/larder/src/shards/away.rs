@@ -1,0 +1,173 @@
+//! Devices of shards that were taken out because they seemed to have failed. They are asked from time to time; one
+//! that answers as it should is a shard again, which starts empty, or a spare if another has its place. One that fails
+//! again and again is asked less and less often.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use larder_device::{BufferPool, Io};
+
+use super::awake::within;
+use super::book::{Member, write};
+use super::detect::SLOW;
+use super::live::LiveSet;
+use crate::error::Error;
+use crate::events;
+use crate::partition::{Role, ShardNumber, ShardState};
+
+/// Between that it was taken out and that it is asked first; doubled each time that it fails.
+const WAIT_MIN: Duration = Duration::from_secs(2);
+const WAIT_MAX: Duration = Duration::from_secs(600);
+/// A shard that has served for so long again is as good as it was.
+const RELAPSE: Duration = Duration::from_secs(3600);
+/// Reads that must end,
+const READS: u64 = 8;
+/// each in this time.
+const READ_WAIT: Duration = Duration::from_secs(1);
+/// Slow as compared with peers that read nothing: such a device is no worse than they may be.
+const SLOW_ALONE: Duration = Duration::from_millis(100);
+
+/// A device that is away.
+pub(super) struct Away {
+    shard: ShardNumber,
+    member: Member,
+    ask_at: Duration,
+}
+
+/// How often a shard was taken out of late.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Relapses {
+    count: u32,
+    last: Duration,
+}
+
+impl Relapses {
+    /// It was taken out. Gives how long it is left alone.
+    fn note(&mut self, now: Duration) -> Duration {
+        if now.saturating_sub(self.last) > RELAPSE.max(self.wait() * 2) {
+            self.count = 0;
+        }
+        let wait = self.wait();
+        (self.count, self.last) = (self.count.saturating_add(1), now);
+        wait
+    }
+
+    fn wait(&self) -> Duration {
+        WAIT_MIN.saturating_mul(2_u32.saturating_pow(self.count.min(16))).min(WAIT_MAX)
+    }
+}
+
+impl LiveSet {
+    /// The device of a shard that was taken out, unasked.
+    pub(super) fn is_away(&self, shard: ShardNumber, member: Member) {
+        let mut away = self.away();
+        let now = self.clock.monotonic();
+        let ask_at = now.saturating_add(away.relapses.entry(shard.index()).or_default().note(now));
+        away.devices.push(Away { shard, member, ask_at });
+    }
+
+    /// Who brings a device that is away brings it as what is said: it is not asked any more.
+    pub(super) fn forget_away(&self, name: &str) {
+        self.away().devices.retain(|it| it.member.device.info().name != name);
+    }
+
+    /// Asks the devices that are away and whose time has come. Says whether one came back.
+    pub(super) async fn ask_away(&self) -> bool {
+        let now = self.clock.monotonic();
+        let due = {
+            let mut away = self.away();
+            // A cache that still ends may write to it.
+            let is_due = |it: &Away| it.ask_at <= now && Arc::strong_count(&it.member.claim) == 1;
+            let at = away.devices.iter().position(is_due);
+            at.map(|at| away.devices.swap_remove(at))
+        };
+        let Some(Away { shard, member, .. }) = due else { return false };
+        let asked = self.answers_well(&member).await;
+        let back = match asked {
+            Ok(()) => self.take_back(shard, member.clone()).await.map_err(|it| it.to_string()),
+            Err(why) => Err(why),
+        };
+        match back {
+            Ok(()) => true,
+            Err(why) => {
+                events::shard_stays_away(shard.index(), &why);
+                if !self.is_closed() {
+                    self.is_away(shard, member);
+                }
+                false
+            }
+        }
+    }
+
+    /// Reads all over it.
+    async fn answers_well(&self, member: &Member) -> Result<(), String> {
+        let info = member.device.info();
+        let bytes = info.block_bytes.max(4096);
+        let pool = BufferPool::new();
+        let mut took = Vec::new();
+        for number in 0..READS {
+            let offset = info.capacity_bytes / READS * number / u64::from(bytes) * u64::from(bytes);
+            let begun = self.clock.monotonic();
+            let buffer = pool.take(bytes as usize);
+            let read = member.device.submit(Io::Read { offset, buffer });
+            match within(&*self.clock, READ_WAIT, read).await {
+                None => return Err(format!("a read takes over {READ_WAIT:?}")),
+                Some(Err(error)) => return Err(error.to_string()),
+                Some(Ok(_)) => took.push(self.clock.monotonic().saturating_sub(begun)),
+            }
+        }
+        took.sort_unstable();
+        let median = took[took.len() / 2];
+        let slow = self.peers_read_in().map_or(SLOW_ALONE, |peers| SLOW.max(peers * 20));
+        match median > slow {
+            true => Err(format!("half of its reads take over {median:?}")),
+            false => Ok(()),
+        }
+    }
+
+    /// It serves as the shard that it was, or as a spare if another does.
+    async fn take_back(&self, shard: ShardNumber, member: Member) -> Result<(), Error> {
+        let _bringing = self.bringing.lock().await;
+        let mut book = self.book.lock().await;
+        book.check_open()?;
+        let seat = book.seat(shard).copied();
+        let is_its = seat
+            .filter(|seat| seat.standing.state == ShardState::Failed && seat.device == member.uuid);
+        member.pulse.vitals().begin_anew();
+        let Some(seat) = is_its else {
+            let mut member = member;
+            member.parts.clear();
+            let now = (book.epoch, book.seats.clone());
+            let table = book.table(Role::Spare, now, &member);
+            write(&member, &table).await?;
+            book.spares.push(member);
+            events::shard_is_spare(shard.index());
+            return Ok(());
+        };
+        drop(book);
+        self.bring(shard, seat.standing.weight, member).await?;
+        self.counts.returned.fetch_add(1, Ordering::Relaxed);
+        events::shard_back(shard.index());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_fails_again_is_left_alone_for_longer() {
+        let mut relapses = Relapses::default();
+        let second = Duration::from_secs;
+        assert_eq!(relapses.note(second(1000)), second(2));
+        assert_eq!(relapses.note(second(1010)), second(4));
+        assert_eq!(relapses.note(second(1030)), second(8));
+        assert_eq!(relapses.note(second(9000)), second(2), "it was well for long");
+        for _ in 0..20 {
+            relapses.note(second(9000));
+        }
+        assert_eq!(relapses.note(second(9000)), WAIT_MAX);
+    }
+}
