@@ -149,6 +149,11 @@ impl Tenant {
         fastrand::u64(..caches << CURSOR_BITS)
     }
 
+    /// Memory that its caches may take now, in bytes.
+    pub(crate) fn memory_limit_bytes(&self) -> u64 {
+        self.calls().memory_limit_bytes()
+    }
+
     /// How many keys there are, about.
     pub(crate) fn estimated_len(&self) -> u64 {
         self.calls().estimated_len()

@@ -133,6 +133,24 @@ impl Larder {
         })
     }
 
+    /// Bytes of memory that it may take, as they were last set: of everything, or of DRAM where only that is limited
+    /// (see [`Config::memory_bytes`](crate::Config::memory_bytes)). A cache that lends memory to others has what it has
+    /// now.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// cache.set_dram_bytes(5 << 20);
+    /// assert_eq!(cache.memory_limit_bytes(), 5 << 20);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn memory_limit_bytes(&self) -> u64 {
+        match self.core.memory.get() {
+            0 => self.core.dram.budget_bytes(),
+            all => all,
+        }
+    }
+
     /// Gives it another one.
     pub(crate) fn allot(&self, allotment: Allotment) {
         match allotment {

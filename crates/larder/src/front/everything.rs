@@ -38,6 +38,11 @@ impl<R: Route> Routed<R> {
         }
     }
 
+    /// [`Larder::memory_limit_bytes`] of all caches together.
+    pub fn memory_limit_bytes(&self) -> u64 {
+        self.route().caches().map(Larder::memory_limit_bytes).sum()
+    }
+
     /// [`Larder::estimated_len`] of all caches together.
     pub fn estimated_len(&self) -> u64 {
         self.route().caches().map(Larder::estimated_len).sum()

@@ -129,6 +129,7 @@ fn of_tenant(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
 fn say_of_cache(caller: &Caller, cache: &Stats, say: &mut impl FnMut(&str, &dyn Display)) {
     say("curr_items", &caller.tenant.estimated_len());
     say("bytes", &cache.dram_used_bytes);
+    say("limit_maxbytes", &caller.tenant.memory_limit_bytes());
     say("evictions", &cache.evicted_objects());
     say("tenant", &caller.tenant.name().escape_default());
     say("dram_items", &cache.dram_items);
@@ -157,6 +158,7 @@ fn settings(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
         say("verbosity", &0);
         say("num_threads", &config.workers);
     }
+    say("maxbytes", &caller.tenant.memory_limit_bytes());
     say("evictions", &"on");
     say("item_size_max", &config.value_bytes_max);
     say("cas_enabled", &"yes");

@@ -10,11 +10,12 @@ use super::slow::ENTRIES_MAX;
 use super::write::{Outcome, Refusal};
 
 /// What can be asked for; what can be changed says so in [`set`].
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "appendonly",
     "databases",
     "latency-tracking",
     "maxclients",
+    "maxmemory",
     "maxmemory-policy",
     "notify-keyspace-events",
     "proto-max-bulk-len",
@@ -27,9 +28,10 @@ const NAMES: [&str; 13] = [
 ];
 
 /// Of these, what every client may ask for: what holds for its own requests. The others are of the process.
-const OF_CLIENTS: [&str; 7] = [
+const OF_CLIENTS: [&str; 8] = [
     "appendonly",
     "databases",
+    "maxmemory",
     "maxmemory-policy",
     "notify-keyspace-events",
     "proto-max-bulk-len",
@@ -100,6 +102,7 @@ fn value_of(cx: &Context<'_>, name: &str) -> String {
         "databases" => "1".to_owned(),
         "appendonly" | "latency-tracking" => "no".to_owned(),
         "maxclients" => config.connections_max.to_string(),
+        "maxmemory" => cx.caller.tenant.memory_limit_bytes().to_string(),
         // The one that comes nearest.
         "maxmemory-policy" => "allkeys-lru".to_owned(),
         "proto-max-bulk-len" => config.value_bytes_max.to_string(),

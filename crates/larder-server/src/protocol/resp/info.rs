@@ -87,6 +87,7 @@ fn memory(cx: &Context<'_>, text: &mut String) {
     let stats = cx.caller.tenant.stats();
     line(text, "used_memory", stats.dram_used_bytes + stats.flash_memory_bytes);
     line(text, "used_memory_dataset", stats.dram_used_bytes);
+    line(text, "maxmemory", cx.caller.tenant.memory_limit_bytes());
     line(text, "maxmemory_policy", "allkeys-lru");
 }
 

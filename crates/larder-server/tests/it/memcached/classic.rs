@@ -318,7 +318,11 @@ fn what_is_for_people() {
     client.asks("shutdown\r\n", "ERROR: shutdown not enabled\r\n");
     client.asks("verbosity 1\r\n", "OK\r\n");
     client.asks("verbosity x\r\n", "CLIENT_ERROR bad command line format\r\n");
-    client.asks("cache_memlimit 64\r\n", "OK\r\n");
+    for mebibytes in [64, 128] {
+        client.asks(format!("cache_memlimit {mebibytes}\r\n"), "OK\r\n");
+        let limit = stat(&mut client, "limit_maxbytes");
+        assert!(limit <= mebibytes << 20 && limit >= mebibytes << 19, "{limit} of {mebibytes} MiB");
+    }
     client.asks("lru_crawler enable\r\n", "OK\r\n");
     client.asks("config get cluster\r\n", "ERROR\r\n");
     client.asks("stats items\r\n", "END\r\n");

@@ -116,6 +116,10 @@ fn counters_are_told() {
     ] {
         assert!(info.contains(line), "{line} in {info}");
     }
+    let limit = info.lines().find_map(|line| line.strip_prefix("maxmemory:")).unwrap().trim();
+    assert!(limit.parse::<u64>().unwrap() > 0, "{limit}");
+    let answer = format!("*2\r\n$9\r\nmaxmemory\r\n${}\r\n{limit}", limit.len());
+    it.says("CONFIG GET maxmemory", &answer);
     let one = String::from_utf8(it.bulk("INFO keyspace")).unwrap();
     assert_eq!(one, "# Keyspace\r\ndb0:keys=1,expires=0,avg_ttl=0\r\n");
 }
