@@ -447,12 +447,12 @@ mod tests {
                 }
                 !ends
             });
-            for shard in 0..4 {
+            for (shard, vitals) in all.iter_mut().enumerate() {
                 // Few requests at a time, as callers wait for them.
                 let waiting = under_way.iter().filter(|(of, ..)| *of == shard).count();
                 let is_probed = step % 250 == 0;
                 if waiting < busy && (is_probed || rng.u8(..4) == 0) {
-                    let number = all[shard].begins(RequestKind::Read, now);
+                    let number = vitals.begins(RequestKind::Read, now);
                     under_way.push((shard, number, step + rng.u64(0..2)));
                 }
             }
