@@ -27,6 +27,7 @@ mod counters;
 mod debug_clock;
 mod error;
 mod event_loop;
+mod finder;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;

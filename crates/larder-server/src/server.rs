@@ -14,6 +14,7 @@ use crate::admin::Admin;
 use crate::config::{ListenerConfig, ServerConfig};
 use crate::error::{Error, ErrorKind};
 use crate::event_loop;
+use crate::finder::Finder;
 use crate::housekeeper::Housekeeper;
 use crate::listener::{self, Listener};
 use crate::shared::{Shared, check_policies};
@@ -29,6 +30,7 @@ pub struct Server {
     listeners: Vec<ListenerConfig>,
     admin: Option<AdminThread>,
     housekeeper: Option<Housekeeper>,
+    finder: Option<Finder>,
     #[cfg(feature = "otlp")]
     exporter: Option<crate::otlp::Exporter>,
     threads: Vec<JoinHandle<std::io::Result<()>>>,
@@ -118,6 +120,7 @@ impl BoundServer {
             listeners: told,
             admin: None,
             housekeeper: None,
+            finder: None,
             #[cfg(feature = "otlp")]
             exporter: None,
             threads: Vec::new(),
@@ -125,6 +128,7 @@ impl BoundServer {
         server.begin(listeners)?;
         let no_thread = |error| Error::system(ErrorKind::System, "the system has no thread", error);
         server.housekeeper = Some(Housekeeper::begin(&server.shared).map_err(no_thread)?);
+        server.finder = Some(Finder::begin(&server.shared).map_err(no_thread)?);
         #[cfg(feature = "otlp")]
         if let Some(otlp) = &server.shared.config.otlp {
             server.exporter = Some(crate::otlp::Exporter::begin(otlp, &server.shared)?);
@@ -196,6 +200,7 @@ impl Server {
     /// [`ErrorKind::System`] if a thread has failed, [`ErrorKind::Cache`] if a cache could not be closed.
     pub fn end(mut self, close_time: Duration) -> Result<(), Error> {
         self.halt()?;
+        self.finder = None;
         block_on(self.shared.caches.close(close_time))?;
         Ok(())
     }

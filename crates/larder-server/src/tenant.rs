@@ -70,6 +70,14 @@ impl Caches {
         }
     }
 
+    /// Finds again what an earlier run has left on flash.
+    pub(crate) async fn rebuild(&self) {
+        match self {
+            Self::One(tenants) => tenants.rebuild().await,
+            Self::Sharded(tenants) => tenants.rebuild().await,
+        };
+    }
+
     /// How long the drive lasts that all of them share, if its rating is known; of several, the one that ends first.
     pub(crate) fn drive_life(&self) -> Option<DriveLife> {
         match self {

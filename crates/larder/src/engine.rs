@@ -255,6 +255,11 @@ pub(crate) trait Engine {
     /// Does a little of that, for who found nothing.
     async fn index_a_little(&self) {}
 
+    /// Brings a little of what an opening has left to its index, in turn with others. Says whether there is more.
+    async fn index_in_turn(&self) -> bool {
+        false
+    }
+
     /// Whether its index knows all that it holds.
     fn is_indexed(&self) -> bool {
         true

@@ -7,9 +7,10 @@ pub enum Recovery {
     /// A blank device.
     Fresh,
     /// A cache that was shut down cleanly; it goes on where it was. Small objects are found by their
-    /// buckets, large ones when the region that holds them has been looked at, as after a crash; if there
+    /// buckets, large ones when the region that holds them has been looked at; if there
     /// are few, before the opening returns
-    /// ([`LocConfig::eager_index_objects`](crate::LocConfig::eager_index_objects)).
+    /// ([`LocConfig::eager_index_objects`](crate::LocConfig::eager_index_objects)). A call that would be a miss waits
+    /// for that, [`Config::flash_wait`](crate::Config::flash_wait) at most.
     Clean {
         /// Large objects found again so far.
         large_objects: u64,

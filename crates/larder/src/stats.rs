@@ -411,7 +411,7 @@ numbers! {
         /// part is one.
         total loc_objects,
         /// Regions of the large-object engine that a crash has left and that nobody has looked at
-        /// yet (see [`Larder::rebuild`](crate::Larder::rebuild)); their objects are misses.
+        /// yet (see [`Larder::rebuild`](crate::Larder::rebuild)).
         total loc_unindexed_regions,
         /// Memory of the large-object engine's index now, in bytes.
         total loc_index_bytes,

@@ -91,7 +91,7 @@ impl Larder {
     pub fn may_read_flash(&self, key: &[u8]) -> bool {
         let hash = self.hasher.hash(key);
         let Some(flash) = &self.core.flash else { return false };
-        flash.may_hold(hash) && !self.core.dram.holds(hash)
+        flash.may_answer(hash) && !self.core.dram.holds(hash)
     }
 
     /// Looks `key` up in DRAM; counts it if it is there.
@@ -176,7 +176,7 @@ impl Larder {
     pub(super) async fn find(&self, hash: KeyHash, key: &[u8]) -> Option<Hit<Value>> {
         let found = match &self.core.flash {
             // Most misses end here, without a read.
-            Some(flash) if flash.may_hold(hash) || self.core.dram.holds(hash) => {
+            Some(flash) if flash.may_answer(hash) || self.core.dram.holds(hash) => {
                 match self.read_together(flash, hash, key).await {
                     None => self.look_behind_change(hash, key).await,
                     found => found,
@@ -273,6 +273,10 @@ impl Larder {
             Lookup::Absent => {}
         }
         let flash = self.core.flash.as_deref()?;
+        if !flash.is_indexed() {
+            // What depends on whether it is there waits for the index, after a crash too.
+            flash.index_until_known(hash).await;
+        }
         self.fetch_from(flash, hash, key, &|there| there.is_none()).await
     }
 

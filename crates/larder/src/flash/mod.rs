@@ -83,6 +83,8 @@ pub(crate) struct Flash {
     /// As it was written last.
     superblock: Mutex<Superblock>,
     recovery: Recovery,
+    /// How long a look-up waits for an index that an opening has left incomplete; `None`: until it is complete.
+    index_wait: Option<Duration>,
     counters: Arc<Counters>,
 }
 
@@ -141,6 +143,7 @@ impl Flash {
             labeller,
             superblock: Mutex::new(superblock),
             recovery,
+            index_wait: config.flash_wait,
             counters,
         };
         Ok((flash, recovered))
@@ -176,6 +179,32 @@ impl Flash {
     pub(crate) async fn index_a_little(&self) {
         for any in self.engines.iter() {
             call!(any, index_a_little().await);
+        }
+    }
+
+    /// Whether an index may not know an object that a clean shutdown has left.
+    pub(crate) fn is_behind(&self) -> bool {
+        matches!(self.recovery, Recovery::Clean { .. }) && !self.is_indexed()
+    }
+
+    /// Whether the indexes know all that lies here.
+    pub(crate) fn is_indexed(&self) -> bool {
+        self.engines.iter().all(|any| call!(any, is_indexed()))
+    }
+
+    /// Helps to find what an opening has left until an index knows this hash, or all is found; no longer than flash may
+    /// take for an answer ([`Config::flash_wait`]).
+    pub(crate) async fn index_until_known(&self, hash: KeyHash) {
+        let until = self.index_wait.map(|wait| self.clock.monotonic().saturating_add(wait));
+        let mut has_more = !self.is_indexed();
+        while has_more && until.is_none_or(|until| self.clock.monotonic() < until) {
+            has_more = false;
+            for any in self.engines.iter().filter(|any| !call!(any, is_indexed())) {
+                if call!(any, may_hold(hash)) {
+                    return;
+                }
+                has_more |= call!(any, index_in_turn().await);
+            }
         }
     }
 
@@ -266,8 +295,22 @@ impl Flash {
                 return Some((item, call!(any, tier())));
             }
         }
-        self.index_a_little().await;
+        if !self.is_behind() {
+            self.index_a_little().await;
+            return None;
+        }
+        self.index_until_known(hash).await;
+        for any in self.engines.iter().filter(|any| call!(any, may_hold(hash))) {
+            if let Some(item) = call!(any, get(hash, key, now_s).await) {
+                return Some((item, call!(any, tier())));
+            }
+        }
         None
+    }
+
+    /// Whether a look-up of this hash may find something, once what an opening has left is indexed.
+    pub(crate) fn may_answer(&self, hash: KeyHash) -> bool {
+        self.may_hold(hash) || self.is_behind()
     }
 
     /// Whether flash may hold a key of this hash. Costs no I/O; "no" is certain.

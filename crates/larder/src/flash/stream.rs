@@ -21,7 +21,16 @@ impl Flash {
                 return Some((found, engine, call!(any, tier())));
             }
         }
-        self.index_a_little().await;
+        if !self.is_behind() {
+            self.index_a_little().await;
+            return None;
+        }
+        self.index_until_known(hash).await;
+        for (engine, any) in self.engines.named() {
+            if let Some(found) = call!(any, look_up(hash, key, now_s).await) {
+                return Some((found, engine, call!(any, tier())));
+            }
+        }
         None
     }
 

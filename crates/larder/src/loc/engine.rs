@@ -188,6 +188,10 @@ impl Engine for Loc {
         self.index_a_little().await;
     }
 
+    async fn index_in_turn(&self) -> bool {
+        self.index_in_turn().await
+    }
+
     fn is_indexed(&self) -> bool {
         self.is_indexed()
     }
@@ -252,7 +256,11 @@ impl Engine for Loc {
     }
 
     fn estimated_len(&self) -> u64 {
-        self.len() as u64
+        let known = self.len() as u64;
+        match self.left {
+            Some(left) if !self.is_indexed() => known.max(left),
+            _ => known,
+        }
     }
 
     fn scan_parts_max(&self) -> usize {

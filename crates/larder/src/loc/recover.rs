@@ -217,6 +217,22 @@ impl Loc {
         self.index_found(&mut rebuild, LOCKED_AT_ONCE);
     }
 
+    /// Goes on by one step, in turn with others. Says whether there is more to find.
+    pub(crate) async fn index_in_turn(&self) -> bool {
+        if self.is_indexed() {
+            return false;
+        }
+        let mut rebuild = self.rebuild.lock().await;
+        let is_behind = rebuild.as_ref().is_some_and(Rebuild::is_behind);
+        if !is_behind && self.look_at_one(&mut rebuild, READS_AT_ONCE).await.is_err() {
+            return false;
+        }
+        self.index_found(&mut rebuild, LOCKED_AT_ONCE);
+        drop(rebuild);
+        give_way().await;
+        !self.is_indexed()
+    }
+
     /// Sees to it that there is a region to fill, if there is one at all.
     pub(super) async fn find_room(&self) {
         while !self.is_indexed() {
