@@ -128,3 +128,19 @@ pub(super) static TABLE: &[Command] = table! {
     "wait" Wait 3 0, NO_KEYS Generic "3.0.0" "How many replicas have followed: none.";
     "watch" Watch -2 C, ALL Transactions "2.2.0" "A transaction shall do nothing if one of these keys changes before.";
 };
+
+#[cfg(test)]
+mod tests {
+    use super::TABLE;
+
+    #[test]
+    fn the_docs_name_the_scope_of_every_command() {
+        let docs = include_str!("../../../../../docs/server.md");
+        let (_, behind) = docs.split_once("What each command sees and changes:").unwrap();
+        let (table, _) = behind.split_once("A client that is no administrator").unwrap();
+        let is_missing = |name: &String| !table.contains(&format!("`{name}`"));
+        let names = TABLE.iter().map(|command| command.name.to_ascii_uppercase());
+        let missing: Vec<String> = names.filter(is_missing).collect();
+        assert!(missing.is_empty(), "docs/server.md does not say whose: {missing:?}");
+    }
+}
