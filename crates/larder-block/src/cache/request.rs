@@ -39,7 +39,7 @@ pub enum Request {
         /// Whose dirty data.
         core: CoreId,
     },
-    /// Nobody asks for anything any more. Ends when all that has ended before is durable, and the cache device has what
+    /// No other request comes any more. Ends when all that has ended before is durable, and the cache device has what
     /// a start after an orderly stop needs to find all that is cached.
     PrepareStop,
 }

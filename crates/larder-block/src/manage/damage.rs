@@ -2,7 +2,7 @@
 //!
 //! After an orderly stop nothing was under way, so whatever is not as the label says is damage. After a crash a log
 //! ends where the cache stopped, and what was under way there is torn: that is no damage; but a sector of a collision
-//! table is written whole, and a device that refuses a read has what nobody knows.
+//! table is written whole, and what a device has that refuses a read is unknown.
 
 use super::stored::StoredCache;
 use crate::layout::{CoreId, Layout, SECTOR_BYTES, Span};

@@ -524,7 +524,7 @@ impl Opened {
     }
 
     /// Destages all that is dirty, if that is wanted, makes durable on the cores what was written around, and says on
-    /// the label that the cache was stopped, in which mode, and what it has. Nobody may write any more.
+    /// the label that the cache was stopped, in which mode, and what it has. No client may write any more.
     ///
     /// # Errors
     /// [`ErrorKind::Device`] if something is dirty still though it was to be destaged: the label says what it said. The

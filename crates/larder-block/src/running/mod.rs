@@ -342,8 +342,8 @@ impl RunningCache {
         }
     }
 
-    /// Waits until nothing is under way, and makes ready what a start after an orderly stop needs. Nobody may ask for
-    /// anything any more.
+    /// Waits until nothing is under way, and makes ready what a start after an orderly stop needs. No request may
+    /// come any more.
     pub(crate) async fn prepare_stop(&self) -> Result<(), IoFailure> {
         self.quiet().await?;
         self.go_on();

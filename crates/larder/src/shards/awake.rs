@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use larder_device::Clock;
 
-/// One who is called later than this was not awake.
+/// A task that is called later than this was not awake.
 const LATE: Duration = Duration::from_millis(500);
 /// A wait is divided into so many pieces: of a pause only one counts.
 const PIECES: u32 = 20;
 
-/// When somebody is to be called again.
+/// When a task is to be called again.
 #[derive(Debug, Default)]
 pub(super) struct Beat(Mutex<Option<Duration>>);
 

@@ -67,7 +67,7 @@ impl LiveSet {
         away.devices.push(Away { shard, member, ask_at });
     }
 
-    /// Who brings a device that is away brings it as what is said: it is not asked any more.
+    /// An operator brings this device: it is not asked any more.
     pub(super) fn forget_away(&self, name: &str) {
         self.away().devices.retain(|it| it.member.device.info().name != name);
     }
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_fails_again_is_left_alone_for_longer() {
+    fn a_device_that_fails_again_is_left_alone_for_longer() {
         let mut relapses = Relapses::default();
         let second = Duration::from_secs;
         assert_eq!(relapses.note(second(1000)), second(2));

@@ -28,7 +28,7 @@ impl LiveSet {
                 self.look_again().await;
             }
         });
-        // Beside the watch, which may wait for devices that are to write down who is out.
+        // Beside the watch, which may wait for devices that write down which shards are out.
         let beat = self.until_closed(async {
             loop {
                 self.notice_pause();

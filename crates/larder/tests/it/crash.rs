@@ -304,7 +304,7 @@ fn after_a_clean_shutdown_everything_is_found_at_once() {
                     }
                 }
             }
-            assert_eq!(rig.get(461), None, "who asks for what is not there comes to an end");
+            assert_eq!(rig.get(461), None, "a look-up of what is not there comes to an end");
             assert_eq!(rig.cache.stats().loc_unindexed_regions, 0);
             block_on(rig.cache.close()).unwrap();
         }

@@ -67,7 +67,7 @@ impl Rig {
                     self.clock.sleep_until(at).await;
                 }
             });
-            // Where nothing waits for a device, nobody else moves the clock on.
+            // Where nothing waits for a device, nothing else moves the clock on.
             let clock = poll_fn(|context| {
                 self.clock.advance_to_next();
                 context.waker().wake_by_ref();

@@ -4,7 +4,7 @@
 //! way have ended, it is read, written to the core, and made durable there. What another mover has taken is waited
 //! for, and taken if that fails.
 //!
-//! Whoever [settles](crate::layout::Request::Settle) a range wants more: after a crash, too, nothing of it is dirty.
+//! A caller that [settles](crate::layout::Request::Settle) a range wants more: nothing of it is dirty after a crash.
 //! What was destaged and has a record that says dirty gets a marker ([`record`](super::record)), when a flush of the
 //! core has covered it. From the moment that the flush sets out it is not overwritten in place, or the flush would not
 //! cover what comes then; and markers go in front of all that is pending, so that what is written later has a younger
