@@ -62,11 +62,14 @@ impl Caches {
         names.into_iter().enumerate().map(tenant).collect()
     }
 
-    /// Gives all caches together another budget of memory.
+    /// Gives all caches together another budget of memory; of DRAM, where only that has one.
     pub(crate) fn set_memory_bytes(&self, bytes: u64) {
         match self {
-            Self::One(tenants) => tenants.set_memory_bytes(bytes),
-            Self::Sharded(tenants) => tenants.set_memory_bytes(bytes),
+            Self::One(tenants) if !tenants.set_memory_bytes(bytes) => tenants.set_dram_bytes(bytes),
+            Self::Sharded(tenants) if !tenants.set_memory_bytes(bytes) => {
+                tenants.set_dram_bytes(bytes);
+            }
+            Self::One(_) | Self::Sharded(_) => {}
         }
     }
 

@@ -69,10 +69,11 @@ impl Budget {
         }
     }
 
-    /// Changes the budget of all memory, if it is one.
-    pub(super) fn set_memory_bytes(&self, bytes: u64) {
-        if let Some(lending) = self.lending.as_ref().filter(|lending| lending.is_of_all()) {
-            lending.set_bytes(bytes.clamp(DRAM_BYTES_MIN, DRAM_BYTES_MAX));
-        }
+    /// Changes the budget of all memory, if it is one. Says whether.
+    pub(super) fn set_memory_bytes(&self, bytes: u64) -> bool {
+        let of_all = self.lending.as_ref().filter(|lending| lending.is_of_all());
+        let Some(lending) = of_all else { return false };
+        lending.set_bytes(bytes.clamp(DRAM_BYTES_MIN, DRAM_BYTES_MAX));
+        true
     }
 }

@@ -253,7 +253,7 @@ impl<R: Route> Tenants<R> {
         self.budget.set_dram_bytes(bytes, self.iter().map(|(_, tenant)| tenant));
     }
 
-    /// Changes [`TenantsConfig::memory_bytes`], where there is one; else this does nothing.
+    /// Changes [`TenantsConfig::memory_bytes`], where there is one; else this does nothing. Says whether there is.
     ///
     /// ```
     /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
@@ -265,8 +265,8 @@ impl<R: Route> Tenants<R> {
     /// assert!(tenants.stats().dram_used_bytes <= 4 << 20);
     /// # Ok::<(), larder::Error>(())
     /// ```
-    pub fn set_memory_bytes(&self, bytes: u64) {
-        self.budget.set_memory_bytes(bytes);
+    pub fn set_memory_bytes(&self, bytes: u64) -> bool {
+        self.budget.set_memory_bytes(bytes)
     }
 
     /// [`Larder::rebuild`] of every tenant, one after the other.
