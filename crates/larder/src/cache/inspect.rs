@@ -24,8 +24,7 @@ impl Larder {
     /// are misses, and only what depends on whether a key is there (`add`, `replace`, changes of a value) waits; and a
     /// miss may read a bucket for nothing. Run it beside the cache's other work, on a thread or task
     /// of its own, as `larder serve` does: without it, calls that miss or change something look at a region. Two
-    /// threads that call
-    /// it share the work, and take half the time for the regions. It may be
+    /// threads that call it share the work, and take half the time for the regions. It may be
     /// dropped at any time; the next call goes on. Returns the number of regions and buckets that it
     /// looked at: 0 if all is known. [`Stats::loc_unindexed_regions`] and
     /// [`Larder::recovery`] tell how far it is. Regions are left over only if the device
