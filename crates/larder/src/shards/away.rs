@@ -10,7 +10,7 @@ use larder_device::{BufferPool, Io};
 
 use super::awake::within;
 use super::book::{Member, write};
-use super::detect::SLOW;
+use super::detect::{SLOW, SLOWER_THAN_PEERS};
 use super::live::LiveSet;
 use crate::error::Error;
 use crate::events;
@@ -72,18 +72,25 @@ impl LiveSet {
         self.away().devices.retain(|it| it.member.device.info().name != name);
     }
 
-    /// Asks the devices that are away and whose time has come. Says whether one came back.
+    /// An operator has said what becomes of this shard: its former device is not asked any more.
+    pub(super) fn forget_away_of(&self, shard: ShardNumber) {
+        self.away().devices.retain(|it| it.shard != shard);
+    }
+
+    /// Asks a device that is away and whose time has come. Says whether it came back.
     pub(super) async fn ask_away(&self) -> bool {
         let now = self.clock.monotonic();
-        let due = {
-            let mut away = self.away();
-            // A cache that still ends may write to it.
-            let is_due = |it: &Away| it.ask_at <= now && Arc::strong_count(&it.member.claim) == 1;
-            let at = away.devices.iter().position(is_due);
-            at.map(|at| away.devices.swap_remove(at))
-        };
-        let Some(Away { shard, member, .. }) = due else { return false };
+        // A cache that still ends may write to it.
+        let is_due = |it: &&Away| it.ask_at <= now && Arc::strong_count(&it.member.claim) == 1;
+        let due = self.away().devices.iter().find(is_due).map(|it| (it.shard, it.member.clone()));
+        let Some((shard, member)) = due else { return false };
         let asked = self.answers_well(&member).await;
+        // Unless an operator has decided meanwhile.
+        let is_it = |it: &Away| (it.shard, it.member.uuid) == (shard, member.uuid);
+        let waiting = self.away().devices.extract_if(.., |it| is_it(it)).next();
+        if waiting.is_none() {
+            return false;
+        }
         let back = match asked {
             Ok(()) => self.take_back(shard, member.clone()).await.map_err(|it| it.to_string()),
             Err(why) => Err(why),
@@ -119,7 +126,9 @@ impl LiveSet {
         }
         took.sort_unstable();
         let median = took[took.len() / 2];
-        let slow = self.peers_read_in().map_or(SLOW_ALONE, |peers| SLOW.max(peers * 20));
+        let slow = self
+            .peers_read_in()
+            .map_or(SLOW_ALONE, |peers| SLOW.max(peers.saturating_mul(SLOWER_THAN_PEERS)));
         match median > slow {
             true => Err(format!("half of its reads take over {median:?}")),
             false => Ok(()),

@@ -59,6 +59,9 @@ impl LiveSet {
     ) -> Result<(), Error> {
         let mut book = self.book.lock().await;
         book.check_open()?;
+        if !for_now {
+            self.forget_away_of(shard);
+        }
         let Some(seat) = book.seat(shard).copied() else {
             let message = format!("there is no {shard}; there are {}", book.seats.len());
             return Err(Error::new(ErrorKind::InvalidInput, message));

@@ -21,7 +21,7 @@ const TIMEOUTS_MAX: u32 = 3;
 /// What may stand for much that was written before has so many timeouts.
 const TIMEOUTS_OF_OTHER: u32 = 12;
 /// Reads that take so many times as long as the peers' are slow,
-const SLOWER_THAN_PEERS: u32 = 20;
+pub(super) const SLOWER_THAN_PEERS: u32 = 20;
 /// if they take longer than this.
 pub(super) const SLOW: Duration = Duration::from_millis(2);
 /// A shard that was slow for so long has failed.

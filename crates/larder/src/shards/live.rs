@@ -158,7 +158,7 @@ pub(crate) struct LiveSet {
     pub(super) counts: Counts,
     pub(super) beat: Beat,
     /// When the shards were last judged.
-    pub(super) judged: Mutex<Duration>,
+    pub(super) judged: Mutex<Option<Duration>>,
     /// Whom the detector suspects: a bit for each.
     pub(super) suspects: Mutex<Vec<Option<Arc<str>>>>,
     /// Tenants that have not closed their caches.

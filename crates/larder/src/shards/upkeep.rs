@@ -1,9 +1,10 @@
 //! What is to be done for a set beside its calls: shards that fail are taken out, spares step in, caches of shards
 //! that are away end, and shards that are back are refilled.
 
+use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -36,13 +37,17 @@ impl LiveSet {
                 self.clock.sleep_until(at).await;
             }
         });
-        let ask = self.until_closed(async {
-            let mut probes = Vec::new();
+        let probe = self.until_closed(async {
+            let mut probes = BTreeMap::new();
             loop {
-                self.ask_peers(&mut probes);
-                let asked = self.ask_away().await;
-                if !asked {
-                    self.look_again_with(&mut probes).await;
+                self.probe_peers(&mut probes);
+                self.look_again_with(&mut probes).await;
+            }
+        });
+        let ask = self.until_closed(async {
+            loop {
+                if !self.ask_away().await {
+                    self.look_again().await;
                 }
             }
         });
@@ -70,9 +75,10 @@ impl LiveSet {
             }
         });
         // Behind pointers: together they are deep.
-        let parts: [Pin<Box<dyn Future<Output = ()> + '_>>; 6] = [
+        let parts: [Pin<Box<dyn Future<Output = ()> + '_>>; 7] = [
             Box::pin(beat),
             Box::pin(watch),
+            Box::pin(probe),
             Box::pin(ask),
             Box::pin(bring),
             Box::pin(refill),
@@ -98,16 +104,16 @@ impl LiveSet {
 
     /// Waits until it is time to look again, or until something has happened.
     async fn look_again(&self) {
-        self.look_again_with(&mut Vec::new()).await;
+        self.look_again_with(&mut BTreeMap::new()).await;
     }
 
     /// The same; meanwhile these go on.
-    async fn look_again_with(&self, probes: &mut Vec<IoFuture>) {
+    async fn look_again_with(&self, probes: &mut BTreeMap<usize, IoFuture>) {
         let at = self.clock.monotonic().saturating_add(self.options.look_every);
         let mut sleep = self.clock.sleep_until(at);
         let mut alarm = self.alarm.listen();
         poll_fn(|context| {
-            probes.retain_mut(|probe| Pin::new(probe).poll(context).is_pending());
+            probes.retain(|_, probe| Pin::new(probe).poll(context).is_pending());
             if Pin::new(&mut alarm).poll(context).is_ready() {
                 return Poll::Ready(());
             }
@@ -131,19 +137,21 @@ impl LiveSet {
         events::host_paused(slept);
     }
 
-    /// Reads from each shard, if one is suspected: whether its peers answer says whether it is the host.
-    fn ask_peers(&self, probes: &mut Vec<IoFuture>) {
-        let is_suspected = {
-            let all = self.suspects.lock().unwrap_or_else(PoisonError::into_inner);
-            all.iter().any(Option::is_some)
-        };
-        if !is_suspected || !probes.is_empty() {
+    /// If a shard is suspected, reads from its peers that do not read for this already: whether they answer says whether
+    /// it is the host. What the suspect answers to this would only hide what it does not answer.
+    fn probe_peers(&self, probes: &mut BTreeMap<usize, IoFuture>) {
+        let suspected: Vec<bool> = self.suspects().iter().map(Option::is_some).collect();
+        if !suspected.contains(&true) {
             return;
         }
         let pool = BufferPool::new();
-        for device in self.state().shards.iter().filter_map(|shard| shard.device.as_ref()) {
-            let buffer = pool.take(device.info().block_bytes.max(4096) as usize);
-            probes.push(device.submit(Io::Read { offset: 0, buffer }));
+        for (number, shard) in self.state().shards.iter().enumerate() {
+            let is_suspect = suspected.get(number) == Some(&true);
+            let Some(device) = shard.device.as_ref().filter(|_| !is_suspect) else { continue };
+            probes.entry(number).or_insert_with(|| {
+                let buffer = pool.take(device.info().block_bytes.max(4096) as usize);
+                device.submit(Io::Read { offset: 0, buffer })
+            });
         }
     }
 
@@ -165,7 +173,7 @@ impl LiveSet {
             let mut all: Vec<&mut Vitals> = vitals.iter_mut().map(|it| &mut **it).collect();
             let now = self.clock.monotonic();
             let mut judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
-            let since = std::mem::replace(&mut *judged, now);
+            let since = judged.replace(now).unwrap_or(now);
             judge(&mut all, since, now)
         };
         for ((shard, _), verdict) in pulses.into_iter().zip(verdicts) {
@@ -183,7 +191,7 @@ impl LiveSet {
     }
 
     fn suspect(&self, shard: ShardNumber, why: Option<String>) {
-        let mut all = self.suspects.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.suspects();
         if all.len() <= shard.index() {
             all.resize(shard.index() + 1, None);
         }
@@ -199,10 +207,13 @@ impl LiveSet {
         *there = why.map(Arc::from);
     }
 
+    fn suspects(&self) -> MutexGuard<'_, Vec<Option<Arc<str>>>> {
+        self.suspects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Why a shard is suspected, if it is.
     pub(super) fn suspicion(&self, shard: ShardNumber) -> Option<Arc<str>> {
-        let all = self.suspects.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(shard.index()).cloned().flatten()
+        self.suspects().get(shard.index()).cloned().flatten()
     }
 }
 

@@ -211,6 +211,32 @@ fn a_change_that_a_shard_takes_with_it_is_not_made_again() {
     faulty.release_delayed();
 }
 
+/// No client asks the others for anything: they are asked, and they answer, so it is not the host.
+#[test]
+fn a_device_that_stands_still_beside_idle_ones_is_taken_out() {
+    let (rig, faulty) = with_third_whose_writes(Fault::Stall);
+    let homes = rig.homes();
+    let names: Vec<_> = (0..KEYS).filter(|key| homes[*key as usize] == 2).map(key_of).collect();
+    let mut sets = Vec::new();
+    for name in &names {
+        let mut set = Box::pin(rig.cache.set(name, b"another", None));
+        if set.as_mut().now_or_never().is_none() {
+            sets.push(set);
+            break;
+        }
+    }
+    assert!(!sets.is_empty(), "nothing waits for the device");
+    let begun = rig.clock.monotonic();
+    let is_over = |status: &SetStatus| {
+        status.failed > 0 || rig.clock.monotonic() > begun + Duration::from_secs(20)
+    };
+    rig.tend(is_over);
+    assert_eq!([0, 1, 2].map(|shard| rig.state(shard) == ShardState::Failed), [false, false, true]);
+    let took = rig.clock.monotonic() - begun;
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    faulty.release_delayed();
+}
+
 #[test]
 fn a_device_that_takes_no_writes_is_nobodys_error() {
     let (rig, _faulty) = with_third_whose_writes(Fault::Error);
@@ -376,6 +402,21 @@ fn a_shard_that_was_told_to_have_failed_stays_out() {
     let begun = rig.clock.monotonic();
     rig.tend(|_| rig.clock.monotonic() > begun + Duration::from_secs(60));
     assert_eq!(rig.state(1), ShardState::Failed);
+}
+
+/// Nor does one come back, as a shard or as a spare, of which an operator says so after it has failed by itself.
+#[test]
+fn an_operator_has_the_last_word_on_a_shard_that_has_failed() {
+    let (rig, faulty) = with_third_whose_writes(Fault::Error);
+    rig.fill(2);
+    assert_eq!(rig.state(2), ShardState::Failed);
+    faulty.set_plan(&FaultPlan::new(1));
+    block_on(rig.cache.retire_shard(2)).unwrap();
+    let begun = rig.clock.monotonic();
+    rig.tend(|_| rig.clock.monotonic() > begun + Duration::from_secs(60));
+    assert_eq!((rig.state(2), rig.cache.status().returned), (ShardState::Retired, 0));
+    // Its device is free for another.
+    block_on(rig.cache.add_shard(faulty)).unwrap();
 }
 
 /// The clock goes on by hours at once, as after a host has slept, while requests are under way.
