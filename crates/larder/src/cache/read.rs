@@ -273,10 +273,12 @@ impl Larder {
             Lookup::Absent => {}
         }
         let flash = self.core.flash.as_deref()?;
-        if !flash.is_indexed() {
-            // What depends on whether it is there waits for the index, after a crash too.
-            flash.index_until_known(hash).await;
+        let found = self.fetch_from(flash, hash, key, &|there| there.is_none()).await;
+        if found.is_some() || flash.is_indexed() || flash.is_behind() {
+            return found;
         }
+        // What depends on whether it is there waits for the index after a crash, too.
+        flash.index_until_known(hash).await;
         self.fetch_from(flash, hash, key, &|there| there.is_none()).await
     }
 

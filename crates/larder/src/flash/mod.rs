@@ -192,6 +192,17 @@ impl Flash {
         self.engines.iter().all(|any| call!(any, is_indexed()))
     }
 
+    /// After a miss: waits for the index, if a clean shutdown has left what it does not know, else helps it a little.
+    /// Says whether this hash is worth another look.
+    pub(super) async fn is_found_meanwhile(&self, hash: KeyHash) -> bool {
+        if !self.is_behind() {
+            self.index_a_little().await;
+            return false;
+        }
+        self.index_until_known(hash).await;
+        self.may_hold(hash)
+    }
+
     /// Helps to find what an opening has left until an index knows this hash, or all is found; no longer than flash may
     /// take for an answer ([`Config::flash_wait`]).
     pub(crate) async fn index_until_known(&self, hash: KeyHash) {
@@ -290,17 +301,16 @@ impl Flash {
         key: &[u8],
         now_s: u32,
     ) -> Option<(Fetched, Tier)> {
+        let found = self.get_known(hash, key, now_s).await;
+        if found.is_some() || !self.is_found_meanwhile(hash).await {
+            return found;
+        }
+        self.get_known(hash, key, now_s).await
+    }
+
+    /// The same, of what the indexes know.
+    async fn get_known(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<(Fetched, Tier)> {
         for any in self.engines.iter() {
-            if let Some(item) = call!(any, get(hash, key, now_s).await) {
-                return Some((item, call!(any, tier())));
-            }
-        }
-        if !self.is_behind() {
-            self.index_a_little().await;
-            return None;
-        }
-        self.index_until_known(hash).await;
-        for any in self.engines.iter().filter(|any| call!(any, may_hold(hash))) {
             if let Some(item) = call!(any, get(hash, key, now_s).await) {
                 return Some((item, call!(any, tier())));
             }

@@ -16,16 +16,20 @@ impl Flash {
         key: &[u8],
         now_s: u32,
     ) -> Option<(Found, EngineId, Tier)> {
-        for (engine, any) in self.engines.named() {
-            if let Some(found) = call!(any, look_up(hash, key, now_s).await) {
-                return Some((found, engine, call!(any, tier())));
-            }
+        let found = self.look_up_known(hash, key, now_s).await;
+        if found.is_some() || !self.is_found_meanwhile(hash).await {
+            return found;
         }
-        if !self.is_behind() {
-            self.index_a_little().await;
-            return None;
-        }
-        self.index_until_known(hash).await;
+        self.look_up_known(hash, key, now_s).await
+    }
+
+    /// The same, of what the indexes know.
+    async fn look_up_known(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        now_s: u32,
+    ) -> Option<(Found, EngineId, Tier)> {
         for (engine, any) in self.engines.named() {
             if let Some(found) = call!(any, look_up(hash, key, now_s).await) {
                 return Some((found, engine, call!(any, tier())));
