@@ -11,7 +11,7 @@ use larder_device::Clock;
 
 /// A task that is called later than this was not awake.
 const LATE: Duration = Duration::from_millis(500);
-/// A wait is divided into so many pieces: of a pause only one counts.
+/// Pieces of a wait: of a pause only one counts.
 const PIECES: u32 = 20;
 
 /// When a task is to be called again.

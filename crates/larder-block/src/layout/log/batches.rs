@@ -431,17 +431,6 @@ impl LogLayout {
 }
 
 fn extent_at(location: u64, pending: &Pending, is_dirty: bool) -> Extent {
-    let sectors = pending.span.sectors;
     let class = pending.class;
-    Extent {
-        location,
-        sectors,
-        is_dirty,
-        is_overwritable: false,
-        is_busy: false,
-        hits: 0,
-        class,
-        is_evicted: false,
-        was_dirty: false,
-    }
+    Extent { class, ..Extent::new(location, pending.span.sectors, is_dirty) }
 }

@@ -31,7 +31,7 @@ use super::stopping::checksum;
 use super::unloaded::{Said, Unloaded};
 use super::verifying::Verifying;
 use crate::layout::line::pack_line;
-use crate::layout::{ClassId, CoreId, Layout, Left, Span};
+use crate::layout::{CoreId, Layout, Left, Span};
 
 /// Read at once where headers follow each other.
 const CHAIN_BYTES: usize = 128 << 10;
@@ -498,19 +498,13 @@ impl LogRecovery {
         let data_bytes = records.iter().map(Record::data_bytes).sum();
         let mut position = batch.position + self.geometry.header_bytes(records.len(), data_bytes);
         for Record { span, kind, .. } in records {
+            let location = self.geometry.offset_of(segment, position);
             let cached = |is_dirty| Extent {
-                location: self.geometry.offset_of(segment, position),
-                sectors: span.sectors,
-                is_dirty,
                 // What is told to be clean would be taken for clean again if it were overwritten where it is.
                 is_overwritable: may_overwrite
                     && !is_clean
                     && *kind == RecordKind::Dirty { is_overwritable: true },
-                is_busy: false,
-                hits: 0,
-                class: ClassId::UNCLASSIFIED,
-                is_evicted: false,
-                was_dirty: false,
+                ..Extent::new(location, span.sectors, is_dirty)
             };
             let said = match kind {
                 RecordKind::Dirty { .. } => Said::Cached(cached(!is_clean)),

@@ -12,7 +12,7 @@ use super::segments::RESERVED_SEGMENTS;
 use super::state::LogLayout;
 use crate::layout::Room;
 
-/// Bytes that so many records without data take at most: their headers, and a footer that lists them.
+/// Bytes that `records` without data take at most: their headers, and a footer that lists them.
 pub(super) fn entries_bytes(records: usize, geometry: &Geometry) -> usize {
     let batches = records.div_ceil(RECORDS_MAX);
     batches * (HEADER_BYTES_MAX + geometry.block_bytes as usize)

@@ -66,7 +66,7 @@ impl LogLayout {
         spans.flat_map(|span| gaps(span, &self.find_recorded(span))).collect()
     }
 
-    /// Whether so many voids can be written without anything giving way for them.
+    /// Whether this number of voids can be written without anything giving way for them.
     fn has_room_to_stop(&self, voids: usize) -> bool {
         if voids == 0 {
             return true;

@@ -144,19 +144,9 @@ fn sectors_of(said: Said) -> [u64; 2] {
     [u64::from(sectors), if is_dirty { u64::from(sectors) } else { 0 }]
 }
 
-/// In the place of an extent: so many sectors, and what is said of them.
+/// In the place of an extent: sectors of which nothing is cached.
 fn nothing_at(location: u64, sectors: u32) -> Extent {
-    Extent {
-        location,
-        sectors,
-        is_dirty: false,
-        is_overwritable: false,
-        is_busy: false,
-        hits: 0,
-        class: ClassId::UNCLASSIFIED,
-        is_evicted: false,
-        was_dirty: false,
-    }
+    Extent::new(location, sectors, false)
 }
 
 impl Late {

@@ -114,17 +114,23 @@ impl OcfLayout {
             return self.write_journal();
         }
         for run in self.pages.take_due() {
-            let data = self.lines.table.sealed(run.pages.clone());
-            let io = DeviceIo::Write {
-                target: Target::Cache,
-                offset: self.geometry.page_offset(run.pages.start),
-                beside: None,
-                metadata_bytes: data.len(),
-                parts: vec![data],
-                class: Class::Metadata,
-                durable: run.durable,
-            };
+            let io = self.page_write(run.pages.clone(), run.durable);
             self.issue(io, Purpose::Pages { pages: run.pages });
+        }
+    }
+
+    /// A write of these pages of the table, as it is now.
+    pub(super) fn page_write(&mut self, pages: std::ops::Range<u32>, durable: bool) -> DeviceIo {
+        let offset = self.geometry.page_offset(pages.start);
+        let data = self.lines.table.sealed(pages);
+        DeviceIo::Write {
+            target: Target::Cache,
+            offset,
+            beside: None,
+            metadata_bytes: data.len(),
+            parts: vec![data],
+            class: Class::Metadata,
+            durable,
         }
     }
 

@@ -77,16 +77,7 @@ impl OcfLayout {
 
     fn copy(&mut self, runs: Vec<Range<u32>>) {
         for pages in runs {
-            let data = self.lines.table.sealed(pages.clone());
-            let io = DeviceIo::Write {
-                target: Target::Cache,
-                offset: self.geometry.page_offset(pages.start),
-                beside: None,
-                metadata_bytes: data.len(),
-                parts: vec![data],
-                class: Class::Metadata,
-                durable: false,
-            };
+            let io = self.page_write(pages, false);
             self.issue(io, Purpose::Copy);
         }
     }

@@ -4,7 +4,7 @@
 //! cache device has durably all data and all of the table; a start takes that back before it writes anything else.
 
 use super::state::{OcfLayout, Purpose};
-use crate::layout::{Class, DeviceIo, Left, RequestId, Target};
+use crate::layout::{Left, RequestId};
 
 /// Pages of one write.
 const RUN_PAGES: u32 = 256;
@@ -39,16 +39,7 @@ impl OcfLayout {
             let run = stopping.next_page..(stopping.next_page + RUN_PAGES).min(pages);
             stopping.next_page = run.end;
             stopping.outstanding += 1;
-            let data = self.lines.table.sealed(run.clone());
-            let io = DeviceIo::Write {
-                target: Target::Cache,
-                offset: self.geometry.page_offset(run.start),
-                beside: None,
-                metadata_bytes: data.len(),
-                parts: vec![data],
-                class: Class::Metadata,
-                durable: true,
-            };
+            let io = self.page_write(run, true);
             self.issue(io, Purpose::Stop);
         }
         if stopping.outstanding > 0 {

@@ -50,6 +50,21 @@ pub(crate) const EXTENT_SECTORS_MAX: u32 = 1 << SECTORS_BITS;
 pub(crate) const LOCATION_END: u64 = 1 << (LOCATION_BITS + LOCATION_SHIFT);
 
 impl Extent {
+    /// Of no class, and as nothing has happened to it yet.
+    pub(crate) fn new(location: u64, sectors: u32, is_dirty: bool) -> Self {
+        Self {
+            location,
+            sectors,
+            is_dirty,
+            is_overwritable: false,
+            is_busy: false,
+            hits: 0,
+            class: ClassId::UNCLASSIFIED,
+            is_evicted: false,
+            was_dirty: false,
+        }
+    }
+
     pub(in crate::layout::log) fn pack(self) -> u64 {
         debug_assert!(self.location < LOCATION_END && self.hits <= HITS_MAX);
         debug_assert!(self.location.is_multiple_of(1 << LOCATION_SHIFT), "whole blocks");

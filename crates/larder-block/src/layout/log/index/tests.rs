@@ -12,18 +12,7 @@ fn core(number: u16) -> CoreId {
 
 /// At a sector of the cache device, and 64 bytes behind.
 fn extent(sector: u64, sectors: u32, is_dirty: bool) -> Extent {
-    let location = sector * 512 + 64;
-    Extent {
-        location,
-        sectors,
-        is_dirty,
-        is_overwritable: false,
-        is_busy: false,
-        hits: 0,
-        class: ClassId::UNCLASSIFIED,
-        is_evicted: false,
-        was_dirty: false,
-    }
+    Extent::new(sector * 512 + 64, sectors, is_dirty)
 }
 
 /// Sector by sector, what the index should say.
