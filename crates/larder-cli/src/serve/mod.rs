@@ -103,13 +103,15 @@ fn tell_array_memory(tenants: &Tenants) {
 
 /// What each tenant's caches have found on flash.
 fn tell_what_was_found(tenants: &Tenants<impl Route>) {
+    let has_several = tenants.iter().count() > 1;
     for (tenant, cache) in tenants.iter() {
-        let of = if tenant.is_empty() { String::new() } else { format!(" of {tenant}") };
         let caches: Vec<_> = cache.caches().collect();
         for (number, found) in caches.iter().enumerate() {
             let Some(found) = found.recovery() else { continue };
-            let at = if caches.len() > 1 { format!(", shard {number}") } else { String::new() };
-            say(format_args!("{:<10} {found}", format!("found{of}{at}")));
+            let tenant = has_several.then(|| format!("tenant {tenant}, "));
+            let shard = (caches.len() > 1).then(|| format!("shard {number}, "));
+            let whose = tenant.into_iter().chain(shard).collect::<String>();
+            say(format_args!("{:<10} {whose}{found}", "found"));
         }
     }
 }

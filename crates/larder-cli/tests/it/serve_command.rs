@@ -135,11 +135,14 @@ fn sigterm_ends_it_in_order_and_the_next_start_finds_everything() {
     asks(&mut serving.connect("memcached"), "get bread\r\n", "VALUE bread 0 3\r\nrye\r\nEND\r\n");
     assert!(serving.place("admin").starts_with("http://127.0.0.1:"));
     assert!(serving.place("flash").contains("128.00 MiB"), "{}", serving.place("flash"));
+    assert_eq!(serving.place("found"), "empty: nothing was there");
     serving.signal("TERM");
     let (code, rest) = serving.ended();
     assert_eq!(code, Some(0));
     assert!(rest.ends_with("closed\n"), "{rest}");
     let serving = Serving::start(directory.path());
+    let found = serving.place("found");
+    assert!(found.starts_with("warm: it was closed in order; "), "{found}");
     asks(&mut serving.connect("memcached"), "get bread\r\n", "VALUE bread 0 3\r\nrye\r\nEND\r\n");
 }
 
@@ -370,6 +373,7 @@ fn several_files_are_shards_that_come_and_go() {
     };
     let serving = Serving::run(serve(&files));
     assert!(serving.place("flash").starts_with("3 shards: "), "{}", serving.place("flash"));
+    assert_eq!(serving.place("found"), "shard 0, empty: nothing was there");
     let mut client = serving.connect("resp");
     for key in 0..60 {
         asks(&mut client, &format!("SET key-{key} rye\r\n"), "+OK\r\n");
