@@ -137,8 +137,8 @@ impl LiveSet {
         events::host_paused(slept);
     }
 
-    /// If a shard is suspected, reads from its peers that do not read for this already: whether they answer says whether
-    /// it is the host. What the suspect answers to this would only hide what it does not answer.
+    /// If a shard is suspected, reads from its peers that do not read for this already: whether they answer says
+    /// whether it is the host. What the suspect answers to this would only hide what it does not answer.
     fn probe_peers(&self, probes: &mut BTreeMap<usize, IoFuture>) {
         let suspected: Vec<bool> = self.suspects().iter().map(Option::is_some).collect();
         if !suspected.contains(&true) {
