@@ -5,25 +5,30 @@
 
 /// Gives whole pages of freed memory back to the system. Takes about as long as it takes to hand over what is free,
 /// and threads that allocate wait meanwhile: for a moment after a peak, not for every day. Other allocators than
-/// glibc's see to it themselves.
-pub fn give_back_free_memory() {
+/// glibc's see to it themselves. Returns by how many bytes the process became smaller, as the system counts them (0
+/// where it became larger, or where nothing says so).
+pub fn give_back_free_memory() -> usize {
+    let before = resident_bytes();
     // SAFETY: `malloc_trim` may be called from any thread at any time; it takes the locks of the allocator, and touches
     // free memory alone. Its result says whether there was any, which changes nothing here.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     unsafe {
         libc::malloc_trim(0);
     }
+    before.saturating_sub(resident_bytes())
+}
+
+/// What the process has in memory, or 0 where the system does not say.
+fn resident_bytes() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+    pages.unwrap_or(0) * rustix::param::page_size()
 }
 
 #[cfg(test)]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod tests {
     use super::*;
-
-    fn resident_bytes() -> usize {
-        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-        statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
-    }
 
     #[test]
     #[cfg_attr(miri, ignore = "asks the system")]
@@ -36,9 +41,10 @@ mod tests {
             .filter(|(at, _)| at % 64 != 63)
             .for_each(|(_, it)| *it = None);
         let before = resident_bytes();
-        give_back_free_memory();
+        let given_back = give_back_free_memory();
         let after = resident_bytes();
         assert!(after + (32 << 20) < before, "{before} -> {after}");
+        assert!(given_back > 32 << 20, "{given_back}");
         assert_eq!(pieces.iter().flatten().count(), 128);
     }
 }

@@ -255,6 +255,11 @@ impl Caller {
         self.held.clear();
     }
 
+    /// Whether memory is counted for a request that is there in part, or was until it was evicted.
+    pub(crate) fn holds(&self) -> bool {
+        self.held.is_counted()
+    }
+
     /// Whether what it holds of a request is to be given up. If not, the task is woken when it is.
     pub(crate) fn is_evicted(&self, cx: &Context<'_>) -> bool {
         self.held.is_evicted(cx)

@@ -99,8 +99,11 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
         let (worker, holder) = (Rc::clone(&self.caller.worker), self.caller.holder());
         let account = &worker.shared.account;
         let mut pause = FULL_PAUSE;
-        // What was evicted ends now, though it waits.
-        while !self.caller.was_evicted() && !account.may_begin(holder) {
+        // A request that is there in part goes on, which frees its memory: even if all that comes is its end.
+        while !self.caller.holds() && !account.may_begin(holder) {
+            if self.socket.is_broken() {
+                return Ok(ControlFlow::Break(()));
+            }
             worker.counters.waited_for_memory.add(1);
             worker.pause(pause).await;
             pause = (2 * pause).min(FULL_PAUSE_MAX);

@@ -28,6 +28,8 @@ pub(crate) struct Housekeeper {
 struct Freed {
     connections_ever: u64,
     peak: usize,
+    /// The last look gave much back: what was freed while it did may lie there still.
+    looks_again: bool,
 }
 
 impl Freed {
@@ -37,11 +39,13 @@ impl Freed {
         self.peak = self.peak.max(shared.account.take_peak());
         let come = usize::try_from(ever - self.connections_ever).unwrap_or(usize::MAX);
         let gone = come.min(shared.connections_max()).saturating_sub(shared.connections());
-        self.peak.saturating_sub(used) + gone * CONNECTION_BYTES >= WORTH_BYTES
+        let freed = self.peak.saturating_sub(used) + gone * CONNECTION_BYTES;
+        self.looks_again || freed >= WORTH_BYTES
     }
 
-    /// All of it was given back.
-    fn begin_anew(&mut self, shared: &Shared) {
+    /// All that had been freed by then was given back, so many bytes.
+    fn was_given_back(&mut self, bytes: usize, shared: &Shared) {
+        self.looks_again = bytes >= WORTH_BYTES;
         self.peak = shared.account.used();
         self.connections_ever = shared.connections_ever() - shared.connections() as u64;
     }
@@ -51,13 +55,13 @@ impl Housekeeper {
     pub(crate) fn begin(shared: &Arc<Shared>) -> io::Result<Self> {
         let (stop, stopped) = channel();
         let shared = Arc::clone(shared);
-        let mut freed = Freed { connections_ever: 0, peak: 0 };
+        let mut freed = Freed { connections_ever: 0, peak: 0, looks_again: false };
         let run = move || {
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 if freed.is_much(&shared) {
-                    give_back_free_memory();
+                    let bytes = give_back_free_memory();
                     shared.memory_returns.fetch_add(1, Ordering::Relaxed);
-                    freed.begin_anew(&shared);
+                    freed.was_given_back(bytes, &shared);
                 }
             }
         };

@@ -13,7 +13,7 @@ use std::time::Duration;
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 
-use super::provided::{GROUP, ProvidedBuffers};
+use super::provided::{BUFFER_LEN, GROUP, ProvidedBuffers};
 
 /// Entries of the submission queue; when it is full, the kernel is told at once.
 const ENTRIES: u32 = 256;
@@ -101,9 +101,15 @@ impl Kernel {
         &mut self.memory.provided
     }
 
-    /// Has the kernel fill buffers with what comes to a socket, until it says that it does not go on.
-    pub(super) fn receive(&mut self, key: usize, fd: RawFd) -> io::Result<()> {
-        self.push(opcode::RecvMulti::new(Fd(fd), GROUP).build(), Of::Receive(key))
+    /// Has the kernel fill buffers with what comes to a socket, until it says that it does not go on; or one buffer.
+    pub(super) fn receive(&mut self, key: usize, fd: RawFd, is_once: bool) -> io::Result<()> {
+        let entry = if is_once {
+            let receive = opcode::Recv::new(Fd(fd), std::ptr::null_mut(), BUFFER_LEN);
+            receive.buf_group(GROUP).build().flags(squeue::Flags::BUFFER_SELECT)
+        } else {
+            opcode::RecvMulti::new(Fd(fd), GROUP).build()
+        };
+        self.push(entry, Of::Receive(key))
     }
 
     /// Has the kernel stop that.

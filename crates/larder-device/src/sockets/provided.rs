@@ -22,7 +22,7 @@ pub(super) const GROUP: u16 = 0;
 /// How many there are: a power of two.
 const BUFFERS: u16 = 512;
 /// Length of each.
-const BUFFER_LEN: u32 = 4096;
+pub(super) const BUFFER_LEN: u32 = 4096;
 pub(super) const BUFFER_BYTES: usize = BUFFER_LEN as usize;
 
 const _: () = assert!(BUFFERS.is_power_of_two());

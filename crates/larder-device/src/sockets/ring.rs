@@ -39,6 +39,8 @@ pub(super) struct Sockets {
     watched: Vec<i32>,
     /// Those whose receiving has ended for want of buffers.
     starved: Vec<usize>,
+    /// What sockets hold that have left the pool.
+    copied_bytes: usize,
     /// Dropped ones whose sends are under way, and how long they may be.
     farewells: Vec<(Instant, usize)>,
     spare: Vec<Vec<u8>>,
@@ -59,6 +61,7 @@ impl SocketRing {
             slots: Slab::new(),
             watched: Vec::new(),
             starved: Vec::new(),
+            copied_bytes: 0,
             farewells: Vec::new(),
             spare: Vec::new(),
             unsent_bytes: 0,
@@ -119,6 +122,11 @@ impl Sockets {
         self.unsent_bytes
     }
 
+    #[cfg(test)]
+    pub(super) fn copied_bytes(&self) -> usize {
+        self.copied_bytes
+    }
+
     /// Frees buffers that are kept for sends.
     pub(super) fn drop_spare(&mut self) {
         self.spare = Vec::new();
@@ -168,11 +176,8 @@ impl Sockets {
                 slot.end.get_or_insert(Err(-result));
             }
         }
-        let slot = &mut self.slots[key];
-        if slot.is_full() && slot.receiving == Receiving::On {
-            slot.receiving = Receiving::Stopping;
-            slot.under_way += 1;
-            self.kernel.stop_receiving(key)?;
+        if self.slots[key].is_full() {
+            self.stop(key)?;
         }
         let slot = &mut self.slots[key];
         if slot.has_come() || slot.end.is_some() {
@@ -218,12 +223,26 @@ impl Sockets {
         Ok(())
     }
 
-    /// Has the kernel receive for a socket, if that is wanted.
+    /// Has the kernel stop receiving for a socket.
+    fn stop(&mut self, key: usize) -> io::Result<()> {
+        let slot = &mut self.slots[key];
+        if slot.receiving == Receiving::On {
+            slot.receiving = Receiving::Stopping;
+            slot.under_way += 1;
+            self.kernel.stop_receiving(key)?;
+        }
+        Ok(())
+    }
+
+    /// Has the kernel receive for a socket, if that is wanted: one buffer at most while others have left the pool.
     fn receive_more(&mut self, key: usize) -> io::Result<()> {
         let slot = &mut self.slots[key];
         if slot.wants_more() {
-            self.kernel.receive(key, slot.fd())?;
-            slot.receiving = Receiving::On;
+            slot.receiving = match self.copied_bytes {
+                0 => Receiving::On,
+                _ => Receiving::Once,
+            };
+            self.kernel.receive(key, slot.fd(), slot.receiving == Receiving::Once)?;
             slot.under_way += 1;
         }
         Ok(())
@@ -235,15 +254,28 @@ impl Sockets {
             return Ok(());
         }
         if self.kernel.provided().free() == 0 {
-            // All lie with sockets that nobody reads: they keep what is theirs by themselves.
-            for (_, slot) in &mut self.slots {
-                slot.leave_pool(self.kernel.provided());
-            }
+            self.empty_pool()?;
         }
         for key in std::mem::take(&mut self.starved) {
             if self.slots.contains(key) {
                 self.receive_more(key)?;
             }
+        }
+        Ok(())
+    }
+
+    /// All buffers lie with sockets that nobody reads. Those keep their bytes by themselves.
+    ///
+    /// No socket gets more than one buffer at a time from then on, until they are read. Else the kernel, which may fill
+    /// many before it hears that it is to stop, would empty the pool again and again.
+    fn empty_pool(&mut self) -> io::Result<()> {
+        let keys: Vec<usize> = self.slots.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            let slot = &mut self.slots[key];
+            self.copied_bytes -= slot.copied_bytes();
+            slot.leave_pool(self.kernel.provided());
+            self.copied_bytes += slot.copied_bytes();
+            self.stop(key)?;
         }
         Ok(())
     }
@@ -294,6 +326,7 @@ impl Sockets {
     fn let_go(&mut self, key: usize) {
         let slot = &mut self.slots[key];
         if slot.is_orphan {
+            self.copied_bytes -= slot.copied_bytes();
             slot.forget(self.kernel.provided());
             if slot.under_way == 0 {
                 self.slots.remove(key);
@@ -304,7 +337,7 @@ impl Sockets {
     fn abandon(&mut self, key: usize) -> io::Result<()> {
         let slot = &mut self.slots[key];
         slot.is_orphan = true;
-        if slot.receiving == Receiving::On {
+        if matches!(slot.receiving, Receiving::On | Receiving::Once) {
             slot.receiving = Receiving::Stopping;
             slot.under_way += 1;
             self.kernel.stop_receiving(key)?;
@@ -348,8 +381,11 @@ impl RingSocket {
             return Poll::Pending;
         }
         let mut sockets = self.sockets.borrow_mut();
-        let Sockets { kernel, slots, .. } = &mut *sockets;
-        let count = slots[self.key].receive(input, kernel.provided());
+        let Sockets { kernel, slots, copied_bytes, .. } = &mut *sockets;
+        let slot = &mut slots[self.key];
+        *copied_bytes -= slot.copied_bytes();
+        let count = slot.receive(input, kernel.provided());
+        *copied_bytes += slot.copied_bytes();
         if count > 0 {
             return Poll::Ready(sockets.receive_more(self.key).map(|()| count));
         }

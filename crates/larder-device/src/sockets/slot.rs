@@ -16,6 +16,9 @@ pub(super) const PIECES_MAX: usize = 8;
 pub(super) enum Receiving {
     /// It was not told to, or has ended.
     Off,
+    /// Into one buffer.
+    Once,
+    /// Into one after the other.
     On,
     /// It was told to stop, and will end.
     Stopping,
@@ -89,6 +92,11 @@ impl Slot {
     /// Whether it holds so much that the kernel should stop.
     pub(super) fn is_full(&self) -> bool {
         self.pieces.len() >= PIECES_MAX
+    }
+
+    /// Bytes that it holds outside of the pool.
+    pub(super) fn copied_bytes(&self) -> usize {
+        self.copied.capacity()
     }
 
     /// Whether the kernel should be told to go on.

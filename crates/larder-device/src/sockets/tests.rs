@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use super::provided::BUFFER_LEN;
 use super::{RingSocket, SocketRing};
 use crate::file::options::FileOptions;
 use crate::ring::member::Member;
@@ -126,6 +127,38 @@ fn who_does_not_read_stops_itself_only() {
     client.shutdown(std::net::Shutdown::Write).unwrap();
     let rest = receive(&ring, &mut socket, usize::MAX);
     assert!(rest.len() > 8 * 4096 && rest.iter().all(|byte| *byte == b'x'), "{}", rest.len());
+}
+
+#[test]
+fn sockets_that_nobody_reads_hold_a_bounded_number_of_bytes_however_much_comes() {
+    let Some(ring) = ring() else { return };
+    let mut all: Vec<_> = (0..200).map(|_| pair(&ring)).collect();
+    for (client, socket) in &mut all {
+        client.set_nonblocking(true).unwrap();
+        assert!(socket.poll_readable(&mut cx()).is_pending());
+    }
+    let mut came = 0;
+    for _ in 0..200 {
+        for (client, _) in &mut all {
+            came += client.write(&[b'x'; 128 << 10]).unwrap_or(0);
+        }
+        ring.turn(Some(Duration::ZERO)).unwrap();
+    }
+    let held = ring.0.borrow().copied_bytes();
+    // The pool emptied twice, and a buffer for each.
+    let most = 2 * (2 << 20) + 200 * BUFFER_LEN as usize;
+    assert!((1..=most).contains(&held), "{held} bytes of {came}; {most} are what it may be");
+    // Which does not stop those that are read, and is there for them.
+    let (mut client, mut socket) = all.pop().unwrap();
+    client.set_nonblocking(false).unwrap();
+    let sender = std::thread::spawn(move || client.write_all(&[b'x'; 1 << 20]));
+    assert!(receive(&ring, &mut socket, usize::MAX).len() > 1 << 20);
+    sender.join().unwrap().unwrap();
+    drop((socket, all));
+    for _ in 0..50 {
+        ring.turn(Some(MS)).unwrap();
+    }
+    assert_eq!(ring.0.borrow().copied_bytes(), 0);
 }
 
 #[test]

@@ -108,6 +108,11 @@ impl Passing {
         true
     }
 
+    /// Whether it is counted, or was until it was evicted.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.place.get().is_some()
+    }
+
     /// Bytes that are counted.
     pub(crate) fn bytes(&self) -> usize {
         let Some(place) = self.place.get() else { return 0 };
