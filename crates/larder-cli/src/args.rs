@@ -44,7 +44,9 @@ pub(crate) use numbers::size;
 use numbers::{percent, positive_size, within};
 pub(crate) use plan::PlanArgs;
 #[cfg(target_os = "linux")]
-pub(crate) use serve::{CheckArgs, ListenArg, PasswordArgs, ServeArgs, hash, listen, sockets};
+pub(crate) use serve::{
+    CheckArgs, ListenArg, PasswordArgs, ServeArgs, hash, listen, log_level, sockets,
+};
 
 #[cfg(target_os = "linux")]
 pub(crate) use vssd::MountArgs;

@@ -17,6 +17,8 @@ mod ending;
 mod interrupt;
 mod json;
 mod lab;
+#[cfg(target_os = "linux")]
+mod log;
 mod plan;
 mod replay;
 #[cfg(target_os = "linux")]

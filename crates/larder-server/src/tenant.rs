@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
-use larder::{AnyRoute, DriveLife, Error, Larder, Route, Routed, ScanPage, Shards, Stats, Tenants};
+use larder::{
+    AnyRoute, DriveLife, Error, EstimatedItems, Larder, Route, Routed, ScanPage, Shards, Stats,
+    Tenants,
+};
 
 use crate::policy::TenantPolicy;
 use crate::rates::Rates;
@@ -168,6 +171,11 @@ impl Tenant {
     /// How many keys there are, about.
     pub(crate) fn estimated_len(&self) -> u64 {
         self.calls().estimated_len()
+    }
+
+    /// The same, by where they are and whether they have a lifetime.
+    pub(crate) fn estimated_items(&self) -> EstimatedItems {
+        self.calls().estimated_items()
     }
 
     /// Forgets all keys.

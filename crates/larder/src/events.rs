@@ -6,7 +6,7 @@
 //! |---|---|---|---|
 //! | `opened` | info | `device`, `recovery` | a cache on a device was opened and serves |
 //! | `discarded` | warn | `device`, `reason` | the same, and what an earlier cache left was given up |
-//! | `opening refused` | error | `error` | an opening failed |
+//! | `opening refused` | error | `error` | an opening failed; its target is `larder::open`, for the caller has the error |
 //! | `shard down` | error | `shard`, `reason` | a shard was opened in DRAM, without its device |
 //! | `shard suspected` | warn | `shard`, `reason` | a shard may be failing |
 //! | `shard well` | info | `shard` | and is not suspected any more |
@@ -68,8 +68,10 @@ pub(crate) fn opened(device: &str, recovery: &Recovery) {
     }
 }
 
+/// The caller of the opening has the error too: with a target of its own a subscriber can leave one of them out.
 pub(crate) fn opening_refused(error: &Error) {
-    event!(error, %error, "opening refused");
+    #[cfg(feature = "tracing")]
+    tracing::error!(target: "larder::open", %error, "opening refused");
 }
 
 pub(crate) fn shard_down(shard: usize, reason: &str) {

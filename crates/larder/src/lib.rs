@@ -84,8 +84,8 @@ pub use admission::AdmissionPolicy;
 pub use array::memory::ArrayMemory;
 pub use cache::stream::{Chunk, ValueStream};
 pub use cache::{
-    Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, ScanPage, Scanned, SetOptions,
-    Tiers,
+    Cas, Change, Copied, EstimatedItems, FetchError, Fetched, Flushed, Larder, Scan, ScanPage,
+    Scanned, SetOptions, Tiers,
 };
 pub use config::{
     ArrayConfig, Config, CrashSafety, DramPolicy, LocConfig, OnChange, RegionEviction, Reinsertion,

@@ -3,6 +3,7 @@
 //! Nothing of theirs is kept in this repository: sources and clients are fetched into the build directory.
 
 mod clients;
+mod lifetimes;
 mod memcached;
 mod nodes;
 mod outcome;
@@ -74,6 +75,7 @@ fn directory() -> PathBuf {
 
 fn suites(subject: &Subject, dir: &Path) -> Vec<Outcome> {
     let mut outcomes = memcached::run(subject, dir);
+    outcomes.push(lifetimes::run(subject));
     outcomes.extend(clients::run(subject, dir));
     outcomes.extend(resp::run(subject, dir));
     outcomes.extend(smoke::run(subject, dir));

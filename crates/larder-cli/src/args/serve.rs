@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use larder_server::{PasswordHash, SocketBackend};
+use tracing::level_filters::LevelFilter;
 
 use super::tls::TlsArgs;
 use super::{ArrayEngineArgs, positive_size, size};
@@ -80,6 +81,11 @@ pub(crate) struct ServeArgs {
     /// [default: 10]
     #[arg(long, value_name = "MS")]
     pub(crate) slow_threshold: Option<u32>,
+
+    /// Which events are told on standard error: off, error, warn, info or debug, each with those before it [default:
+    /// info]
+    #[arg(long, value_name = "LEVEL", value_parser = log_level)]
+    pub(crate) log: Option<LevelFilter>,
 
     /// What the drive is rated for: bytes written in its life (TBW), such as 600T; then metrics say how long it lasts
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
@@ -200,6 +206,18 @@ pub(crate) fn sockets(text: &str) -> Result<SocketBackend, String> {
         "epoll" => Ok(SocketBackend::Epoll),
         "io_uring" => Ok(SocketBackend::IoUring),
         _ => Err("must be epoll or io_uring".to_owned()),
+    }
+}
+
+/// Which events are told.
+pub(crate) fn log_level(text: &str) -> Result<LevelFilter, String> {
+    match text {
+        "off" => Ok(LevelFilter::OFF),
+        "error" => Ok(LevelFilter::ERROR),
+        "warn" => Ok(LevelFilter::WARN),
+        "info" => Ok(LevelFilter::INFO),
+        "debug" => Ok(LevelFilter::DEBUG),
+        _ => Err("must be off, error, warn, info or debug".to_owned()),
     }
 }
 

@@ -7,6 +7,7 @@ use larder_lab::Error;
 use larder_server::{PasswordHash, SocketBackend, User};
 use serde::Deserialize;
 use toml::Spanned;
+use tracing::level_filters::LevelFilter;
 
 use super::array::ArrayEntry;
 use super::cluster::ClusterEntry;
@@ -15,7 +16,7 @@ use super::size::Size;
 use super::source::Source;
 use super::tenants::{TENANT, TenantEntry, TenantSettings};
 use super::tls::TlsEntry;
-use crate::args::{hash, sockets};
+use crate::args::{hash, log_level, sockets};
 use crate::block::BlockEntry;
 
 /// What the file says. What it leaves out is as without a file.
@@ -33,6 +34,7 @@ pub(crate) struct SettingsFile {
     pub(crate) otlp: Option<String>,
     pub(crate) otlp_interval: Option<u32>,
     pub(crate) slow_threshold: Option<u32>,
+    pub(crate) log: Option<LogLevel>,
     pub(crate) endurance: Option<Size>,
     pub(crate) memory: Option<Size>,
     pub(crate) flash: Option<Size>,
@@ -81,6 +83,19 @@ impl TryFrom<String> for Sockets {
 
     fn try_from(text: String) -> Result<Self, String> {
         sockets(&text).map(Self)
+    }
+}
+
+/// "off", "error", "warn", "info" or "debug".
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct LogLevel(pub(crate) LevelFilter);
+
+impl TryFrom<String> for LogLevel {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        log_level(&text).map(Self)
     }
 }
 

@@ -30,6 +30,7 @@ use signal_hook::iterator::Signals;
 
 use crate::args::ServeArgs;
 use crate::ending::Ending;
+use crate::log::Log;
 pub(crate) use check::{check, password};
 use data::Data;
 use settings::Settings;
@@ -40,6 +41,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
         .map_err(|error| Error::run(format!("signals cannot be waited for: {error}")))?;
     let settings = Settings::of(arguments)?;
+    let _log = Log::begin(settings.watching.log());
     let config = config_that_fits(&settings)?;
     let begun = Instant::now();
     // What cannot be listened on is known before a file is made.

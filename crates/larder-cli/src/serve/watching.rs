@@ -6,6 +6,7 @@ use std::time::Duration;
 use indicatif::BinaryBytes;
 use larder::Endurance;
 use larder_server::{BlockCaches, Otlp, PasswordHash, ServerConfig};
+use tracing::level_filters::LevelFilter;
 
 use super::file::SettingsFile;
 use super::source::{From, Setting, pick};
@@ -22,6 +23,7 @@ pub(crate) struct Watching {
     otlp_interval: Setting<u32>,
     /// In milliseconds; 0 is never.
     slow_threshold: Setting<u32>,
+    log: Setting<LevelFilter>,
     /// What the drive is rated for, in bytes written.
     endurance: Setting<Option<u64>>,
     block_caches: Watched,
@@ -41,6 +43,7 @@ impl Watching {
             ),
             otlp_interval: pick(arguments.otlp_interval, file.otlp_interval, || 10),
             slow_threshold: pick(arguments.slow_threshold, file.slow_threshold, || 10),
+            log: pick(arguments.log, file.log.map(|level| level.0), || LevelFilter::INFO),
             endurance: pick(
                 arguments.endurance.map(Some),
                 file.endurance.map(|size| Some(size.0)),
@@ -62,13 +65,18 @@ impl Watching {
         config.slow_threshold = Some(slow).filter(|threshold| !threshold.is_zero());
     }
 
+    /// Which events are told.
+    pub(super) fn log(&self) -> LevelFilter {
+        self.log.0
+    }
+
     /// What the drive is rated for. What was written before this start is not known.
     pub(super) fn endurance(&self) -> Option<Endurance> {
         self.endurance.0.map(|rated_bytes| Endurance { rated_bytes, written_bytes: 0 })
     }
 
     /// Each setting: its name, its value, where it comes from.
-    pub(super) fn explained(&self) -> [(&'static str, String, From); 7] {
+    pub(super) fn explained(&self) -> [(&'static str, String, From); 8] {
         let hosts = match self.admin_hosts.0.as_slice() {
             [] => "none".to_owned(),
             names => names.join(", "),
@@ -92,6 +100,7 @@ impl Watching {
             ("otlp", self.otlp.0.clone().unwrap_or_else(|| "none".to_owned()), self.otlp.1),
             ("otlp_interval", format!("{} s", self.otlp_interval.0), self.otlp_interval.1),
             ("slow_threshold", slow, self.slow_threshold.1),
+            ("log", self.log.0.to_string(), self.log.1),
             ("block", block.0, block.1),
             ("endurance", rated.unwrap_or_else(|| "not known".to_owned()), self.endurance.1),
         ]

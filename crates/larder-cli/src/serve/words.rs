@@ -4,7 +4,7 @@
 use std::fmt::Display;
 
 /// What an error says, and what the option is called, with `--` or in `larder.toml`. Longer ones come first.
-const WORDS: [(&str, &str); 17] = [
+const WORDS: [(&str, &str); 18] = [
     // Ways out that this command does not have.
     (", or a smaller loc.write_bytes", ""),
     (
@@ -15,6 +15,10 @@ const WORDS: [(&str, &str); 17] = [
     (
         "open the set with Tenants::open_sharded, or set start_empty",
         "give the file to a server with the same tenants, or remove it",
+    ),
+    (
+        "set on_change = Discard to begin with an empty one",
+        "remove the file to begin with an empty one",
     ),
     ("set TenantsConfig::memory_bytes", "set memory"),
     (" (lock_wait)", ""),
@@ -56,7 +60,7 @@ mod tests {
                     || word.contains("_max") && *word != "value_max"
                     || word.contains("::")
                     || ["loc.", "soc.", "array."].iter().any(|engine| word.starts_with(engine))
-                    || ["start_empty", "lock_wait", "None"].contains(word)
+                    || ["start_empty", "lock_wait", "None", "on_change"].contains(word)
             })
             .collect()
     }

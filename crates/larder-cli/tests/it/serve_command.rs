@@ -284,7 +284,7 @@ fn sighup_reads_the_file_again_and_a_mistake_changes_nothing() {
     let write = |text: &str| std::fs::write(&file, text).unwrap();
     write("connections = 100\n");
     let mut configured = command(directory.path(), &ANYWHERE);
-    configured.args(["--config", file.to_str().unwrap()]);
+    configured.args(["--log", "warn", "--config", file.to_str().unwrap()]);
     let mut serving = Serving::run(configured);
     let mut errors = BufReader::new(serving.child.stderr.take().unwrap());
     let mut line = String::new();

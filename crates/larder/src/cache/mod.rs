@@ -72,7 +72,7 @@ pub use iterate::{Scan, Scanned};
 use lending::Membership;
 pub use look::Copied;
 pub use options::{SetOptions, Tiers};
-pub use pages::ScanPage;
+pub use pages::{EstimatedItems, ScanPage};
 use read::Hit;
 use single_flight::SingleFlight;
 pub use update::{Cas, Change};

@@ -30,6 +30,35 @@ pub struct ScanPage {
     pub next: u64,
 }
 
+/// How many items a cache has, about ([`Larder::estimated_items`]).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EstimatedItems {
+    /// Items that flash holds, whether DRAM has a copy or not.
+    pub on_flash: u64,
+    /// Items that are not known to be on flash.
+    pub in_dram_alone: u64,
+    /// Of all of them, those that have a lifetime, alive or expired.
+    pub with_lifetime: u64,
+}
+
+impl EstimatedItems {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.on_flash + self.in_dram_alone
+    }
+}
+
+impl std::iter::Sum for EstimatedItems {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            on_flash: sum.on_flash + one.on_flash,
+            in_dram_alone: sum.in_dram_alone + one.in_dram_alone,
+            with_lifetime: sum.with_lifetime + one.with_lifetime,
+        })
+    }
+}
+
 impl Larder {
     /// A page of a walk over everything that the cache holds: from `cursor` on, which is 0 for the first page and
     /// [`ScanPage::next`] for the others. A page has about `count` items or more, in DRAM alone seldom many more; with
@@ -102,11 +131,40 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn estimated_len(&self) -> u64 {
-        let dram = &self.core.dram;
         match &self.core.flash {
-            None => dram.len() as u64,
-            // What is clean is on flash too.
-            Some(flash) => flash.estimated_len() + dram.estimated_dirty(PARTS_COUNTED),
+            None => self.core.dram.len() as u64,
+            Some(_) => self.estimated_items().total(),
+        }
+    }
+
+    /// The same, by where items are and whether they have a lifetime. The index of flash does not know lifetimes: the
+    /// same share is taken there as in DRAM, so that none has one after a restart until some have been read.
+    ///
+    /// ```
+    /// # use larder::{Larder, block_on};
+    /// # use std::time::Duration;
+    /// # let cache = Larder::in_memory(1 << 20)?;
+    /// block_on(cache.set(b"rye", b"flour", None))?;
+    /// block_on(cache.set(b"sourdough", b"fed", Some(Duration::from_secs(60))))?;
+    /// let items = cache.estimated_items();
+    /// assert_eq!((items.total(), items.in_dram_alone, items.with_lifetime), (2, 2, 1));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn estimated_items(&self) -> EstimatedItems {
+        let dram = &self.core.dram;
+        let sample = dram.sample(PARTS_COUNTED);
+        match &self.core.flash {
+            None => {
+                let in_dram_alone = dram.len() as u64;
+                let with_lifetime = sample.with_lifetime_of(in_dram_alone);
+                EstimatedItems { in_dram_alone, with_lifetime, on_flash: 0 }
+            }
+            Some(flash) => {
+                let on_flash = flash.estimated_len();
+                let with_lifetime =
+                    sample.dirty_with_lifetime() + sample.with_lifetime_of(on_flash);
+                EstimatedItems { in_dram_alone: sample.dirty(), on_flash, with_lifetime }
+            }
         }
     }
 

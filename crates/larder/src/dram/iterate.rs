@@ -12,6 +12,35 @@ pub(crate) struct Resident {
     pub(crate) clean: bool,
 }
 
+/// Counts of a part of the items ([`DramTier::sample`]).
+#[derive(Debug, Default)]
+pub(crate) struct Sample {
+    /// The tier has about so many times as many.
+    step: u64,
+    items: u64,
+    dirty: u64,
+    with_lifetime: u64,
+    dirty_with_lifetime: u64,
+}
+
+impl Sample {
+    /// Items that are not known to be on flash, in the tier.
+    pub(crate) fn dirty(&self) -> u64 {
+        self.dirty * self.step
+    }
+
+    /// Of these, those that have a lifetime.
+    pub(crate) fn dirty_with_lifetime(&self) -> u64 {
+        self.dirty_with_lifetime * self.step
+    }
+
+    /// How many of `count` items have a lifetime, if they are like those of the sample.
+    pub(crate) fn with_lifetime_of(&self, count: u64) -> u64 {
+        let share = u128::from(count) * u128::from(self.with_lifetime);
+        u64::try_from(share / u128::from(self.items.max(1))).unwrap_or(count)
+    }
+}
+
 impl DramTier {
     /// How many equal parts the space of hashes is divided into: a power of two. They become more.
     pub(crate) fn parts(&self) -> usize {
@@ -38,14 +67,23 @@ impl DramTier {
         dirty
     }
 
-    /// The same, about: from so many parts at least, a power of two. Exact where there are no more.
-    pub(crate) fn estimated_dirty(&self, parts: usize) -> u64 {
-        let (mut dirty, all) = (0, self.parts());
+    /// What a sample of the items is like: those of `parts` parts at least, a power of two. Where there are no more
+    /// parts, it is all of them.
+    pub(crate) fn sample(&self, parts: usize) -> Sample {
+        let all = self.parts();
         let step = (all / parts).max(1);
+        let mut sample = Sample { step: step as u64, ..Sample::default() };
         for part in (0..all).step_by(step) {
-            self.index.each_in(part, all, |entry, _| dirty += u64::from(!entry.is_clean()));
+            self.index.each_in(part, all, |entry, locked| {
+                let is_dirty = u64::from(!entry.is_clean());
+                let may_expire = u64::from(self.record(entry.location(), locked).expiry_s > 0);
+                sample.items += 1;
+                sample.dirty += is_dirty;
+                sample.with_lifetime += may_expire;
+                sample.dirty_with_lifetime += is_dirty * may_expire;
+            });
         }
-        dirty * step as u64
+        sample
     }
 
     /// The items of a hash, alive or expired: one, but for keys whose hashes collide. Counts no use.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::route::{Lead, Route};
 use super::routed::Routed;
 use super::walk::{self, Walk};
-use crate::cache::{Flushed, Larder, ScanPage};
+use crate::cache::{EstimatedItems, Flushed, Larder, ScanPage};
 use crate::error::Error;
 use crate::side_by_side::together;
 use crate::stats::Stats;
@@ -46,6 +46,11 @@ impl<R: Route> Routed<R> {
     /// [`Larder::estimated_len`] of all caches together.
     pub fn estimated_len(&self) -> u64 {
         self.route().caches().map(Larder::estimated_len).sum()
+    }
+
+    /// [`Larder::estimated_items`] of all caches together.
+    pub fn estimated_items(&self) -> EstimatedItems {
+        self.route().caches().map(Larder::estimated_items).sum()
     }
 
     /// [`Larder::unused_bytes`] of all caches together.

@@ -43,7 +43,7 @@ impl Visit for Line {
 
 impl Subscriber for Log {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "larder"
+        ["larder", "larder::open"].contains(&metadata.target())
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

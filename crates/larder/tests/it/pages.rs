@@ -51,6 +51,26 @@ fn pages_have_everything_once_in_every_tier() {
 }
 
 #[test]
+fn items_are_counted_by_where_they_are_and_whether_they_have_a_lifetime() {
+    let rig = Rig::open(Config { dram_bytes: 300 << 10, ..config() }, &drive());
+    let hour = Some(std::time::Duration::from_secs(3600));
+    for key in 0..2000_u32 {
+        let lifetime = hour.filter(|_| key % 4 == 0);
+        block_on(rig.cache.set(&key_of(key), &[7; 500], lifetime)).unwrap();
+    }
+    let items = rig.cache.estimated_items();
+    assert_eq!(items.total(), items.on_flash + items.in_dram_alone);
+    assert!((1700..2300).contains(&items.total()), "{items:?}");
+    assert!(items.on_flash > 500 && items.in_dram_alone > 50, "{items:?}");
+    assert!((400..600).contains(&items.with_lifetime), "{items:?}");
+    // All of them are on flash, and DRAM has copies of some.
+    let _ = block_on(rig.cache.flush()).unwrap();
+    let items = rig.cache.estimated_items();
+    assert_eq!(items.in_dram_alone, 0);
+    assert!((400..600).contains(&items.with_lifetime), "{items:?}");
+}
+
+#[test]
 fn in_dram_alone_pages_are_as_long_as_was_asked() {
     let cache = Larder::in_memory(32 << 20).unwrap();
     for key in 0..50_000_u32 {

@@ -88,6 +88,7 @@ fn threads_that_block_have_every_call_that_waits() {
         "array_memory",
         "blocking",
         "draw_version",
+        "estimated_items",
         "estimated_len",
         "flash_regions",
         "get_at_once_with",
@@ -136,6 +137,7 @@ fn tenants_have_every_call_of_everything() {
     let of_one = [
         "array_memory",
         "blocking",
+        "estimated_items",
         "estimated_len",
         "flash_regions",
         "get_stream",

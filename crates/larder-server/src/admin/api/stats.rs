@@ -47,7 +47,11 @@ struct OfTenant {
     sets: u64,
     deletes: u64,
     expired: u64,
+    /// These on flash and those in DRAM alone.
     items: u64,
+    flash_items: u64,
+    dram_only_items: u64,
+    expiring_items: u64,
     dram_items: u64,
     dram_used_bytes: u64,
     flash_memory_bytes: u64,
@@ -138,6 +142,7 @@ fn server(shared: &Shared, may_change: bool) -> Server {
 
 fn of_tenant(tenant: &Tenant, stats: Stats) -> OfTenant {
     let flash = tenant.caches().into_iter().filter_map(|cache| cache.layout());
+    let items = tenant.estimated_items();
     OfTenant {
         name: tenant.name().to_owned(),
         gets: stats.gets,
@@ -150,7 +155,10 @@ fn of_tenant(tenant: &Tenant, stats: Stats) -> OfTenant {
         sets: stats.sets,
         deletes: stats.deletes,
         expired: stats.expired,
-        items: tenant.estimated_len(),
+        items: items.total(),
+        flash_items: items.on_flash,
+        dram_only_items: items.in_dram_alone,
+        expiring_items: items.with_lifetime,
         dram_items: stats.dram_items,
         dram_used_bytes: stats.dram_used_bytes,
         flash_memory_bytes: stats.flash_memory_bytes,

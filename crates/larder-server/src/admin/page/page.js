@@ -150,7 +150,7 @@ function showTiles(stats, point) {
     ["Hit ratio", show.percent(point.hits), `${show.percent(show.share(hits, all("gets")))} since the start`],
     ["Get in DRAM, p99", show.time(point.dramTimes?.[1]), `p50 ${show.time(point.dramTimes?.[0])}`],
     ["Get on flash, p99", show.time(point.flashTimes?.[1]), `p50 ${show.time(point.flashTimes?.[0])}`],
-    ["Items", show.count(all("items")), `${show.count(all("dram_items"))} in DRAM`],
+    ["Items", show.count(all("items")), `${show.count(all("flash_items"))} on flash, ${show.count(all("dram_only_items"))} in DRAM alone`],
     ["Connections", show.whole(stats.server.connections), `of ${show.whole(stats.server.connections_max)}`],
     ["Flash requests", show.whole(pending), "under way now"],
   ];

@@ -158,8 +158,9 @@ fn cluster(cx: &Context<'_>, text: &mut String) {
 }
 
 fn keyspace(cx: &Context<'_>, text: &mut String) {
-    let keys = cx.caller.tenant.estimated_len();
+    let items = cx.caller.tenant.estimated_items();
+    let (keys, expires) = (items.total(), items.with_lifetime);
     if keys > 0 {
-        line(text, "db0", format_args!("keys={keys},expires=0,avg_ttl=0"));
+        line(text, "db0", format_args!("keys={keys},expires={expires},avg_ttl=0"));
     }
 }

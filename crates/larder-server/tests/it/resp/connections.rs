@@ -122,6 +122,13 @@ fn counters_are_told() {
     it.says("CONFIG GET maxmemory", &answer);
     let one = String::from_utf8(it.bulk("INFO keyspace")).unwrap();
     assert_eq!(one, "# Keyspace\r\ndb0:keys=1,expires=0,avg_ttl=0\r\n");
+    it.says("SET c 1 EX 100", "+OK");
+    it.says("SET d 1", "+OK");
+    let some = String::from_utf8(it.bulk("INFO keyspace")).unwrap();
+    assert_eq!(some, "# Keyspace\r\ndb0:keys=3,expires=1,avg_ttl=0\r\n");
+    it.says("PERSIST c", ":1");
+    let none = String::from_utf8(it.bulk("INFO keyspace")).unwrap();
+    assert_eq!(none, "# Keyspace\r\ndb0:keys=3,expires=0,avg_ttl=0\r\n");
 }
 
 #[test]
