@@ -1,7 +1,8 @@
 //! A tenant: whose keys they are, and where they lie.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Waker};
 
 use larder::{
     AnyRoute, DriveLife, Error, EstimatedItems, Larder, Route, Routed, ScanPage, Shards, Stats,
@@ -22,14 +23,21 @@ pub(crate) enum Caches {
     Sharded(Tenants<Shards>),
 }
 
+/// When all keys are to be forgotten: what was said last counts.
+#[derive(Default)]
+struct FlushPlan {
+    number: u64,
+    /// Of the task that waits for it.
+    waker: Option<Waker>,
+}
+
 /// See the module.
 pub(crate) struct Tenant {
     /// Its place among all tenants.
     pub(crate) number: usize,
     name: String,
     caches: AnyRoute,
-    /// How often it was said when all keys are to be forgotten: what was said last counts.
-    flushes: AtomicU64,
+    flush: Mutex<FlushPlan>,
     /// Whose requests of many keys are done one after the other, whichever worker they come from.
     pub(crate) turn: Arc<async_lock::Mutex<()>>,
     /// What its requests are held to.
@@ -56,7 +64,7 @@ impl Caches {
                 number,
                 name,
                 caches,
-                flushes: AtomicU64::new(0),
+                flush: Mutex::default(),
                 turn: Arc::default(),
                 rates: Rates::default(),
                 weight: AtomicU16::new(1),
@@ -141,15 +149,24 @@ impl Tenant {
         self.calls().stats()
     }
 
-    /// Somebody says when all keys are to be forgotten, so that what was said before does not count any more. It has
-    /// this number.
+    /// All keys are to be forgotten later, by the plan of this number. The plan before it is given up, and its task is
+    /// woken: no client makes more than one wait.
     pub(crate) fn plans_flush(&self) -> u64 {
-        self.flushes.fetch_add(1, Ordering::SeqCst) + 1
+        let mut plan = self.flush.lock().unwrap_or_else(PoisonError::into_inner);
+        plan.number += 1;
+        if let Some(waker) = plan.waker.take() {
+            waker.wake();
+        }
+        plan.number
     }
 
-    /// Whether nobody has said anything else since.
-    pub(crate) fn still_plans(&self, number: u64) -> bool {
-        self.flushes.load(Ordering::SeqCst) == number
+    /// Whether no other plan was made since the one of this number. If not, the task is woken when one is.
+    pub(crate) fn still_plans(&self, number: u64, cx: &Context<'_>) -> bool {
+        let mut plan = self.flush.lock().unwrap_or_else(PoisonError::into_inner);
+        if plan.number == number {
+            plan.waker = Some(cx.waker().clone());
+        }
+        plan.number == number
     }
 
     /// A page of a walk over all keys, as [`Larder::scan_from`].

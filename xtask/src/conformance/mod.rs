@@ -27,6 +27,29 @@ pub(crate) struct Options {
     /// How the server waits for sockets
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Sockets::Both)]
     sockets: Sockets,
+    /// The command to test [default: built by cargo]
+    #[arg(long, value_name = "FILE")]
+    larder: Option<PathBuf>,
+    /// Run this part alone, as often as there are
+    #[arg(long, value_name = "PART", value_enum)]
+    only: Vec<Part>,
+}
+
+/// Suites that are run one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// memcached's own tests
+    Memcached,
+    /// Commands with a lifetime, byte by byte beside memcached
+    Lifetimes,
+    /// Suites of clients
+    Clients,
+    /// Tests of Redis and Valkey
+    Resp,
+    /// What clients do most
+    Smoke,
+    /// Several servers
+    Nodes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -50,7 +73,7 @@ impl Sockets {
 
 /// Runs all suites that can be had here, and prints a table.
 pub(crate) fn run(options: &Options) -> Verdict {
-    let larder = match served::program(None) {
+    let larder = match served::program(options.larder.as_deref()) {
         Ok(larder) => larder,
         Err(verdict) => return verdict,
     };
@@ -61,7 +84,7 @@ pub(crate) fn run(options: &Options) -> Verdict {
     let mut outcomes = Vec::new();
     for sockets in options.sockets.names() {
         let subject = Subject { larder: larder.clone(), sockets };
-        let of_these = suites(&subject, &dir);
+        let of_these = suites(&subject, &dir, &options.only);
         print(sockets, &of_these);
         outcomes.extend(of_these);
     }
@@ -73,14 +96,17 @@ fn directory() -> PathBuf {
     workspace::target().join("xtask/conformance")
 }
 
-fn suites(subject: &Subject, dir: &Path) -> Vec<Outcome> {
-    let mut outcomes = memcached::run(subject, dir);
-    outcomes.push(lifetimes::run(subject));
-    outcomes.extend(clients::run(subject, dir));
-    outcomes.extend(resp::run(subject, dir));
-    outcomes.extend(smoke::run(subject, dir));
-    outcomes.extend(nodes::run(subject, dir));
-    outcomes
+fn suites(subject: &Subject, dir: &Path, only: &[Part]) -> Vec<Outcome> {
+    let parts = Part::value_variants().iter().filter(|part| only.is_empty() || only.contains(part));
+    let run = |part: &Part| match part {
+        Part::Memcached => memcached::run(subject, dir),
+        Part::Lifetimes => vec![lifetimes::run(subject)],
+        Part::Clients => clients::run(subject, dir),
+        Part::Resp => resp::run(subject, dir),
+        Part::Smoke => smoke::run(subject, dir),
+        Part::Nodes => nodes::run(subject, dir),
+    };
+    parts.flat_map(run).collect()
 }
 
 fn print(sockets: &str, outcomes: &[Outcome]) {

@@ -47,7 +47,7 @@ fn half_of(head: &str) -> Vec<u8> {
     [head.as_bytes(), &vec![b'x'; MIB / 2]].concat()
 }
 
-const SHAPES: [Shape; 12] = [
+const SHAPES: [Shape; 13] = [
     Shape { name: "one byte", place: "resp", connections: 1500, bytes: |_| b"*".to_vec() },
     Shape { name: "one byte", place: "memcached", connections: 1500, bytes: |_| b"g".to_vec() },
     Shape {
@@ -109,6 +109,12 @@ const SHAPES: [Shape; 12] = [
         bytes: |_| {
             [request(&[b"MULTI"]), keys_of_v("MGET", 50).repeat(20), request(&[b"EXEC"])].concat()
         },
+    },
+    Shape {
+        name: "flush_all later",
+        place: "memcached",
+        connections: 8,
+        bytes: |_| b"flush_all 100000 noreply\r\n".repeat(200_000),
     },
     Shape {
         name: "HELLO and AUTH with long words",

@@ -84,7 +84,9 @@ impl Larder {
             Change::Invalidate { ttl, version } => {
                 let old = there?;
                 let kept = (old.expiry_s, old.dram.early_ms);
-                let (expiry_s, early_ms) = ttl.map_or(kept, |ttl| self.expiry(Some(ttl)));
+                let endless = |ttl: &Duration| *ttl != Duration::MAX;
+                let (expiry_s, early_ms) =
+                    ttl.map_or(kept, |ttl| self.expiry(Some(ttl).filter(endless)));
                 let (version, marks) = (version.map_or(0, u64::from), self.marks_of_new(false));
                 let dram = DramFields { version, early_ms, stale: true, marks };
                 debug_assert!(!marks.is_won(), "nobody has won what becomes stale now");

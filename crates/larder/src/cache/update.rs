@@ -36,7 +36,7 @@ pub enum Change<'a> {
     Touch(Option<Duration>),
     /// Leave the value that is there, but mark it as stale, as [`Larder::invalidate`] does.
     Invalidate {
-        /// How long it lives on; `None` is as long as it would have.
+        /// How long it lives on; `None` is as long as it would have, [`Duration::MAX`] for ever.
         ttl: Option<Duration>,
         /// Its version from now on; `None` is a larger one.
         version: Option<NonZeroU64>,

@@ -1,7 +1,10 @@
 //! `flush_all`, at once or later.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 use larder::Error;
 
@@ -19,8 +22,12 @@ pub(super) async fn flush_all(caller: &Caller, delay: i64) -> Result<(), Error> 
     };
     let worker = Rc::clone(&caller.worker);
     caller.worker.spawn(async move {
-        worker.pause(time).await;
-        if tenant.still_plans(number)
+        let mut pause = pin!(worker.pause(time));
+        let is_due = poll_fn(|cx| match tenant.still_plans(number, cx) {
+            true => pause.as_mut().poll(cx).map(|()| true),
+            false => Poll::Ready(false),
+        });
+        if is_due.await
             && let Err(error) = tenant.clear().await
         {
             tracing::warn!(%error, "keys were to be forgotten, and are not");

@@ -131,7 +131,8 @@ fn found_head(
 ) {
     let flags = U32::new(meta.flags);
     let answered = Answered {
-        extras: if how.value { flags.as_bytes() } else { b"" },
+        // Of a touch too, which answers no value.
+        extras: flags.as_bytes(),
         key: if how.key { key } else { b"" },
         cas: meta.version,
     };

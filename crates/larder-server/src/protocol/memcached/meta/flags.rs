@@ -79,7 +79,7 @@ impl<'a> Flags<'a> {
         for (count, word) in all.enumerate() {
             let Some((letter, token)) = word.split_first() else { continue };
             if count >= FLAGS_MAX {
-                return Err("CLIENT_ERROR options flags are too long");
+                return Err(TOO_MANY);
             }
             let bit = 1_u128.checked_shl((*letter).into()).unwrap_or(0);
             if seen & bit != 0 {
@@ -123,7 +123,7 @@ impl<'a> Flags<'a> {
             }
             b'D' => self.delta = number(token).ok_or("CLIENT_ERROR invalid numeric delta value")?,
             b'O' if token.len() >= OPAQUE_BYTES_MAX => {
-                return Err("CLIENT_ERROR opaque token too long");
+                return Err(LONG_OPAQUE);
             }
             // What is only answered, or for a proxy.
             b'O' | b'P' | b'L' | b'k' | b's' | b't' | b'f' | b'l' | b'h' => {}
@@ -155,6 +155,16 @@ impl<'a> Flags<'a> {
 }
 
 const INVALID: &str = "CLIENT_ERROR invalid flag";
+const TOO_MANY: &str = "CLIENT_ERROR options flags are too long";
+const LONG_OPAQUE: &str = "CLIENT_ERROR opaque token too long";
+
+/// What is wrong with flags, in the words of the requests that do not tell one fault from another.
+pub(super) fn summed_up(fault: &'static str) -> &'static str {
+    match fault {
+        TOO_MANY | LONG_OPAQUE => fault,
+        _ => "CLIENT_ERROR invalid or duplicate flag",
+    }
+}
 
 #[cfg(test)]
 mod tests {

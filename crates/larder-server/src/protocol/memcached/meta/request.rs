@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::base64;
-use super::flags::Flags;
+use super::flags::{self, Flags};
 use crate::protocol::memcached::fault::{Fault, announced};
 use crate::protocol::memcached::items::Mode;
 use crate::protocol::memcached::line::{KEY_BYTES_MAX, Words};
@@ -46,7 +46,12 @@ pub(crate) fn parse<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Request<'a>
         b"ma" => Verb::Arithmetic,
         _ => Verb::Debug,
     };
-    let request = Flags::parse(words).and_then(|flags| {
+    let flags = Flags::parse(words).map_err(|fault| match verb {
+        // memcached does not say there which it was.
+        Verb::Arithmetic | Verb::Delete => flags::summed_up(fault),
+        Verb::Get | Verb::Set { .. } | Verb::Debug => fault,
+    });
+    let request = flags.and_then(|flags| {
         flags.check_mode(verb)?;
         let decoded = if flags.base64 {
             let decoded = base64::decode(key).ok_or("CLIENT_ERROR error decoding key")?;
@@ -101,6 +106,12 @@ mod tests {
         assert_eq!(fault("ms", "a 3 MZ"), Fault::Swallow { answer, bytes: 5 });
         let answer = "CLIENT_ERROR error decoding key";
         assert_eq!(fault("mg", "a*b= b"), Fault::Answer(answer));
+        for line in ["a Tx", "a v v", "a !", "a MAB"] {
+            let answer = "CLIENT_ERROR invalid or duplicate flag";
+            assert_eq!(fault("md", line), Fault::Answer(answer), "{line}");
+            assert_eq!(fault("ma", line), Fault::Answer(answer), "{line}");
+            assert_ne!(fault("mg", line), Fault::Answer(answer), "{line}");
+        }
     }
 
     #[test]
