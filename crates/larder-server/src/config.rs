@@ -115,6 +115,9 @@ pub struct ServerConfig {
     /// Whether a server whose drive is not used, since it fails or answers nothing, is ready all the same: it goes on
     /// in DRAM.
     pub ready_without_flash: bool,
+    /// Whether a server is ready while it still learns what flash holds: until then reads of what it does not know yet
+    /// are misses after a crash, and wait after a clean stop.
+    pub ready_while_indexing: bool,
     /// How long connections may go on with what they have begun when the server is told to end.
     pub drain_time: Duration,
     /// Requests that wait so long or longer, for flash or for others, are kept for operators to look at, with their
@@ -153,6 +156,7 @@ impl Default for ServerConfig {
             client_bytes_max: 256 << 20,
             flash_turns: 128,
             ready_without_flash: true,
+            ready_while_indexing: true,
             drain_time: Duration::from_secs(5),
             slow_threshold: Some(Duration::from_millis(10)),
             cluster: None,
@@ -271,7 +275,7 @@ impl ServerConfig {
         let Self { listeners, admin, allow_unprotected, workers, sockets, .. } = other;
         let Self { request_deadline, cluster, memcached_nodes, .. } = other;
         let Self { idle_timeout, request_timeout, value_bytes_max, drain_time, .. } = other;
-        let Self { flash_turns, ready_without_flash, .. } = other;
+        let Self { flash_turns, ready_without_flash, ready_while_indexing, .. } = other;
         let same = [
             ("listeners", self.listeners == *listeners),
             ("admin", self.admin == *admin),
@@ -291,6 +295,7 @@ impl ServerConfig {
             ("client_bytes_max", self.client_bytes_max == other.client_bytes_max),
             ("flash_turns", self.flash_turns == *flash_turns),
             ("ready_without_flash", self.ready_without_flash == *ready_without_flash),
+            ("ready_while_indexing", self.ready_while_indexing == *ready_while_indexing),
             ("drain_time", self.drain_time == *drain_time),
             ("prefixes of tenants", prefixes(&self.tenants).eq(prefixes(&other.tenants))),
         ];

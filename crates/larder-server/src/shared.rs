@@ -160,7 +160,22 @@ impl Shared {
             return Some("it is ending".to_owned());
         }
         let needs_flash = !self.config.ready_without_flash;
-        self.flash_avoided_since().filter(|_| needs_flash).map(flash_not_used)
+        let needs_index = !self.config.ready_while_indexing;
+        let flash = self.flash_avoided_since().filter(|_| needs_flash).map(flash_not_used);
+        flash.or_else(|| self.index_not_known().filter(|_| needs_index))
+    }
+
+    /// What a server that is ready lacks, a line each.
+    pub(crate) fn lacks(&self) -> impl Iterator<Item = String> {
+        let flash = self.flash_avoided_since().map(flash_not_used);
+        flash.into_iter().chain(self.index_not_known())
+    }
+
+    /// How much of flash is not known yet, if some is.
+    fn index_not_known(&self) -> Option<String> {
+        let of_each = self.tenants.iter().map(|tenant| tenant.stats().loc_unindexed_regions);
+        let regions: u64 = of_each.sum();
+        (regions > 0).then(|| format!("index: {regions} regions of flash are not known yet"))
     }
 
     /// Since when some cache does not use its flash, in seconds since 1970.
@@ -262,7 +277,7 @@ fn prefixes_of(policies: &[TenantPolicy], tenants: &[Arc<Tenant>]) -> Prefixes<A
 }
 
 /// What an operator is told of flash that is not used.
-pub(crate) fn flash_not_used(since: u64) -> String {
+fn flash_not_used(since: u64) -> String {
     let moment = SystemTime::UNIX_EPOCH + Duration::from_secs(since);
     let for_seconds = moment.elapsed().unwrap_or_default().as_secs();
     format!("flash: not used since {since} (Unix time), for {for_seconds} s")

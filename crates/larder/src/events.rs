@@ -6,7 +6,7 @@
 //! |---|---|---|---|
 //! | `opened` | info | `device`, `recovery` | a cache on a device was opened and serves |
 //! | `discarded` | warn | `device`, `reason` | the same, and what an earlier cache left was given up |
-//! | `opening refused` | error | `error` | an opening failed; its target is `larder::open`, for the caller has the error |
+//! | `opening refused` | error | `error` | an opening failed; of the target `larder::open`, for the caller knows |
 //! | `shard down` | error | `shard`, `reason` | a shard was opened in DRAM, without its device |
 //! | `shard suspected` | warn | `shard`, `reason` | a shard may be failing |
 //! | `shard well` | info | `shard` | and is not suspected any more |

@@ -196,13 +196,13 @@ fn in_binary(
     if before == 16 {
         extras[7] = 1;
     }
-    extras.extend_from_slice(&lifetime.to_be_bytes());
+    extras.extend_from_slice(&big_endian(lifetime));
     let value: &[u8] = if has_value { b"w" } else { b"" };
     let body = extras.len() + key.len() + value.len();
     let mut request = vec![0x80, opcode, 0, 0, 0, 0, 0, 0];
     request[3] = u8::try_from(key.len()).unwrap_or(u8::MAX);
     request[4] = u8::try_from(extras.len()).unwrap_or(u8::MAX);
-    request.extend_from_slice(&u32::try_from(body).unwrap_or(u32::MAX).to_be_bytes());
+    request.extend_from_slice(&big_endian(u32::try_from(body).unwrap_or(u32::MAX)));
     request.extend_from_slice(&[0; 12]);
     request.extend_from_slice(&extras);
     request.extend_from_slice(key.as_bytes());
@@ -211,11 +211,16 @@ fn in_binary(
     stream.write_all(&request).map_err(told)?;
     let mut header = [0; 24];
     stream.read_exact(&mut header).map_err(told)?;
-    let length = u32::from_be_bytes([header[8], header[9], header[10], header[11]]);
+    let length = u32::from_le_bytes([header[11], header[10], header[9], header[8]]);
     let mut rest = vec![0; length as usize];
     stream.read_exact(&mut rest).map_err(told)?;
     let seen = exchange(port, &format!("mg {key} t v\r\n"))?;
     Ok(format!("{:02x?} {} {seen}", &header[..12], rest.escape_ascii()))
+}
+
+fn big_endian(number: u32) -> [u8; 4] {
+    let [a, b, c, d] = number.to_le_bytes();
+    [d, c, b, a]
 }
 
 /// The server of memcached, until it is dropped.

@@ -161,6 +161,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "BOOL")]
     pub(crate) ready_without_flash: Option<bool>,
 
+    /// Whether /ready says yes while the server still learns what flash holds, as after a crash [default: true]
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) ready_while_indexing: Option<bool>,
+
     /// Let memcached's clients move and hold the clock with `debugtime`: for tests of lifetimes alone
     #[arg(long, hide = true)]
     pub(crate) debug_time: bool,

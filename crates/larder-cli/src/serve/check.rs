@@ -31,6 +31,7 @@ fn line(name: &str, value: &dyn Display, from: &dyn Display) -> String {
 /// A line for each setting: its name, its value, where it comes from.
 pub(crate) fn explain(settings: &Settings) -> Vec<String> {
     let size = |name, Setting(bytes, from): &Setting<u64>| line(name, &BinaryBytes(*bytes), from);
+    let flag = |name, Setting(value, from): &Setting<bool>| line(name, value, from);
     let seconds = |name, Setting(count, from): &Setting<u32>| match count {
         0 => line(name, &"0 (off)", from),
         _ => line(name, &format!("{count} s"), from),
@@ -82,12 +83,9 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         line("request_deadline", &deadline(settings), &settings.request_deadline.1),
         line("drain", &format!("{} s", settings.drain.0), &settings.drain.1),
         line("close", &format!("{} s", settings.close.0), &settings.close.1),
-        line("allow_unprotected", &settings.allow_unprotected.0, &settings.allow_unprotected.1),
-        line(
-            "ready_without_flash",
-            &settings.ready_without_flash.0,
-            &settings.ready_without_flash.1,
-        ),
+        flag("allow_unprotected", &settings.allow_unprotected),
+        flag("ready_without_flash", &settings.ready_without_flash),
+        flag("ready_while_indexing", &settings.ready_while_indexing),
     ];
     let watching = settings.watching.explained();
     lines.extend(watching.map(|(name, value, from)| line(name, &value, &from)));

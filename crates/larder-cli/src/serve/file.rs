@@ -51,6 +51,7 @@ pub(crate) struct SettingsFile {
     pub(crate) close: Option<u32>,
     pub(crate) allow_unprotected: Option<bool>,
     pub(crate) ready_without_flash: Option<bool>,
+    pub(crate) ready_while_indexing: Option<bool>,
     pub(crate) cluster: Option<Spanned<ClusterEntry>>,
     pub(crate) array: Option<Spanned<ArrayEntry>>,
     #[serde(default)]

@@ -62,6 +62,7 @@ pub(crate) struct Settings {
     /// The clock of caches and server, if clients may move it.
     pub(crate) debug_clock: Option<Arc<DebugClock>>,
     pub(crate) ready_without_flash: Setting<bool>,
+    pub(crate) ready_while_indexing: Setting<bool>,
     /// At least one.
     pub(crate) tenants: Vec<TenantSettings>,
     pub(crate) users: Vec<User>,
@@ -115,6 +116,8 @@ impl Settings {
         let default = ServerConfig::default();
         let file_span = file.file.as_ref().map(Spanned::span);
         let watching = Watching::of(arguments, &file);
+        let (without_flash, indexing) =
+            (arguments.ready_without_flash, arguments.ready_while_indexing);
         let settings = Self {
             memcached: memcached.setting(),
             resp: resp.setting(),
@@ -154,11 +157,8 @@ impl Settings {
                 file.allow_unprotected,
                 || false,
             ),
-            ready_without_flash: pick(
-                arguments.ready_without_flash,
-                file.ready_without_flash,
-                || default.ready_without_flash,
-            ),
+            ready_without_flash: pick(without_flash, file.ready_without_flash, || true),
+            ready_while_indexing: pick(indexing, file.ready_while_indexing, || true),
             debug_clock: arguments.debug_time.then(Arc::default),
             tenants,
             users,
@@ -273,6 +273,7 @@ impl Settings {
         config.drain_time = Duration::from_secs(self.drain.0.into());
         config.allow_unprotected = self.allow_unprotected.0;
         config.ready_without_flash = self.ready_without_flash.0;
+        config.ready_while_indexing = self.ready_while_indexing.0;
         config.users.clone_from(&self.users);
         config.tenants = self.tenants.iter().map(|tenant| tenant.policy.clone()).collect();
         Ok(config)

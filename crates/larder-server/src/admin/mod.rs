@@ -38,7 +38,7 @@ pub(crate) use self::metrics::text as metrics_text;
 use self::places::Places;
 use self::token::{Gate, Refused};
 use crate::error::Error;
-use crate::shared::{Shared, flash_not_used};
+use crate::shared::Shared;
 use larder_device::sockets::Stop;
 
 /// Where operators come in.
@@ -97,10 +97,10 @@ fn health(path: &str, shared: &Shared) -> Option<Response> {
     Some(match path {
         "/live" => Response::text(200, "live\n"),
         "/ready" => match shared.why_not_ready() {
-            None => match shared.flash_avoided_since().map(flash_not_used) {
-                None => Response::text(200, "ready\n"),
-                Some(but) => Response::text(200, &format!("ready\n{but}\n")),
-            },
+            None => {
+                let lines: String = shared.lacks().map(|line| format!("{line}\n")).collect();
+                Response::text(200, &format!("ready\n{lines}"))
+            }
             Some(why) => Response::text(503, &format!("not ready: {why}\n")),
         },
         _ => return None,

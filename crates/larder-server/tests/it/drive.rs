@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use larder::{Config, RealClock, Tenant, Tenants, TenantsConfig, block_on};
+use larder::{Config, Larder, RealClock, Tenant, Tenants, TenantsConfig, block_on};
 use larder_device::{FaultDevice, FaultPlan, MemoryDevice};
 use larder_server::{Server, ServerConfig};
 
@@ -22,6 +22,17 @@ pub(crate) fn drive() -> Drive {
 
 /// A server with tenants of these settings, that have 2 MiB of DRAM each.
 pub(crate) fn serve_on(drive: &Drive, tenants: &[(&str, Config)], config: ServerConfig) -> Server {
+    started_with(config, opened_on(drive, tenants))
+}
+
+/// A server with these tenants, and an admin address.
+pub(crate) fn started_with(config: ServerConfig, tenants: Tenants<Larder>) -> Server {
+    let admin = Some(([127, 0, 0, 1], 0).into());
+    Server::start(ServerConfig { admin, ..config }, tenants).unwrap()
+}
+
+/// Tenants of these settings, that have 2 MiB of DRAM each.
+pub(crate) fn opened_on(drive: &Drive, tenants: &[(&str, Config)]) -> Tenants<Larder> {
     let percent = 100.0 / f64::from(u32::try_from(tenants.len()).unwrap());
     let tenant = |(name, config): &(&str, Config)| Tenant {
         config: config.clone(),
@@ -33,9 +44,7 @@ pub(crate) fn serve_on(drive: &Drive, tenants: &[(&str, Config)], config: Server
         ..TenantsConfig::default()
     };
     let drive = Some(Arc::clone(drive) as _);
-    let tenants = block_on(Tenants::open(tenants, drive, Arc::new(RealClock))).unwrap();
-    let admin = Some(([127, 0, 0, 1], 0).into());
-    Server::start(ServerConfig { admin, ..config }, tenants).unwrap()
+    block_on(Tenants::open(tenants, drive, Arc::new(RealClock))).unwrap()
 }
 
 /// Settings of a cache that does not wait long for its drive.

@@ -3,11 +3,14 @@
 
 use std::time::{Duration, Instant};
 
+use larder::{Config, LocConfig};
 use larder_device::{Fault, FaultPlan, FaultRule};
 use larder_server::{Server, ServerConfig};
 
 use crate::admin::get;
-use crate::drive::{Drive, count, drive, fill, impatient, metric, serve_on};
+use crate::drive::{
+    Drive, count, drive, fill, impatient, metric, opened_on, serve_on, started_with,
+};
 use crate::serving::{Client, config};
 
 const KEYS: usize = 6000;
@@ -86,6 +89,44 @@ fn uses_flash_again(server: &Server) {
         }
         first += KEYS;
         assert!(begun.elapsed() < 2 * EVER, "{found} of {KEYS} are found");
+    }
+}
+
+/// A drive that answers nothing after the start keeps the index from what it holds.
+#[test]
+fn a_server_says_how_much_of_flash_it_does_not_know_yet() {
+    let drive = drive();
+    let server = serve(&drive, true);
+    let mut client = Client::memcached(&server);
+    let value = "x".repeat(20_000);
+    for key in 0..3000 {
+        client.send(format!("set k{key} 0 0 {}\r\n{value}\r\n", value.len()));
+        assert_eq!(client.line(), "STORED\r\n");
+    }
+    server.end(EVER).unwrap();
+    for ready_while_indexing in [true, false] {
+        drive.set_plan(&FaultPlan::new(1));
+        let loc = LocConfig { eager_index_objects: 0, ..LocConfig::default() };
+        let tenants = opened_on(&drive, &[("default", Config { loc, ..impatient() })]);
+        drive.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Stall).on_reads()));
+        let config = ServerConfig { workers: 2, ready_while_indexing, ..config() };
+        let server = started_with(config, tenants);
+        let unknown = metric(&server, "larder_loc_unindexed_regions", "default");
+        let says = format!("index: {unknown} regions of flash are not known yet\n");
+        let (begin, line) = match ready_while_indexing {
+            true => ("HTTP/1.1 200 ", format!("ready\n{says}")),
+            false => ("HTTP/1.1 503 ", format!("not ready: {says}")),
+        };
+        let ready = get(&server, "/ready", "");
+        assert!(unknown > 0 && ready.starts_with(begin) && ready.contains(&line), "{ready}");
+        drive.set_plan(&FaultPlan::new(1));
+        drive.release_delayed();
+        let begun = Instant::now();
+        while !get(&server, "/ready", "").ends_with("\r\n\r\nready\n") {
+            assert!(begun.elapsed() < EVER);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        server.end(EVER).unwrap();
     }
 }
 
