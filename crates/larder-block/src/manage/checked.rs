@@ -189,7 +189,7 @@ fn said((was, is): (&Identifier, &Identifier)) -> String {
 }
 
 /// Compares a device with the fingerprint of core `of`.
-async fn compare(core: &Core, of: CoreId, slots: &BTreeMap<CoreId, Slot>) -> Compared {
+pub(super) async fn compare(core: &Core, of: CoreId, slots: &BTreeMap<CoreId, Slot>) -> Compared {
     let Some(slot) = slots.get(&of) else { return Compared::default() };
     let is_of_others =
         |entry: &Entry| slots.iter().any(|(id, other)| *id != of && other.entries.contains(entry));

@@ -21,7 +21,7 @@ use super::report::{Destaged, Found, Status, Usage};
 use super::serving::{self, say};
 use super::settings::Settings;
 use super::ublk::Disks;
-use super::{render, target, ublk};
+use super::{known_caches, render, target, ublk};
 use crate::args::StartArgs;
 use crate::ending::Ending;
 
@@ -44,6 +44,7 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     let opened = block_on(manage::open(&device, &cores, &settings.open));
     let opened = opened.map_err(|error| failed(&error))?;
     cores::tell_checked(&opened);
+    known_caches::record(opened.uuid, &settings.cache);
     // It may be detached, and be somebody else's then.
     drop(device);
     opened.cache.set_clock(Arc::new(RealClock));

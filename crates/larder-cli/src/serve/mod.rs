@@ -32,6 +32,7 @@ use crate::args::ServeArgs;
 use crate::ending::Ending;
 pub(crate) use check::{check, password};
 use data::Data;
+pub(crate) use data::default_directory;
 use settings::Settings;
 pub(crate) use source::Source;
 

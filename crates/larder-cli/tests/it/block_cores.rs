@@ -137,3 +137,76 @@ fn a_missing_core_is_given_up_by_its_number() {
     place.succeed("block stop --flush --unix s");
     assert_eq!(serving.end("TERM").0, Some(0));
 }
+
+/// What `create` says of cores that another cache has.
+#[track_caller]
+fn warnings(place: &Place, arguments: &str) -> Vec<String> {
+    let ran = place.succeed(&format!("block create {arguments}"));
+    let lines = ran.stderr.lines().filter_map(|line| line.strip_prefix("warning: "));
+    lines.map(str::to_owned).collect()
+}
+
+#[track_caller]
+fn check_one(warnings: &[String], parts: &[&str]) {
+    let [warning] = warnings else { panic!("not one warning: {warnings:?}") };
+    parts.iter().for_each(|part| assert!(warning.contains(part), "no {part:?} in {warning}"));
+}
+
+#[test]
+fn create_warns_of_a_core_for_which_another_cache_has_dirty_data() {
+    let place = made();
+    place.write("other.img", vec![0; 4 * MIB]);
+    let uuid = place.json("block status fast.img")["uuid"].as_str().unwrap().to_owned();
+    let again = "other.img --over-other --core b.img --core 3=a.img";
+    let found = warnings(&place, "other.img --core 3=a.img");
+    check_one(&found, &["core 3 (", "a.img) is core 0 of the cache", &uuid, "no dirty data"]);
+
+    dirty(&place, "0");
+    rename(&place, "a.img", "moved.img");
+    place.write("other.img", vec![0; 4 * MIB]);
+    let found = warnings(&place, "other.img --core 3=moved.img");
+    check_one(
+        &found,
+        &["moved.img) is core 0 of", "1.00 KiB of dirty data", "block recover", "fast.img"],
+    );
+
+    // Its end says nothing of what is dirty.
+    let serving =
+        Serving::start(&place, "start fast.img --unix s --core 0=moved.img --cleaning nop");
+    assert_eq!(serving.end("KILL").0, None);
+    place.write("other.img", vec![0; 4 * MIB]);
+    let found = warnings(&place, "other.img --core 3=moved.img");
+    check_one(&found, &["was not stopped in order, and may have dirty data"]);
+
+    // It runs, and a core of which it has something dirty is missing, so that nothing locks that file.
+    let serving = Serving::start(&place, "start fast.img --unix s --without-core 0 --cleaning nop");
+    place.write("other.img", vec![0; 4 * MIB]);
+    let found = warnings(&place, "other.img --core moved.img");
+    check_one(&found, &["core 0 (", "is core 0 of", "which runs or"]);
+    assert_eq!(serving.end("TERM").0, Some(0));
+
+    place.succeed("block recover fast.img");
+    place.write("other.img", vec![0; 4 * MIB]);
+    let found = warnings(&place, again.replace("a.img", "moved.img").as_str());
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found.iter().all(|warning| warning.contains("no dirty data")), "{found:?}");
+}
+
+#[test]
+fn create_is_silent_of_files_that_no_other_cache_has() {
+    let place = made();
+    dirty(&place, "0");
+    // The copy has the blocks of the core, and is not the core.
+    std::fs::copy(place.path().join("a.img"), place.path().join("copy.img")).unwrap();
+    place.write("other.img", vec![0; 4 * MIB]);
+    place.write("new.img", vec![5; MIB]);
+    assert_eq!(warnings(&place, "other.img --core copy.img --core new.img"), [""; 0]);
+    // What was a core's inode may be another file's now.
+    place.write("a.img", vec![5; MIB]);
+    place.write("other.img", vec![0; 4 * MIB]);
+    assert_eq!(warnings(&place, "other.img --core a.img"), [""; 0]);
+    // The other cache is gone.
+    place.write("fast.img", vec![0; 4 * MIB]);
+    place.write("other.img", vec![0; 4 * MIB]);
+    assert_eq!(warnings(&place, "other.img --core b.img"), [""; 0]);
+}
