@@ -32,7 +32,7 @@ use larder_device::Device;
 use crate::layout::CoreId;
 pub use attach::AttachOptions;
 pub use calibrate::{CalibrateOptions, calibrate, store_profile};
-pub use checked::CheckedCore;
+pub use checked::{CheckedCore, known_by};
 pub use cores::{add_core, give_up};
 pub use create::{CreateOptions, LayoutOptions, Over, create};
 pub use elsewhere::{CachedElsewhere, DirtyElsewhere, cached_elsewhere};

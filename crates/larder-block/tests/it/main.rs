@@ -5,6 +5,7 @@
 
 mod cache_crash;
 mod calibrated;
+mod class_sums;
 mod classes;
 mod client;
 mod crash;

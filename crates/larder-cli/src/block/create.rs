@@ -32,7 +32,7 @@ pub(super) fn run(arguments: &CacheCreateArgs) -> Result<Ending, Error> {
     let made = block_on(manage::create(&device, &cores, &options));
     known_caches::record(made.map_err(|error| explained(&error, over))?, &arguments.cache);
     let seen = block_on(manage::look(&device)).map_err(|error| failed(&error))?;
-    let status = Status::of_label(&seen);
+    let status = Status::of_device(&device, &seen);
     let divided = divided(&status, &*device);
     json.tell(&(render::status(&status) + &divided))?;
     json.write(&status)?;

@@ -1,6 +1,7 @@
 //! `larder block`: whether cores are those that the cache knows, and what becomes of those that are missing.
 
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 
 use crate::place::Place;
 use crate::served_block::{Serving, open, request};
@@ -209,4 +210,115 @@ fn create_is_silent_of_files_that_no_other_cache_has() {
     place.write("fast.img", vec![0; 4 * MIB]);
     place.write("other.img", vec![0; 4 * MIB]);
     assert_eq!(warnings(&place, "other.img --core b.img"), [""; 0]);
+}
+
+/// Makes a file system on a file. Its UUID as `blkid` prints it; `None` if the tools are not there.
+fn mkfs(place: &Place, name: &str) -> Option<String> {
+    let run = |program: &str, arguments: &[&str]| {
+        let path = place.path().join(name);
+        let ran = Command::new(program).args(arguments).arg(path).output().ok()?;
+        ran.status.success().then(|| String::from_utf8(ran.stdout).unwrap().trim().to_owned())
+    };
+    run("/sbin/mkfs.ext4", &["-q", "-F"])?;
+    run("/sbin/blkid", &["-p", "-o", "value", "-s", "UUID"])
+}
+
+#[test]
+fn the_file_system_of_a_core_is_told_as_blkid_tells_it() {
+    let place = Place::new();
+    place.write("fast.img", vec![0; 4 * MIB]);
+    place.write("a.img", vec![0; MIB]);
+    place.write("b.img", vec![0; MIB]);
+    let Some(uuid) = mkfs(&place, "a.img") else {
+        return println!("skipped: there is no mkfs.ext4 or no blkid");
+    };
+    let json = place.json("block create fast.img --core a.img --core b.img --mode wb");
+    let of = |json: &serde_json::Value, core: usize| {
+        json["cores"][core]["known_by"]["file-system UUID"].as_str().map(str::to_owned)
+    };
+    assert_eq!((of(&json, 0), of(&json, 1)), (Some(uuid.clone()), None), "{json}");
+    let shown = format!("a.img, 1.00 MiB, file-system UUID {uuid}, inode ");
+    let stopped = place.succeed("block status fast.img").stdout;
+    assert!(stopped.contains(&shown), "{stopped}");
+    let serving = Serving::start(&place, "start fast.img --unix s --cleaning nop");
+    assert_eq!(of(&place.json("block status --unix s"), 0), Some(uuid.clone()));
+    let mut client = UnixStream::connect(place.path().join("s")).unwrap();
+    open(&mut client, b"0", 1);
+    assert_eq!(request(&mut client, 1, &mut b"bread".clone()), 0);
+    drop(client);
+    assert_eq!(serving.end("TERM").0, Some(0));
+
+    let other = mkfs(&place, "a.img").unwrap();
+    assert_ne!(other, uuid);
+    let said = format!("it had file-system UUID {uuid} and has {other}");
+    place.refuse("block recover fast.img", 1, &["core 0 (", "a.img", "differ", &said]);
+}
+
+/// Where the two slots of the fingerprint of core 0 lie.
+const SLOTS: [usize; 2] = [32 << 10, 36 << 10];
+
+/// Sequence of the slot that was written last.
+fn last_slot(place: &Place) -> u64 {
+    let device = std::fs::read(place.path().join("fast.img")).unwrap();
+    let sequence = |at: usize| u64::from_le_bytes(device[at + 32..at + 40].try_into().unwrap());
+    SLOTS.map(sequence).into_iter().max().unwrap()
+}
+
+/// Blocks of core 0 that a start has compared.
+fn compared(place: &Place) -> u64 {
+    let status = place.json("block status --unix s");
+    status["cores"][0]["compared"]["blocks"].as_u64().unwrap()
+}
+
+fn write_bread(place: &Place) {
+    let mut client = UnixStream::connect(place.path().join("s")).unwrap();
+    open(&mut client, b"0", 1);
+    assert_eq!(request(&mut client, 1, &mut b"bread".clone()), 0);
+}
+
+#[test]
+fn a_flush_and_an_idle_time_bring_fingerprints_up_to_date_before_a_crash() {
+    let place = made();
+    let start = || Serving::start(&place, "start fast.img --unix s --cleaning nop");
+    let serving = start();
+    let before = compared(&place);
+    write_bread(&place);
+    place.succeed("block flush --unix s");
+    assert_eq!(serving.end("KILL").0, None);
+    let serving = start();
+    assert!(compared(&place) >= before, "after a flush");
+    // The write goes to the core, and its block has no checksum until the cache was idle for a while.
+    place.succeed("block mode wt --unix s");
+    write_bread(&place);
+    let written = last_slot(&place);
+    let begun = std::time::Instant::now();
+    while last_slot(&place) == written {
+        assert!(begun.elapsed().as_secs() < 30, "no fingerprint was written");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(serving.end("KILL").0, None);
+    let serving = start();
+    assert!(compared(&place) >= before, "after an idle time");
+    assert_eq!(serving.end("TERM").0, Some(0));
+}
+
+#[test]
+fn start_recover_and_cores_say_that_they_have_compared_nothing() {
+    for command in ["recover fast.img", "cores fast.img --remove 1", "start fast.img --unix s"] {
+        let place = made();
+        dirty(&place, "0");
+        let mut device = std::fs::read(place.path().join("fast.img")).unwrap();
+        SLOTS.iter().for_each(|at| device[*at..at + 4096].fill(0));
+        place.write("fast.img", device);
+        let said = if command.starts_with("start") {
+            // It ends by itself: its socket is in no directory.
+            let ran = place.run("block start fast.img --unix none/s");
+            assert_eq!(ran.status, Some(1), "{ran:?}");
+            ran.stderr
+        } else {
+            place.succeed(&format!("block {command}")).stderr
+        };
+        let wanted = "a.img): no block was compared with it";
+        assert!(said.contains(wanted) && said.contains("note: core 0 ("), "{command}: {said}");
+    }
 }
