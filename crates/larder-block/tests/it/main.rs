@@ -19,6 +19,7 @@ mod latencies;
 mod loading;
 mod log_bytes;
 mod log_failed;
+mod log_gaps;
 mod log_refill;
 mod log_start;
 mod manage;

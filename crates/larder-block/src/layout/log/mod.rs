@@ -34,6 +34,7 @@ mod filling;
 mod footer;
 #[doc(hidden)]
 pub mod fuzzing;
+mod gaps;
 mod geometry;
 mod grace;
 mod index;
