@@ -25,6 +25,7 @@ fn main() -> Result<()> {
     arrays(&seeds)?;
     requests(&seeds)?;
     block_log(&seeds)?;
+    block_fingerprint(&seeds)?;
     traces(&seeds.join("trace_readers"))
 }
 
@@ -119,6 +120,26 @@ fn block_log(seeds: &Path) -> Result<()> {
     let superblock =
         [&b"LOG1\x01\0\0\0"[..], &numbers(&[32768]), &numbers(&sizes), &[0; 8]].concat();
     save(seeds, "block_log_header", "superblock", &superblock)
+}
+
+/// Slots of cores of 1 GiB and 1 MiB: known blocks, uniform, void and trimmed ones. The target puts marks right.
+fn block_fingerprint(seeds: &Path) -> Result<()> {
+    let slot = |core_bytes: u64, identity: &str, entries: &[(u64, u64, u32)]| {
+        let lengths = entries.len() as u64 | (identity.len() as u64) << 16;
+        let header = [0, 0, 0, 0, 7, 8192, core_bytes, lengths];
+        let mut bytes: Vec<u8> = header.iter().flat_map(|one: &u64| one.to_le_bytes()).collect();
+        bytes.extend_from_slice(identity.as_bytes());
+        bytes.resize(512, 0);
+        for (block, flags, checksum) in entries {
+            bytes.extend_from_slice(&(block | flags << 56).to_le_bytes());
+            bytes.extend_from_slice(&checksum.to_le_bytes());
+        }
+        bytes
+    };
+    let known = "WWN=naa.50\nserial=9\nfile-system UUID=11111111-2222-3333-4444-555555555555\n";
+    let entries = [(0, 1, 7), (16, 5, 8), (99, 3, 9), (100, 0, 0), (101, 8, 0), (1 << 17, 2, 0)];
+    save(seeds, "block_fingerprint", "disk", &slot(1 << 30, known, &entries))?;
+    save(seeds, "block_fingerprint", "file", &slot(1 << 20, "inode=3:4\n", &entries[..2]))
 }
 
 fn traces(dir: &Path) -> Result<()> {

@@ -16,6 +16,8 @@ const CATALOGUE_HEADER_BYTES: usize = 48;
 const JOURNAL_RECORD_BYTES: usize = 32;
 /// Of a header in a block cache's log before its records, and of a footer's end.
 const BLOCK_LOG_HEADER_BYTES: usize = 64;
+/// Of a fingerprint's slot before its identity.
+const FINGERPRINT_HEADER_BYTES: usize = 64;
 /// The identity of the cache that the fuzzer plays, where it plays one.
 pub const IDENTITY: [u8; 6] = [0; 6];
 
@@ -144,7 +146,10 @@ pub fn block_log_footer(bytes: &[u8]) -> Vec<u8> {
     put(&mut bytes, trailer + 60, &[0; 4]);
     let entries = word(&bytes, trailer + 16) as usize;
     if let Some(start) = trailer.checked_sub(entries.saturating_mul(16)) {
-        let listed = larder_checksum::crc32c_append(larder_checksum::crc32c(&[0; 16]), &bytes[start..trailer]);
+        let listed = larder_checksum::crc32c_append(
+            larder_checksum::crc32c(&[0; 16]),
+            &bytes[start..trailer],
+        );
         let checksum = larder_checksum::crc32c_append(listed, &bytes[trailer + 12..]);
         put(&mut bytes, trailer + 8, &checksum.to_le_bytes());
     }
@@ -160,12 +165,27 @@ pub fn image_header(bytes: &mut [u8]) {
 
 /// Record number `number` of a kind that a model image with this identity has many of.
 pub fn image_record(bytes: &mut [u8], identity: [u8; 16], number: u64) {
-    let own = larder_checksum::crc32c_append(larder_checksum::crc32c(&identity), &number.to_le_bytes());
+    let own =
+        larder_checksum::crc32c_append(larder_checksum::crc32c(&identity), &number.to_le_bytes());
     let checksum = larder_checksum::crc32c_append(own, &bytes[4..]);
     put(bytes, 0, &checksum.to_le_bytes());
 }
 
 /// Of the identity and what follows it.
+/// A slot of the fingerprint of core 0 of the cache whose UUID is zeros, at this offset.
+pub fn block_fingerprint(bytes: &[u8], offset: u64) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    if bytes.len() >= FINGERPRINT_HEADER_BYTES {
+        put(&mut bytes, 0, b"LARDERFP\x01\0\0\0");
+        put(&mut bytes, 16, &[0; 16]);
+        put(&mut bytes, 40, &offset.to_le_bytes());
+        put(&mut bytes, 60, &[0; 4]);
+        let checksum = larder_checksum::crc32c(&bytes[16..]);
+        put(&mut bytes, 12, &checksum.to_le_bytes());
+    }
+    bytes
+}
+
 fn checksum(bytes: &[u8]) -> u32 {
     larder_checksum::crc32c_append(larder_checksum::crc32c(&IDENTITY), bytes)
 }

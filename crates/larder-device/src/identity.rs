@@ -20,6 +20,9 @@ pub enum IdentifierKind {
     Partition,
     /// The UUID of a volume of the device mapper or of a software RAID.
     Volume,
+    /// The UUID of the file system that is on it, as `blkid` prints it. It is on the device, so only a program that
+    /// reads the device knows it.
+    FileSystem,
     /// A name in `/dev/disk/by-id`.
     ById,
     /// Device and inode of a file, or of the file behind a loop device.
@@ -27,21 +30,30 @@ pub enum IdentifierKind {
 }
 
 impl IdentifierKind {
-    const ALL: [Self; 6] =
-        [Self::Wwn, Self::Serial, Self::Partition, Self::Volume, Self::ById, Self::Inode];
+    const ALL: [Self; 7] = [
+        Self::Wwn,
+        Self::Serial,
+        Self::Partition,
+        Self::Volume,
+        Self::FileSystem,
+        Self::ById,
+        Self::Inode,
+    ];
 
-    /// Whether a device with another one is another device. The others change with a copy, a restored file or a
-    /// version of udev.
+    /// Whether a device with another one is another device. The others change with a copy, a restored file, a
+    /// version of udev or `mkfs`.
     pub fn is_strong(self) -> bool {
-        !matches!(self, Self::ById | Self::Inode)
+        !matches!(self, Self::FileSystem | Self::ById | Self::Inode)
     }
 
-    fn name(self) -> &'static str {
+    /// Its name, for people and in what is stored.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Wwn => "WWN",
             Self::Serial => "serial",
             Self::Partition => "partition UUID",
             Self::Volume => "volume UUID",
+            Self::FileSystem => "file-system UUID",
             Self::ById => "by-id",
             Self::Inode => "inode",
         }
@@ -100,6 +112,11 @@ impl Identity {
     /// The identifiers, by kind.
     pub fn identifiers(&self) -> &[Identifier] {
         &self.0
+    }
+
+    /// The identifier of this kind.
+    pub fn of_kind(&self, kind: IdentifierKind) -> Option<&Identifier> {
+        self.0.iter().find(|identifier| identifier.kind == kind)
     }
 
     /// Whether nothing is known.

@@ -275,7 +275,8 @@ impl Cache {
         self.parts.class(class)
     }
 
-    /// What an IO class has of the cache, in sectors. What was cached before a start is of class 0 until it is hit.
+    /// The sectors of an IO class that are cached and valid: over all classes as many as
+    /// [`usage`](Self::usage) has. What was cached before a start is of class 0 until it is hit.
     pub fn class_sectors(&self, class: ClassId) -> u64 {
         self.layout.occupied_sectors(class)
     }

@@ -4,17 +4,17 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use larder_device::label::Uuid;
-use larder_device::{Device, Error, Io, IoBuffer, IoFuture};
+use larder_device::{Device, Error, Identifier, IdentifierKind, Io, IoBuffer, IoFuture};
 
-use super::BLOCK_BYTES;
 use super::slot::{Content, Entry};
+use super::{BLOCK_BYTES, file_system as superblock};
 
 /// Blocks that are spread over a core, at most.
 pub(super) const SPREAD_MAX: u64 = 170;
 /// On a small core one block in 8 has a fingerprint.
 const SPARSE: u64 = 8;
 /// Where file systems, partition tables and volumes say what they are.
-const SUPERBLOCKS: [u64; 2] = [0, 16];
+pub(super) const SUPERBLOCKS: [u64; 2] = superblock::BLOCKS;
 /// Reads that go side by side.
 const READS: usize = 32;
 
@@ -71,14 +71,43 @@ impl Reading {
         Self { future: core.submit(Io::Read { offset, buffer }), from }
     }
 
-    async fn ends(self) -> Result<Content, Error> {
+    /// What `look` says of its bytes.
+    async fn seen<T>(self, look: impl FnOnce(&[u8]) -> T) -> Result<T, Error> {
         let buffer = self.future.await.map_err(|failure| failure.error)?;
         let all = buffer.as_slice();
         let end = self.from + usize::try_from(BLOCK_BYTES).expect("4 KiB");
-        let bytes = all.get(self.from..end).unwrap_or_default();
-        let is_uniform = bytes.iter().all(|byte| Some(byte) == bytes.first());
-        Ok(Content::Known { checksum: larder_checksum::crc32c(bytes), is_uniform })
+        Ok(look(all.get(self.from..end).unwrap_or_default()))
     }
+
+    async fn ends(self) -> Result<Content, Error> {
+        self.seen(content).await
+    }
+}
+
+/// What a block is.
+fn content(bytes: &[u8]) -> Content {
+    let is_uniform = bytes.iter().all(|byte| Some(byte) == bytes.first());
+    Content::Known { checksum: larder_checksum::crc32c(bytes), is_uniform }
+}
+
+/// The UUID of the file system on a device, by these of its superblocks; `None` if none is known there.
+pub(super) async fn file_system_of(
+    core: &Arc<dyn Device>,
+    blocks: impl Iterator<Item = u64>,
+) -> Option<Identifier> {
+    for block in blocks {
+        let read = Reading::of(core, block).seen(|bytes| superblock::uuid(block, bytes)).await;
+        if let Some(value) = read.ok().flatten() {
+            return Some(Identifier { kind: IdentifierKind::FileSystem, value });
+        }
+    }
+    None
+}
+
+/// The UUID of the file system on a device, as `blkid` prints it; `None` if none is known there.
+pub async fn file_system(core: &Arc<dyn Device>) -> Option<Identifier> {
+    let ends = core.info().capacity_bytes / BLOCK_BYTES;
+    file_system_of(core, SUPERBLOCKS.into_iter().filter(|block| *block < ends)).await
 }
 
 /// A device compared with a fingerprint.

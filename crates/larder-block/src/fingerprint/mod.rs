@@ -14,12 +14,13 @@
 //! durably before it has one. So whatever a crash leaves, a block that differs was not written by this cache.
 
 mod blocks;
+mod file_system;
 mod slot;
 mod watch;
 
 use std::ops::Range;
 
-pub use blocks::{Compared, compare};
+pub use blocks::{Compared, compare, file_system};
 pub use slot::{Content, Entry, Origin, SLOT_BYTES, Slot};
 pub(crate) use watch::{Change, ChangeKind};
 pub use watch::{Home, Watch, read};

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_device::label::Uuid;
 use larder_device::{
-    Device, Durability, Error, Identity, Io, IoBuffer, IoFuture, PlacementHandle, steps,
+    Device, DeviceInfo, Durability, Error, Identifier, IdentifierKind, Identity, Io, IoBuffer,
+    IoFuture, PlacementHandle, steps,
 };
 use slab::Slab;
 
-use super::blocks::{self, SPREAD_MAX};
+use super::blocks::{self, SPREAD_MAX, SUPERBLOCKS};
 use super::blocks_of;
 use super::slot::{Content, ENTRIES_MAX, Entry, Origin, SLOT_BYTES, Slot};
 use crate::layout::CoreId;
@@ -93,6 +94,8 @@ struct State {
     durable: u64,
     /// Of the slot that was written last.
     sequence: u64,
+    /// The UUID of the file system, while no block that says it has changed.
+    file_system: Option<Identifier>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +115,7 @@ impl Watch {
         state.entries.extend(spread.into_iter().map(|block| (block, void)));
         if let Some(slot) = stored {
             state.sequence = slot.sequence;
+            state.file_system = slot.identity.of_kind(IdentifierKind::FileSystem).cloned();
             for Entry { block, origin, content } in slot.entries {
                 if origin == Origin::Recent {
                     state.recent.push_back(block);
@@ -151,9 +155,16 @@ impl Watch {
         let wanted = self.lock().begin_reading(dirty, self.device.info().capacity_bytes);
         if !wanted.is_empty() {
             let contents = blocks::contents(&self.device, wanted.keys().copied()).await;
+            let superblocks = SUPERBLOCKS.into_iter().filter(|block| wanted.contains_key(block));
+            let of_device: Vec<u64> = superblocks.collect();
+            let file_system = blocks::file_system_of(&self.device, of_device.iter().copied()).await;
             // What a loss of power takes back again must not be known.
             let flushed = self.device.submit(Io::Flush).await;
             let mut state = self.lock();
+            let is_as_read = |block: &u64| state.reading.get(block) == Some(&false);
+            if !of_device.is_empty() && of_device.iter().all(is_as_read) && flushed.is_ok() {
+                state.file_system = file_system;
+            }
             for ((block, origin), content) in wanted.into_iter().zip(contents) {
                 let has_changed = state.reading.remove(&block).unwrap_or(true);
                 if let Some(content) = content.filter(|_| !has_changed && flushed.is_ok()) {
@@ -213,7 +224,7 @@ impl Watch {
             uuid: self.home.uuid,
             sequence: state.sequence + 1 + attempt,
             core_bytes: info.capacity_bytes,
-            identity: info.identity.clone(),
+            identity: state.identity(info),
             entries: entries.map(entry).collect(),
         };
         Some((slot, state.changes))
@@ -221,9 +232,15 @@ impl Watch {
 
     /// Has the next [`refresh`](Self::refresh) write the fingerprint if this is not what the device was known by.
     pub fn is_known_by(&self, identity: &Identity) {
-        if *identity != self.device.info().identity {
-            self.lock().changes += 1;
+        let mut state = self.lock();
+        if *identity != state.identity(self.device.info()) {
+            state.changes += 1;
         }
+    }
+
+    /// What the device is known by now.
+    pub fn identity(&self) -> Identity {
+        self.lock().identity(self.device.info())
     }
 
     /// Whether the cache device has all of it, and what the device is known by.
@@ -238,9 +255,16 @@ impl Watch {
 }
 
 impl State {
+    fn identity(&self, info: &DeviceInfo) -> Identity {
+        Identity::new(info.identity.identifiers().iter().chain(&self.file_system).cloned())
+    }
+
     /// Blocks that change are not known any more. Gives the change that has to be durable before they do.
     fn make_void(&mut self, blocks: &Range<u64>, kind: ChangeKind) -> Option<u64> {
         let mut needed = 0;
+        if SUPERBLOCKS.iter().any(|block| blocks.contains(block)) {
+            self.file_system = None;
+        }
         for (_, watched) in self.entries.range_mut(blocks.clone()) {
             if matches!(watched.content, Content::Known { .. }) {
                 self.changes += 1;
@@ -260,6 +284,14 @@ impl State {
         let void = self.entries.iter().filter(|(_, watched)| is_void(watched));
         let mut wanted: BTreeMap<u64, Origin> =
             void.map(|(block, watched)| (*block, watched.origin)).collect();
+        // Which file system it is, all of them say together.
+        if SUPERBLOCKS.iter().any(|block| wanted.contains_key(block)) {
+            let others = SUPERBLOCKS.into_iter().filter_map(|block| {
+                let watched = self.entries.get(&block)?;
+                (watched.content != Content::Trimmed).then_some((block, watched.origin))
+            });
+            wanted.extend(others);
+        }
         let lately: BTreeSet<u64> = self.destaged.drain(..).chain(dirty.iter().copied()).collect();
         for block in lately.into_iter().filter(|block| *block < ends) {
             if !self.entries.contains_key(&block) {

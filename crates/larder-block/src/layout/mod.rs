@@ -465,7 +465,8 @@ pub trait Layout: Send + fmt::Debug {
         0
     }
 
-    /// What a class has of the cache, in sectors.
+    /// The sectors of a class that are cached and valid. At any time the sum over all classes is
+    /// [`Usage::valid_sectors`]: what a start has found and not loaded counts in both, for class 0.
     fn occupied_sectors(&self, class: ClassId) -> u64;
 
     /// What writes find before something has to be destaged. `None` of a layout that makes no room ahead: what finds

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use larder_device::label::{AREA_BYTES, Uuid};
-use larder_device::{Device, Identifier};
+use larder_device::{Device, Identifier, IdentifierKind, Identity};
 
 use super::Core;
+use super::front::Seen;
 use super::stored::{StoredCache, StoredCore};
 use crate::fingerprint::{self, Compared, Entry, Home, Slot, Watch};
 use crate::layout::CoreId;
@@ -24,6 +25,8 @@ pub struct CheckedCore {
     pub name: String,
     /// Its blocks.
     pub compared: Compared,
+    /// The UUID of the file system that is on it, as `blkid` prints it, if one is known there.
+    pub file_system: Option<String>,
     /// What it was known by and is not any more, though nothing else speaks against it.
     pub note: Option<String>,
 }
@@ -43,6 +46,28 @@ impl CheckedCore {
         Some(format!(
             "core {number} ({name}): {what}, so nothing says that this is the device that the cache knows"
         ))
+    }
+}
+
+impl CheckedCore {
+    /// How many of its blocks differ, and what else there is to say.
+    fn difference(&self, slots: &BTreeMap<CoreId, Slot>, owner: Option<CoreId>) -> String {
+        let Self { id, name, compared, file_system, .. } = self;
+        let of_owner = owner.map(|owner| format!(", and it has those of core {}", owner.get()));
+        let known =
+            slots.get(id).and_then(|slot| slot.identity.of_kind(IdentifierKind::FileSystem));
+        let system = match (known, file_system) {
+            (Some(was), Some(is)) if was.value != *is => format!("; it had {was} and has {is}"),
+            (Some(was), None) => format!("; it had {was} and has none"),
+            _ => String::new(),
+        };
+        format!(
+            "core {} ({name}): of {} blocks of its fingerprint {} differ{}{system}",
+            id.get(),
+            compared.compared,
+            compared.differing,
+            of_owner.unwrap_or_default()
+        )
     }
 }
 
@@ -74,15 +99,7 @@ impl Checked {
 
     /// Which cores differ and how much, for people.
     pub(super) fn complaint(&self) -> Option<String> {
-        let of = |core: &CheckedCore| {
-            format!(
-                "core {} ({}): of {} blocks of its fingerprint {} differ",
-                core.id.get(),
-                core.name,
-                core.compared.compared,
-                core.compared.differing
-            )
-        };
+        let of = |core: &CheckedCore| core.difference(&self.slots, None);
         let all: Vec<String> = self.differing().map(of).collect();
         (!all.is_empty()).then(|| all.join("; "))
     }
@@ -93,6 +110,18 @@ pub(super) fn home(device: &Arc<dyn Device>, uuid: Uuid, core: &StoredCore) -> O
     let place = core.place?;
     let offset = AREA_BYTES + fingerprint::area_bytes(place);
     Some(Home { device: Arc::clone(device), uuid, offset })
+}
+
+/// What the cache on `device` knows its cores by, as far as that is stored and can be read.
+pub async fn known_by(device: &Arc<dyn Device>, seen: &Seen) -> BTreeMap<CoreId, Identity> {
+    let mut known_by = BTreeMap::new();
+    for core in &seen.stored.cores {
+        let Some(home) = home(device, seen.uuid, core) else { continue };
+        if let Ok(Some(slot)) = fingerprint::read(&home, core.id).await {
+            known_by.insert(core.id, slot.identity);
+        }
+    }
+    known_by
 }
 
 /// Has the fingerprints of these cores kept from now on.
@@ -150,14 +179,7 @@ pub(super) async fn check(
     for core in checked.differing().filter(|core| !force.contains(&core.id)) {
         let Some(given) = cores.iter().find(|given| given.id == core.id) else { continue };
         if let Some(owner) = owner(given, &checked.slots).await.filter(|owner| *owner != core.id) {
-            let reason = format!(
-                "core {} ({}): of {} blocks that were compared {} differ, and it has those of core {}",
-                core.id.get(),
-                core.name,
-                core.compared.compared,
-                core.compared.differing,
-                owner.get()
-            );
+            let reason = core.difference(&checked.slots, Some(owner));
             return Err(refusal(&reason, stored, cores, &checked.slots).await);
         }
     }
@@ -166,8 +188,9 @@ pub(super) async fn check(
 
 async fn check_core(core: &Core, slots: &BTreeMap<CoreId, Slot>) -> CheckedCore {
     let (id, name) = (core.id, core.name.clone());
+    let file_system = fingerprint::file_system(&core.device).await.map(|found| found.value);
     let Some(slot) = slots.get(&id) else {
-        return CheckedCore { id, name, compared: Compared::default(), note: None };
+        return CheckedCore { id, name, compared: Compared::default(), file_system, note: None };
     };
     let compared = compare(core, id, slots).await;
     let identity = &core.device.info().identity;
@@ -181,7 +204,7 @@ async fn check_core(core: &Core, slots: &BTreeMap<CoreId, Slot>) -> CheckedCore 
             compared.compared
         )
     });
-    CheckedCore { id, name, compared, note }
+    CheckedCore { id, name, compared, file_system, note }
 }
 
 fn said((was, is): (&Identifier, &Identifier)) -> String {
@@ -189,7 +212,7 @@ fn said((was, is): (&Identifier, &Identifier)) -> String {
 }
 
 /// Compares a device with the fingerprint of core `of`.
-async fn compare(core: &Core, of: CoreId, slots: &BTreeMap<CoreId, Slot>) -> Compared {
+pub(super) async fn compare(core: &Core, of: CoreId, slots: &BTreeMap<CoreId, Slot>) -> Compared {
     let Some(slot) = slots.get(&of) else { return Compared::default() };
     let is_of_others =
         |entry: &Entry| slots.iter().any(|(id, other)| *id != of && other.entries.contains(entry));
@@ -249,14 +272,22 @@ async fn refusal(
     let mut right = Vec::new();
     for core in cores {
         if let Some(owner) = owner(core, slots).await {
-            right.push((owner, format!("{}={}", owner.get(), core.name)));
+            let system = fingerprint::file_system(&core.device).await;
+            let system = system.map(|found| format!(" ({found})")).unwrap_or_default();
+            right.push((owner, format!("{}={}{system}", owner.get(), core.name)));
         }
     }
     right.sort();
     let is_found = |known: &StoredCore| right.iter().any(|(owner, _)| *owner == known.id);
     let lost = stored.cores.iter().filter(|known| !is_found(known));
-    let lost: Vec<String> =
-        lost.map(|known| format!("core {} ({})", known.id.get(), known.name)).collect();
+    let lost: Vec<String> = lost
+        .map(|known| {
+            let slot = slots.get(&known.id);
+            let system = slot.and_then(|slot| slot.identity.of_kind(IdentifierKind::FileSystem));
+            let system = system.map(|was| format!(", {was}")).unwrap_or_default();
+            format!("core {} ({}{system})", known.id.get(), known.name)
+        })
+        .collect();
     let right: Vec<String> = right.into_iter().map(|(_, text)| text).collect();
     let found = match (right.is_empty(), lost.is_empty()) {
         (true, _) => "none of the devices is known as a core".to_owned(),

@@ -20,6 +20,8 @@ pub(super) struct Damage {
     pub(super) refused_lines: u64,
     /// Reads that the device refused.
     pub(super) failed_reads: u64,
+    /// Batches of a log that were complete before a crash and are gone.
+    pub(super) missing_batches: u64,
     /// A log is not as it was left.
     pub(super) is_log: bool,
     /// Of what cores data are damaged, as far as that is known.
@@ -47,6 +49,7 @@ impl Damage {
         self.sectors
             + self.refused_lines
             + self.failed_reads
+            + self.missing_batches
             + u64::from(self.is_log)
             + self.unsound.len() as u64
     }
@@ -78,6 +81,7 @@ impl Damage {
         count(self.sectors, "sectors of its table are not what was written there");
         count(self.refused_lines, "lines of its table are of no core, or of one twice");
         count(self.failed_reads, "reads of what describes its data were refused");
+        count(self.missing_batches, "batches of its log were complete and are gone");
         count(self.unsound.len() as u64, "pieces of dirty data are not what their checksums say");
         if self.is_log {
             parts.push("its log is not as the stop has left it".to_owned());

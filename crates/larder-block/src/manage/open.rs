@@ -540,10 +540,10 @@ impl Opened {
         let stored = &mut self.keeper.stored;
         stored.was_stopped = true;
         stored.mode = self.cache.with(|cache| cache.options().mode);
+        self.look_at_cache();
         if prepared.is_ok() {
             self.say_what_is_left();
         }
-        self.look_at_cache();
         self.write_label().await.and(prepared)
     }
 
@@ -555,8 +555,12 @@ impl Opened {
             let dirty: Vec<_> = dirty.filter(|(_, sectors)| *sectors > 0).collect();
             cache.left().map(|left| (left, dirty))
         });
-        let Some((left, dirty)) = left else { return };
+        let Some((left, mut dirty)) = left else { return };
         let mut said = stored.clone();
+        // The label tells the next start that all of it is clean.
+        if matches!(&said.layout, StoredLayout::Log(log) if log.clean_up_to >= left.last) {
+            dirty.clear();
+        }
         said.layout.set_left(Some(left));
         said.left = Some(dirty);
         if said.encode().is_ok() {

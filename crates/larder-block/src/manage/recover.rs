@@ -90,7 +90,7 @@ pub(super) async fn recover(
             let (layout, found) = recovery.finish(epoch, device.info(), options);
             (damage.is_log, damage.failed_reads) = (found.is_damaged, found.failed_reads);
             damage.torn = if found.is_damaged { torn } else { Vec::new() };
-            damage.unsound = found.unsound;
+            (damage.unsound, damage.missing_batches) = (found.unsound, found.missing_batches);
             (started.failed_reads, started.torn) = (found.failed_reads, found.torn_batches);
             let (capacity_bytes, line_bytes) = (geometry.capacity_bytes(), geometry.line_bytes);
             (Box::new(layout), CacheShape { capacity_bytes, line_bytes })

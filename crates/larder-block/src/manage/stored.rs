@@ -149,6 +149,14 @@ impl StoredLayout {
         }
     }
 
+    /// Whether it is as it was formatted.
+    pub(super) fn is_blank(&self) -> bool {
+        match self {
+            Self::Log(log) => *log == LogSuperblock::blank(log.geometry),
+            Self::Ocf(lines) => *lines == OcfSuperblock::blank(lines.geometry),
+        }
+    }
+
     /// Whether an orderly stop has left it.
     pub(super) fn is_left(&self) -> bool {
         match self {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use larder_device::label::Labeller;
 use larder_device::{
     BufferPool, Clock, Completer, Device, Error as DeviceError, ErrorKind as DeviceErrorKind,
-    IoBuffer, IoFailure, IoFuture, PlacementHandle, steps,
+    Identity, IoBuffer, IoFailure, IoFuture, PlacementHandle, steps,
 };
 use slab::Slab;
 
@@ -160,6 +160,11 @@ impl RunningCache {
     /// Has the fingerprints of these cores be void before they change, and of no others. Nothing is under way.
     pub(crate) fn watch(&self, watches: &BTreeMap<CoreId, Arc<Watch>>) {
         self.0.cores.watch(watches);
+    }
+
+    /// What a core is known by now. `None` if the cache keeps no fingerprint of it.
+    pub fn known_by(&self, core: CoreId) -> Option<Identity> {
+        Some(self.0.cores.get(core)?.watch?.identity())
     }
 
     /// A core behind the cache, as a device. `None` if there is none of this number. Its blocks are the longer ones of

@@ -14,7 +14,7 @@ use larder_device::DeviceInfo;
 use super::rig::{Log, core, device, found};
 
 const SEGMENT_BYTES: u32 = 64 << 10;
-const LINES: u64 = 240;
+pub(crate) const LINES: u64 = 240;
 const LOAD_TIME: Duration = Duration::from_secs(10);
 
 /// What is written again is not overwritten in place, but has a record more.
@@ -32,7 +32,7 @@ fn options() -> LogOptions {
     }
 }
 
-fn line(number: u64) -> Span {
+pub(crate) fn line(number: u64) -> Span {
     Span { core: core(0), first: number * 8, sectors: 8 }
 }
 
@@ -63,7 +63,7 @@ fn expected(number: u64) -> Vec<u8> {
     [&newer[..sectors * 512], &whole[sectors * 512..]].concat()
 }
 
-fn start(cleaning: CleaningOptions) -> Accounting<Cache> {
+pub(crate) fn start(cleaning: CleaningOptions) -> Accounting<Cache> {
     let image = crashed();
     let layout = found(&info(), &options(), 2, &image);
     let shape = CacheShape { capacity_bytes: info().capacity_bytes, line_bytes: 4096 };
@@ -79,7 +79,7 @@ fn start(cleaning: CleaningOptions) -> Accounting<Cache> {
     Accounting::new(cache, image)
 }
 
-fn nothing_is_cleaned() -> CleaningOptions {
+pub(crate) fn nothing_is_cleaned() -> CleaningOptions {
     CleaningOptions { policy: CleaningPolicy::Nop, ..CleaningOptions::default() }
 }
 

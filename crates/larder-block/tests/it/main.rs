@@ -5,6 +5,7 @@
 
 mod cache_crash;
 mod calibrated;
+mod class_sums;
 mod classes;
 mod client;
 mod crash;
@@ -18,6 +19,7 @@ mod latencies;
 mod loading;
 mod log_bytes;
 mod log_failed;
+mod log_gaps;
 mod log_refill;
 mod log_start;
 mod manage;

@@ -93,7 +93,9 @@ impl Subject for Log {
             recovery.completed_with(read, Some((&bytes, &metadata)));
         }
         self.epoch += 1;
-        recovery.finish(self.epoch, &self.device, &self.options).0
+        let (layout, found) = recovery.finish(self.epoch, &self.device, &self.options);
+        assert_eq!(found.missing_batches, 0, "a torn end is no gap: {found:?}");
+        layout
     }
 }
 

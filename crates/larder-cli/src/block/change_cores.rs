@@ -81,7 +81,7 @@ fn of_stopped(cache: &TargetArg, arguments: &CoresArgs) -> Result<Status, Error>
         block_on(manage::add_core(&device, &known, &core)).map_err(|error| failed(&error))?;
         known.push(core);
     }
-    Ok(Status::of_label(&stopped::look(&device)?))
+    Ok(Status::of_device(&device, &stopped::look(&device)?))
 }
 
 fn remove_one(

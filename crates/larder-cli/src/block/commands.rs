@@ -35,7 +35,8 @@ pub(super) fn status(arguments: &CacheStatusArgs) -> Result<Ending, Error> {
     let status: Status = match &arguments.which.cache {
         Some(cache) => {
             let device = target::open_read_only(cache)?;
-            Status::of_label(&block_on(manage::look(&device)).map_err(|error| failed(&error))?)
+            let seen = block_on(manage::look(&device)).map_err(|error| failed(&error))?;
+            Status::of_device(&device, &seen)
         }
         None => control::ask(&Ask::of_which(&arguments.which), &Question::Status {})?,
     };

@@ -9,7 +9,7 @@ use larder_lab::Error;
 
 use super::cores::{self, failed};
 use super::report::Status;
-use super::{render, target};
+use super::{known_caches, render, target};
 use crate::args::{CacheCreateArgs, DeviceFormatArgs, LayoutArg};
 use crate::ending::Ending;
 use crate::json::JsonTarget;
@@ -28,9 +28,11 @@ pub(super) fn run(arguments: &CacheCreateArgs) -> Result<Ending, Error> {
     let layout = layout(&arguments.format, &*device)?;
     let over = over(&arguments.format);
     let options = CreateOptions { layout, mode: arguments.mode, over };
-    block_on(manage::create(&device, &cores, &options)).map_err(|error| explained(&error, over))?;
+    known_caches::warn_of_others(&arguments.cache, &cores);
+    let made = block_on(manage::create(&device, &cores, &options));
+    known_caches::record(made.map_err(|error| explained(&error, over))?, &arguments.cache);
     let seen = block_on(manage::look(&device)).map_err(|error| failed(&error))?;
-    let status = Status::of_label(&seen);
+    let status = Status::of_device(&device, &seen);
     let divided = divided(&status, &*device);
     json.tell(&(render::status(&status) + &divided))?;
     json.write(&status)?;

@@ -11,6 +11,7 @@ mod create;
 mod entry;
 mod export;
 mod keeping;
+mod known_caches;
 mod latency;
 mod metrics;
 mod recover;

@@ -22,6 +22,9 @@ pub(super) fn status(status: &Status) -> String {
     for core in &status.cores {
         let number = format!("core {}", core.core);
         text += &format!("{number:10} {}, {}", core.path, BinaryBytes(core.bytes));
+        for (kind, value) in &core.known_by {
+            text += &format!(", {kind} {value}");
+        }
         if core.missing {
             let dirty = BinaryBytes(core.dirty_bytes.unwrap_or_default());
             text += &format!("; MISSING: {dirty} of it stay dirty on the cache device");

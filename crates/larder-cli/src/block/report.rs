@@ -1,13 +1,17 @@
 //! What is told of a cache: as JSON, over the control socket, and the ground of what people read.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use larder_block::cache::{
     BypassReason, Cache, Health, PartCounts, ReadAheadCounts, RequestCounts, Statistics,
 };
 use larder_block::layout::ocf::OcfVersion;
 use larder_block::layout::{ClassId, CoreId, SECTOR_BYTES};
-use larder_block::manage::{CheckedCore, Opened, Seen, Started, StoredCache, StoredLayout};
+use larder_block::manage::{self, CheckedCore, Opened, Seen, Started, StoredCache, StoredLayout};
 use larder_block::running::RunningCache;
 use larder_device::label::Uuid;
+use larder_device::{Device, Identifier, Identity, block_on};
 use serde::{Deserialize, Serialize};
 
 use super::latency::LatencyStats;
@@ -55,6 +59,14 @@ pub(super) struct CoreStatus {
     /// What the start has compared; `None` of a core that came later, or that does not run.
     #[serde(default)]
     pub(super) compared: Option<ComparedCore>,
+    /// What the cache knows it by: kinds, and values.
+    #[serde(default)]
+    pub(super) known_by: BTreeMap<String, String>,
+}
+
+fn kinds_and_values(identity: &Identity) -> BTreeMap<String, String> {
+    let pair = |one: &Identifier| (one.kind.name().to_owned(), one.value.clone());
+    identity.identifiers().iter().map(pair).collect()
 }
 
 /// A core compared with its fingerprint.
@@ -161,9 +173,14 @@ impl Usage {
 }
 
 impl Status {
-    /// What the label says.
-    pub(super) fn of_label(seen: &Seen) -> Self {
-        let own = Self::of_stored(seen.uuid, &seen.stored);
+    /// What lies on the device of a cache that does not run.
+    pub(super) fn of_device(device: &Arc<dyn Device>, seen: &Seen) -> Self {
+        let mut own = Self::of_stored(seen.uuid, &seen.stored);
+        for (id, identity) in block_on(manage::known_by(device, seen)) {
+            if let Some(core) = own.cores.iter_mut().find(|core| core.core == id.get()) {
+                core.known_by = kinds_and_values(&identity);
+            }
+        }
         Self { was_stopped: Some(seen.stored.was_stopped), ublk: own.disks_now(), ..own }
     }
 
@@ -183,6 +200,8 @@ impl Status {
         for core in &mut self.cores {
             let Some(id) = CoreId::new(core.core) else { continue };
             core.missing = missing.contains(&id);
+            let known_by = cache.known_by(id);
+            core.known_by = known_by.as_ref().map(kinds_and_values).unwrap_or_default();
             let dirty = cache.with(|cache| cache.dirty_sectors(id));
             core.dirty_bytes = Some(dirty * SECTOR_BYTES as u64);
             let of_start = checked.iter().find(|one| one.id == id);
@@ -224,6 +243,7 @@ impl Status {
             missing: false,
             dirty_bytes: None,
             compared: None,
+            known_by: BTreeMap::new(),
         });
         Self {
             uuid: uuid.to_string(),

@@ -21,7 +21,7 @@ use super::report::{Destaged, Found, Status, Usage};
 use super::serving::{self, say};
 use super::settings::Settings;
 use super::ublk::Disks;
-use super::{render, target, ublk};
+use super::{known_caches, render, target, ublk};
 use crate::args::StartArgs;
 use crate::ending::Ending;
 
@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     let cores = cores::of_known(&settings.cache, &seen.stored, &settings.cores, without)?.some()?;
     let opened = block_on(manage::open(&device, &cores, &settings.open));
     let opened = opened.map_err(|error| failed(&error))?;
-    cores::tell_checked(&opened);
+    is_opened(&opened, &settings);
     // It may be detached, and be somebody else's then.
     drop(device);
     opened.cache.set_clock(Arc::new(RealClock));
@@ -97,6 +97,12 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     drop(metrics);
     handle.close();
     ended
+}
+
+/// Says what was compared, and remembers where the cache is.
+fn is_opened(opened: &Opened, settings: &Settings) {
+    cores::tell_checked(opened);
+    known_caches::record(opened.uuid, &settings.cache);
 }
 
 /// Makes cores disks of the kernel's, if that is wanted. If not, says which ones wait for it.

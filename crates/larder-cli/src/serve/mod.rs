@@ -33,6 +33,7 @@ use crate::ending::Ending;
 use crate::log::Log;
 pub(crate) use check::{check, password};
 use data::Data;
+pub(crate) use data::default_directory;
 use settings::Settings;
 pub(crate) use source::Source;
 

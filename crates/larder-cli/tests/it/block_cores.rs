@@ -1,6 +1,7 @@
 //! `larder block`: whether cores are those that the cache knows, and what becomes of those that are missing.
 
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 
 use crate::place::Place;
 use crate::served_block::{Serving, open, request};
@@ -136,4 +137,188 @@ fn a_missing_core_is_given_up_by_its_number() {
     assert_eq!(status["cores"].as_array().unwrap().len(), 1, "{status}");
     place.succeed("block stop --flush --unix s");
     assert_eq!(serving.end("TERM").0, Some(0));
+}
+
+/// What `create` says of cores that another cache has.
+#[track_caller]
+fn warnings(place: &Place, arguments: &str) -> Vec<String> {
+    let ran = place.succeed(&format!("block create {arguments}"));
+    let lines = ran.stderr.lines().filter_map(|line| line.strip_prefix("warning: "));
+    lines.map(str::to_owned).collect()
+}
+
+#[track_caller]
+fn check_one(warnings: &[String], parts: &[&str]) {
+    let [warning] = warnings else { panic!("not one warning: {warnings:?}") };
+    parts.iter().for_each(|part| assert!(warning.contains(part), "no {part:?} in {warning}"));
+}
+
+#[test]
+fn create_warns_of_a_core_for_which_another_cache_has_dirty_data() {
+    let place = made();
+    place.write("other.img", vec![0; 4 * MIB]);
+    let uuid = place.json("block status fast.img")["uuid"].as_str().unwrap().to_owned();
+    let again = "other.img --over-other --core b.img --core 3=a.img";
+    let found = warnings(&place, "other.img --core 3=a.img");
+    check_one(&found, &["core 3 (", "a.img) is core 0 of the cache", &uuid, "no dirty data"]);
+
+    dirty(&place, "0");
+    rename(&place, "a.img", "moved.img");
+    place.write("other.img", vec![0; 4 * MIB]);
+    let found = warnings(&place, "other.img --core 3=moved.img");
+    check_one(
+        &found,
+        &["moved.img) is core 0 of", "1.00 KiB of dirty data", "block recover", "fast.img"],
+    );
+
+    // Its end says nothing of what is dirty.
+    let serving =
+        Serving::start(&place, "start fast.img --unix s --core 0=moved.img --cleaning nop");
+    assert_eq!(serving.end("KILL").0, None);
+    place.write("other.img", vec![0; 4 * MIB]);
+    let found = warnings(&place, "other.img --core 3=moved.img");
+    check_one(&found, &["was not stopped in order, and may have dirty data"]);
+
+    // It runs, and a core of which it has something dirty is missing, so that nothing locks that file.
+    let serving = Serving::start(&place, "start fast.img --unix s --without-core 0 --cleaning nop");
+    place.write("other.img", vec![0; 4 * MIB]);
+    let found = warnings(&place, "other.img --core moved.img");
+    check_one(&found, &["core 0 (", "is core 0 of", "which runs or"]);
+    assert_eq!(serving.end("TERM").0, Some(0));
+
+    place.succeed("block recover fast.img");
+    place.write("other.img", vec![0; 4 * MIB]);
+    let found = warnings(&place, again.replace("a.img", "moved.img").as_str());
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found.iter().all(|warning| warning.contains("no dirty data")), "{found:?}");
+}
+
+#[test]
+fn create_is_silent_of_files_that_no_other_cache_has() {
+    let place = made();
+    dirty(&place, "0");
+    // The copy has the blocks of the core, and is not the core.
+    std::fs::copy(place.path().join("a.img"), place.path().join("copy.img")).unwrap();
+    place.write("other.img", vec![0; 4 * MIB]);
+    place.write("new.img", vec![5; MIB]);
+    assert_eq!(warnings(&place, "other.img --core copy.img --core new.img"), [""; 0]);
+    // What was a core's inode may be another file's now.
+    place.write("a.img", vec![5; MIB]);
+    place.write("other.img", vec![0; 4 * MIB]);
+    assert_eq!(warnings(&place, "other.img --core a.img"), [""; 0]);
+    // The other cache is gone.
+    place.write("fast.img", vec![0; 4 * MIB]);
+    place.write("other.img", vec![0; 4 * MIB]);
+    assert_eq!(warnings(&place, "other.img --core b.img"), [""; 0]);
+}
+
+/// Makes a file system on a file. Its UUID as `blkid` prints it; `None` if the tools are not there.
+fn mkfs(place: &Place, name: &str) -> Option<String> {
+    let run = |program: &str, arguments: &[&str]| {
+        let path = place.path().join(name);
+        let ran = Command::new(program).args(arguments).arg(path).output().ok()?;
+        ran.status.success().then(|| String::from_utf8(ran.stdout).unwrap().trim().to_owned())
+    };
+    run("/sbin/mkfs.ext4", &["-q", "-F"])?;
+    run("/sbin/blkid", &["-p", "-o", "value", "-s", "UUID"])
+}
+
+#[test]
+fn the_file_system_of_a_core_is_told_as_blkid_tells_it() {
+    let place = Place::new();
+    place.write("fast.img", vec![0; 4 * MIB]);
+    place.write("a.img", vec![0; MIB]);
+    place.write("b.img", vec![0; MIB]);
+    let Some(uuid) = mkfs(&place, "a.img") else {
+        return println!("skipped: there is no mkfs.ext4 or no blkid");
+    };
+    let json = place.json("block create fast.img --core a.img --core b.img --mode wb");
+    let of = |json: &serde_json::Value, core: usize| {
+        json["cores"][core]["known_by"]["file-system UUID"].as_str().map(str::to_owned)
+    };
+    assert_eq!((of(&json, 0), of(&json, 1)), (Some(uuid.clone()), None), "{json}");
+    let shown = format!("a.img, 1.00 MiB, file-system UUID {uuid}, inode ");
+    let stopped = place.succeed("block status fast.img").stdout;
+    assert!(stopped.contains(&shown), "{stopped}");
+    let serving = Serving::start(&place, "start fast.img --unix s --cleaning nop");
+    assert_eq!(of(&place.json("block status --unix s"), 0), Some(uuid.clone()));
+    let mut client = UnixStream::connect(place.path().join("s")).unwrap();
+    open(&mut client, b"0", 1);
+    assert_eq!(request(&mut client, 1, &mut b"bread".clone()), 0);
+    drop(client);
+    assert_eq!(serving.end("TERM").0, Some(0));
+
+    let other = mkfs(&place, "a.img").unwrap();
+    assert_ne!(other, uuid);
+    let said = format!("it had file-system UUID {uuid} and has {other}");
+    place.refuse("block recover fast.img", 1, &["core 0 (", "a.img", "differ", &said]);
+}
+
+/// Where the two slots of the fingerprint of core 0 lie.
+const SLOTS: [usize; 2] = [32 << 10, 36 << 10];
+
+/// Sequence of the slot that was written last.
+fn last_slot(place: &Place) -> u64 {
+    let device = std::fs::read(place.path().join("fast.img")).unwrap();
+    let sequence = |at: usize| u64::from_le_bytes(device[at + 32..at + 40].try_into().unwrap());
+    SLOTS.map(sequence).into_iter().max().unwrap()
+}
+
+/// Blocks of core 0 that a start has compared.
+fn compared(place: &Place) -> u64 {
+    let status = place.json("block status --unix s");
+    status["cores"][0]["compared"]["blocks"].as_u64().unwrap()
+}
+
+fn write_bread(place: &Place) {
+    let mut client = UnixStream::connect(place.path().join("s")).unwrap();
+    open(&mut client, b"0", 1);
+    assert_eq!(request(&mut client, 1, &mut b"bread".clone()), 0);
+}
+
+#[test]
+fn a_flush_and_an_idle_time_bring_fingerprints_up_to_date_before_a_crash() {
+    let place = made();
+    let start = || Serving::start(&place, "start fast.img --unix s --cleaning nop");
+    let serving = start();
+    let before = compared(&place);
+    write_bread(&place);
+    place.succeed("block flush --unix s");
+    assert_eq!(serving.end("KILL").0, None);
+    let serving = start();
+    assert!(compared(&place) >= before, "after a flush");
+    // The write goes to the core, and its block has no checksum until the cache was idle for a while.
+    place.succeed("block mode wt --unix s");
+    write_bread(&place);
+    let written = last_slot(&place);
+    let begun = std::time::Instant::now();
+    while last_slot(&place) == written {
+        assert!(begun.elapsed().as_secs() < 30, "no fingerprint was written");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(serving.end("KILL").0, None);
+    let serving = start();
+    assert!(compared(&place) >= before, "after an idle time");
+    assert_eq!(serving.end("TERM").0, Some(0));
+}
+
+#[test]
+fn start_recover_and_cores_say_that_they_have_compared_nothing() {
+    for command in ["recover fast.img", "cores fast.img --remove 1", "start fast.img --unix s"] {
+        let place = made();
+        dirty(&place, "0");
+        let mut device = std::fs::read(place.path().join("fast.img")).unwrap();
+        SLOTS.iter().for_each(|at| device[*at..at + 4096].fill(0));
+        place.write("fast.img", device);
+        let said = if command.starts_with("start") {
+            // It ends by itself: its socket is in no directory.
+            let ran = place.run("block start fast.img --unix none/s");
+            assert_eq!(ran.status, Some(1), "{ran:?}");
+            ran.stderr
+        } else {
+            place.succeed(&format!("block {command}")).stderr
+        };
+        let wanted = "a.img): no block was compared with it";
+        assert!(said.contains(wanted) && said.contains("note: core 0 ("), "{command}: {said}");
+    }
 }

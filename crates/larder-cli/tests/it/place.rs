@@ -13,12 +13,12 @@ pub(crate) fn larder() -> Command {
     Command::new(env!("CARGO_BIN_EXE_larder"))
 }
 
-/// A directory that goes with the test.
-pub(crate) struct Place(TempDir);
+/// A directory that goes with the test, and another one where `larder block` keeps its records.
+pub(crate) struct Place(TempDir, TempDir);
 
 impl Place {
     pub(crate) fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        Self(tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap())
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -36,6 +36,9 @@ impl Place {
     pub(crate) fn command(&self, arguments: &str) -> Command {
         let mut command = larder();
         command.current_dir(self.path()).args(arguments.split_whitespace());
+        if arguments.starts_with("block ") {
+            command.env("STATE_DIRECTORY", self.1.path());
+        }
         command
     }
 

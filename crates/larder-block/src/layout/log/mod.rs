@@ -34,6 +34,7 @@ mod filling;
 mod footer;
 #[doc(hidden)]
 pub mod fuzzing;
+mod gaps;
 mod geometry;
 mod grace;
 mod index;
@@ -350,7 +351,8 @@ impl Layout for LogLayout {
     }
 
     fn occupied_sectors(&self, class: ClassId) -> u64 {
-        self.index.class_sectors(class)
+        let unloaded = self.unloaded.as_ref().filter(|_| class == ClassId::UNCLASSIFIED);
+        self.index.class_sectors(class) + unloaded.map_or(0, |unloaded| unloaded.sectors().0)
     }
 
     fn room(&self) -> Option<Room> {

@@ -35,6 +35,8 @@ use crate::layout::{CoreId, Layout, Left, Span};
 
 /// Read at once where headers follow each other.
 const CHAIN_BYTES: usize = 128 << 10;
+/// Looked through behind the last batch of a segment without a footer: longer than a batch.
+const TAIL_BYTES: usize = 1 << 20;
 
 /// A read that a recovery wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +58,8 @@ enum Want {
     Footer { segment: u32 },
     /// The header at this position of a segment, and those that follow it.
     Chain { segment: u32, position: u32 },
+    /// Behind the last batch of a segment that was found.
+    Tail { segment: u32, position: u32 },
     /// A whole batch, by number.
     Batch { segment: u32, batch: usize },
     /// One that is complete, for its dirty data are to be verified.
@@ -77,6 +81,9 @@ pub struct Recovered {
     pub last_epoch: u32,
     /// Whether something else was found than an orderly stop has left.
     pub is_damaged: bool,
+    /// Batches that were complete before the crash and are gone. Not counted behind an orderly stop, or where the
+    /// device refused a read.
+    pub missing_batches: u64,
     /// What is dirty and is not what its record says: it is not found.
     pub unsound: Vec<Span>,
 }
@@ -101,6 +108,8 @@ pub struct LogRecovery {
     left: Option<Left>,
     /// Those that there are, if that is said.
     cores: Option<BTreeSet<CoreId>>,
+    /// By epoch, what headers behind gaps call complete.
+    pub(super) behind_gaps: HashMap<u32, u64>,
     pub(super) verifying: Verifying,
 }
 
@@ -120,6 +129,7 @@ impl LogRecovery {
             settled_up_to: 0,
             left: None,
             cores: None,
+            behind_gaps: HashMap::new(),
             verifying: Verifying::default(),
         };
         for segment in 0..geometry.segments {
@@ -190,6 +200,7 @@ impl LogRecovery {
             Want::First { segment } => self.first_read(segment, blocks),
             Want::Footer { segment } => self.footer_read(segment, bytes),
             Want::Chain { segment, position } => self.chain_read(segment, position, blocks),
+            Want::Tail { segment, position } => self.tail_read(segment, position, blocks),
             Want::Verify { segment, batch } => self.verify(segment, batch, blocks),
             Want::Batch { segment, batch } => {
                 let filling = self.fillings[segment as usize].as_mut().expect("it was found");
@@ -228,6 +239,14 @@ impl LogRecovery {
         if self.geometry.segment_bytes - position >= self.geometry.block_bytes {
             let bytes = CHAIN_BYTES.max(2 * self.geometry.header_view_bytes());
             self.want(Want::Chain { segment, position }, segment, position, bytes);
+        }
+    }
+
+    /// What an orderly stop has left is compared otherwise.
+    fn want_tail(&mut self, segment: u32, position: u32) {
+        let position = position + self.geometry.block_bytes;
+        if self.left.is_none() && position < self.geometry.segment_bytes {
+            self.want(Want::Tail { segment, position }, segment, position, TAIL_BYTES);
         }
     }
 
@@ -286,7 +305,7 @@ impl LogRecovery {
                 // It may be one of which not all was read.
                 let is_seen = rest.bytes.len() >= self.geometry.header_view_bytes();
                 if is_seen || is_all || at == position {
-                    return;
+                    return self.want_tail(segment, at);
                 }
                 break;
             };
@@ -295,7 +314,7 @@ impl LogRecovery {
             // has left there has a lower one. An earlier epoch may have left a higher one, which no start has found.
             let is_of_it = (header.epoch, header.generation) == (filling.epoch, filling.generation);
             if !is_of_it || header.sequence <= filling.last().sequence {
-                return;
+                return self.want_tail(segment, at);
             }
             filling.push(&header, &records);
             at += header.bytes;
@@ -303,7 +322,7 @@ impl LogRecovery {
         self.want_chain(segment, at);
     }
 
-    fn header(
+    pub(super) fn header(
         &self,
         segment: u32,
         position: u32,
@@ -340,12 +359,12 @@ impl LogRecovery {
         self.found().map(|filling| filling.void_below).max().unwrap_or(0)
     }
 
-    fn found(&self) -> impl Iterator<Item = &Filling> {
+    pub(super) fn found(&self) -> impl Iterator<Item = &Filling> {
         self.fillings.iter().flatten()
     }
 
     /// Up to where each epoch's batches are stated as complete.
-    fn horizons(&self) -> HashMap<u32, u64> {
+    pub(super) fn horizons(&self) -> HashMap<u32, u64> {
         let mut horizons = HashMap::new();
         for filling in self.found() {
             let horizon = horizons.entry(filling.epoch).or_insert(0);
@@ -382,6 +401,9 @@ impl LogRecovery {
             "epoch {epoch} behind one of {}",
             self.found.last_epoch
         );
+        if self.left.is_none() && self.found.failed_reads == 0 {
+            self.found.missing_batches = self.missing_batches(void_below);
+        }
         let lowest = self.compare_with_stop(last_sequence).unwrap_or(void_below);
         for filling in &mut self.fillings {
             filling.take_if(|filling| filling.generation < lowest);

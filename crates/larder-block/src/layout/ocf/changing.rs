@@ -77,23 +77,23 @@ impl OcfLayout {
         let (valid, dirty) = (self.lines.table.valid(line), self.lines.table.dirty(line));
         if has_failed {
             // What is dirty is here alone, whichever it is. Of the rest the core has one version for good.
-            self.lines.set(line, valid & !(mask & !dirty), dirty);
+            self.set_sectors(line, valid & !(mask & !dirty), dirty);
             return false;
         }
         match kind {
             ChangeKind::Dirty => {
-                self.lines.set(line, valid | mask, dirty | mask);
+                self.set_sectors(line, valid | mask, dirty | mask);
                 self.put(Kind::Dirty, line);
                 mask & !dirty != 0
             }
             ChangeKind::Clean => {
-                self.lines.set(line, valid | mask, dirty);
+                self.set_sectors(line, valid | mask, dirty);
                 let kind = self.lists.kind(line).unwrap_or(Kind::Clean);
                 self.put(kind, line);
                 false
             }
             ChangeKind::Void => {
-                self.lines.set(line, valid & !mask, dirty & !mask);
+                self.set_sectors(line, valid & !mask, dirty & !mask);
                 if dirty & !mask == 0 && self.lists.kind(line) == Some(Kind::Dirty) {
                     self.put(Kind::Clean, line);
                 }

@@ -169,7 +169,7 @@ impl OcfLayout {
         for one in &lines {
             let valid = self.lines.table.valid(one.line);
             debug_assert_eq!(self.lines.table.dirty(one.line), one.dirty, "it was locked");
-            self.lines.set(one.line, valid, 0);
+            self.set_sectors(one.line, valid, 0);
             pages.push(self.geometry.unit_of(one.line));
         }
         self.cleanings[number].lines = lines;
@@ -199,7 +199,7 @@ impl OcfLayout {
                 self.pages.doubt(self.geometry.unit_of(one.line));
             }
             let valid = self.lines.table.valid(one.line);
-            self.lines.set(one.line, valid, one.dirty);
+            self.set_sectors(one.line, valid, one.dirty);
             self.locks.end_cleaning(one.line);
         }
         self.forget_cleaning(number, false);

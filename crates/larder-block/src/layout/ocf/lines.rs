@@ -3,9 +3,9 @@
 use super::dirty_lines::DirtyLines;
 use super::geometry::Geometry;
 use super::table::{CoreLine, Table};
-use crate::layout::CoreId;
 use crate::layout::dirty_sectors::DirtySectors;
 use crate::layout::line::scattered;
+use crate::layout::{ClassId, CoreId};
 
 const NONE: u32 = u32::MAX;
 
@@ -18,6 +18,8 @@ pub(super) struct Lines {
     chains: Vec<u32>,
     pub(super) dirty_lines: DirtyLines,
     pub(super) valid_sectors: u64,
+    /// Of these, those of each IO class.
+    pub(super) class_sectors: [u64; ClassId::COUNT],
     pub(super) dirty_sectors: DirtySectors,
 }
 
@@ -30,6 +32,7 @@ impl Lines {
             chains: vec![NONE; geometry.lines as usize],
             dirty_lines: DirtyLines::default(),
             valid_sectors: 0,
+            class_sectors: [0; ClassId::COUNT],
             dirty_sectors: DirtySectors::default(),
         }
     }
@@ -54,13 +57,20 @@ impl Lines {
         self.chains[line as usize] = std::mem::replace(&mut self.heads[chain], line);
     }
 
-    /// Forgets whose a line is that has nothing dirty.
+    /// What is valid of a line is of another class from now on.
+    pub(super) fn reclassify(&mut self, line: u32, from: ClassId, to: ClassId) {
+        let sectors = u64::from(self.table.valid(line).count_ones());
+        self.class_sectors[from.index()] -= sectors;
+        self.class_sectors[to.index()] += sectors;
+    }
+
+    /// Forgets whose a line of this class is that has nothing dirty.
     ///
     /// # Panics
     /// If it has, or is nobody's.
-    pub(super) fn unmap(&mut self, line: u32) {
+    pub(super) fn unmap(&mut self, line: u32, class: ClassId) {
         assert_eq!(self.table.dirty(line), 0, "line {line} has dirty sectors");
-        self.set(line, 0, 0);
+        self.set((line, class), 0, 0);
         let chain = self.chain_of(self.table.core_line(line));
         let next = self.chains[line as usize];
         if self.heads[chain] == line {
@@ -74,16 +84,18 @@ impl Lines {
         self.chains[before as usize] = next;
     }
 
-    /// Says which sectors of a mapped line are valid, and which of these dirty.
+    /// Says which sectors of a mapped line of this class are valid, and which of these dirty.
     ///
     /// # Panics
     /// If one is dirty and not valid.
-    pub(super) fn set(&mut self, line: u32, valid: u128, dirty: u128) {
+    pub(super) fn set(&mut self, (line, class): (u32, ClassId), valid: u128, dirty: u128) {
         assert_eq!(dirty & !valid, 0, "line {line}: what is dirty is valid");
         let (old_valid, old_dirty) = (self.table.valid(line), self.table.dirty(line));
         self.table.set_maps(line, valid, dirty);
         let count = |bits: u128| u64::from(bits.count_ones());
-        self.valid_sectors = self.valid_sectors + count(valid) - count(old_valid);
+        for sectors in [&mut self.valid_sectors, &mut self.class_sectors[class.index()]] {
+            *sectors = *sectors + count(valid) - count(old_valid);
+        }
         if dirty != old_dirty {
             let core = CoreId::new(self.table.core_line(line).core);
             let core = core.expect("it was checked when it was mapped");

@@ -283,7 +283,7 @@ impl Layout for OcfLayout {
     }
 
     fn occupied_sectors(&self, class: ClassId) -> u64 {
-        self.class_lines[class.index()] * u64::from(self.geometry.line_sectors())
+        self.lines.class_sectors[class.index()]
     }
 
     fn memory_bytes(&self) -> usize {

@@ -221,7 +221,7 @@ impl OcfRecovery {
                 continue;
             }
             layout.map(ClassId::UNCLASSIFIED, line, of);
-            layout.lines.set(line, valid, dirty);
+            layout.set_sectors(line, valid, dirty);
             layout.put(if dirty == 0 { Kind::Clean } else { Kind::Dirty }, line);
             self.found.dirty_lines += u64::from(dirty != 0);
         }

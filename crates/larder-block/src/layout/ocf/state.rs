@@ -120,11 +120,17 @@ impl OcfLayout {
 
     /// Forgets whose a line is.
     pub(super) fn unmap(&mut self, line: u32) {
-        self.lines.unmap(line);
-        self.class_lines[self.lists.class(line).index()] -= 1;
+        let class = self.lists.class(line);
+        self.lines.unmap(line, class);
+        self.class_lines[class.index()] -= 1;
     }
 
-    /// Makes a line that is somebody's of another class.
+    /// Says which sectors of a line that is a core's are valid, and which of these dirty.
+    pub(super) fn set_sectors(&mut self, line: u32, valid: u128, dirty: u128) {
+        self.lines.set((line, self.lists.class(line)), valid, dirty);
+    }
+
+    /// Makes a line that is a core's of another class.
     pub(super) fn reclassify(&mut self, line: u32, class: ClassId) {
         let before = self.lists.class(line);
         let kind = self.lists.kind(line);
@@ -133,6 +139,7 @@ impl OcfLayout {
         if let Some(kind) = kind {
             self.put(kind, line);
         }
+        self.lines.reclassify(line, before, class);
         self.class_lines[before.index()] -= 1;
         self.class_lines[class.index()] += 1;
     }

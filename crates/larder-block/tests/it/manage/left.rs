@@ -270,3 +270,21 @@ fn dirty_data_that_are_not_what_was_written_go_to_no_core() {
         }
     }
 }
+
+/// What was destaged before a stop is on the cores, and damage of it is no loss.
+#[test]
+fn a_stop_that_has_destaged_everything_leaves_nothing_dirty_by_its_label() {
+    for create in layouts() {
+        let rig = Rig::new();
+        rig.create(&create);
+        let opened = rig.open();
+        write_to(&opened, 0, 0, 7, 65536);
+        write_to(&opened, 5, 0, 8, 4096);
+        block_on(opened.stop(false)).unwrap();
+        let left =
+            || block_on(larder_block::manage::look(&rig.device)).unwrap().stored.left.unwrap();
+        assert_eq!(left(), [(core(0), 128), (core(5), 8)], "{:?}", create.layout);
+        block_on(rig.open().stop(true)).unwrap();
+        assert_eq!(left(), [], "{:?}", create.layout);
+    }
+}

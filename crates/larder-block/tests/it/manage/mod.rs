@@ -4,6 +4,7 @@ mod attach;
 mod cores;
 mod crash;
 mod errors;
+mod file_systems;
 mod fingerprints;
 mod left;
 mod live_cores;

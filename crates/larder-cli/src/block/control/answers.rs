@@ -22,7 +22,7 @@ use crate::args::{
     TargetArg,
 };
 use crate::block::report::{Destaged, DirtyCore, DirtyRange, Running, Stats, Status, Usage};
-use crate::block::{create, metrics, target};
+use crate::block::{create, known_caches, metrics, target};
 
 /// How often progress is told.
 const TICK: Duration = Duration::from_millis(200);
@@ -288,6 +288,7 @@ impl Answers {
         let options = AttachOptions { layout, over, handles, ..AttachOptions::default() };
         block_on(opened.attach(&device, &options))
             .map_err(|error| create::explained(&error, over).to_string())?;
+        known_caches::record(opened.uuid, &target);
         *self.known() = Known::of(opened);
         value(&self.status())
     }

@@ -1,0 +1,108 @@
+//! Whether another cache has a device for its core, too.
+//!
+//! *Always:* only what lies on the other cache device is believed, and nothing is written to it: that cache may run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use larder_device::label::Uuid;
+use larder_device::{Device, Identity};
+
+use super::checked::home;
+use super::front::{Seen, look};
+use super::stored::{StoredCache, StoredCore};
+use super::{Core, checked};
+use crate::Error;
+use crate::fingerprint::{self, Slot};
+use crate::layout::CoreId;
+
+/// What another cache has of a core that its core lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirtyElsewhere {
+    /// Nothing, as its label says.
+    Nothing,
+    /// So many sectors, as its label says.
+    Sectors(u64),
+    /// The label does not say it: that cache runs, or its last stop was not in order.
+    Unknown,
+}
+
+/// A core that another cache has, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CachedElsewhere {
+    /// The core that was asked about.
+    pub core: CoreId,
+    /// How its user calls it.
+    pub name: String,
+    /// The other cache.
+    pub cache: Uuid,
+    /// Its number of that core.
+    pub number: CoreId,
+    /// What is dirty there.
+    pub dirty: DirtyElsewhere,
+}
+
+/// Which of these devices are cores of the cache on `other`: by what they are known by, or by their fingerprints where
+/// the system says nothing of them. [`create`](super::create) looks at no device but its own, so a program that knows
+/// of other caches asks this first.
+///
+/// # Errors
+/// [`ErrorKind::Format`](crate::ErrorKind::Format) if there is no cache on `other`;
+/// [`ErrorKind::Device`](crate::ErrorKind::Device).
+pub async fn cached_elsewhere(
+    other: &Arc<dyn Device>,
+    cores: &[Core],
+) -> Result<Vec<CachedElsewhere>, Error> {
+    let Seen { uuid, stored, .. } = look(other).await?;
+    let mut found = Vec::new();
+    for known in &stored.cores {
+        let slot = match home(other, uuid, known) {
+            Some(home) => fingerprint::read(&home, known.id).await.ok().flatten(),
+            None => None,
+        };
+        for core in cores {
+            if is_same(core, known, slot.as_ref()).await {
+                let (core, name) = (core.id, core.name.clone());
+                let dirty = dirty(&stored, known.id);
+                found.push(CachedElsewhere { core, name, cache: uuid, number: known.id, dirty });
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn dirty(stored: &StoredCache, core: CoreId) -> DirtyElsewhere {
+    // What was formatted and never started has nothing.
+    let is_blank = stored.was_stopped && stored.layout.is_blank();
+    match &stored.left {
+        _ if stored.is_distrusted || is_blank => DirtyElsewhere::Nothing,
+        None => DirtyElsewhere::Unknown,
+        Some(left) => match left.iter().find(|(of, _)| *of == core) {
+            Some((_, sectors)) if *sectors > 0 => DirtyElsewhere::Sectors(*sectors),
+            _ => DirtyElsewhere::Nothing,
+        },
+    }
+}
+
+async fn is_same(core: &Core, known: &StoredCore, slot: Option<&Slot>) -> bool {
+    let identity = &core.device.info().identity;
+    let Some(slot) = slot else {
+        return known.name == core.name && known.bytes == core.device.info().capacity_bytes;
+    };
+    let alone = BTreeMap::from([(known.id, slot.clone())]);
+    let compared = checked::compare(core, known.id, &alone).await;
+    if have_common_kind(&slot.identity, identity) {
+        // An inode is given again once its file is gone: a file of which no block is the same is another one.
+        let is_replaced = compared.compared > 0 && compared.differing == compared.compared;
+        return slot.identity.agrees(identity) && !is_replaced;
+    }
+    compared.distinguishing > 0 && compared.differing == 0
+}
+
+fn have_common_kind(one: &Identity, other: &Identity) -> bool {
+    let kinds = |identity: &Identity| -> Vec<_> {
+        identity.identifiers().iter().map(|identifier| identifier.kind).collect()
+    };
+    let others = kinds(other);
+    kinds(one).iter().any(|kind| others.contains(kind))
+}
