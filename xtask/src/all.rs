@@ -14,7 +14,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and how it is run.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 26] = [
+const STEPS: [Step; 27] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -33,6 +33,13 @@ const STEPS: [Step; 26] = [
     ("epoll", || {
         let mut tests = step::cargo(&["test", "-p", "larder-server", "--locked", "--test", "it"]);
         step::run(tests.env("LARDER_TEST_SOCKETS", "epoll"))
+    }),
+    // Figures of the documentation that take minutes.
+    ("figures", || {
+        let words =
+            ["--release", "--locked", "-p", "larder-cli", "--test", "it", "--", "--ignored"];
+        let arguments: Vec<_> = ["test"].into_iter().chain(words).collect();
+        step::run(&mut step::cargo(&arguments))
     }),
     ("documentation", || {
         let arguments = ["doc", "--workspace", "--no-deps", "--locked"];

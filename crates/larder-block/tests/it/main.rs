@@ -38,5 +38,6 @@ mod shadow;
 mod states;
 mod subject;
 mod timed;
+mod two_settles;
 mod volume;
 mod written;

@@ -9,7 +9,7 @@ use larder_block::layout::{CoreId, Layout, Span};
 pub(crate) struct Owed {
     /// By sector: when the last such write of it has ended.
     ended: HashMap<(CoreId, u64), u64>,
-    /// Such writes that are under way or have failed, by their version.
+    /// Such writes that are under way, and all that have failed, by their version.
     open: BTreeMap<u64, Span>,
 }
 

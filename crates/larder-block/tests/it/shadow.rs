@@ -146,6 +146,8 @@ impl Shadow {
     /// The request has failed. Of a write any sector is there or not, and a crash may bring back what was there before.
     pub(crate) fn failed(&mut self, known: &Known) {
         if known.kind.writes() {
+            // What it was to displace may have come back, dirty as it was.
+            self.owed.begins(known.span, known.version);
             for sector in known.span.first..known.span.end() {
                 let any_up_to = Some(known.version);
                 *self.of(known.span.core, sector) = Allowed { versions: Vec::new(), any_up_to };

@@ -138,3 +138,23 @@ fn help_teaches() {
         assert!(help.contains(word), "{word}");
     }
 }
+
+/// The figures are those of the command that stands there, to the last digit: the simulation has a seed.
+#[test]
+#[ignore = "takes minutes: `cargo xtask all` runs it"]
+fn the_readme_shows_what_plan_prints() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let readme = std::fs::read_to_string(path).unwrap();
+    let (_, rest) = readme.split_once("\nlarder plan ").unwrap();
+    let (command, rest) = rest.split_once('\n').unwrap();
+    let (_, rest) = rest.split_once("```text\n").unwrap();
+    let (shown, _) = rest.split_once("```").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let mut plan = std::process::Command::new(env!("CARGO_BIN_EXE_larder"));
+    plan.arg("plan").args(command.split(' ')).current_dir(directory.path());
+    let printed = String::from_utf8(plan.output().unwrap().stdout).unwrap();
+    let mut lines = printed.lines();
+    for line in shown.lines().filter(|line| *line != "…") {
+        assert!(lines.any(|it| it == line), "{line:?} is not in\n{printed}");
+    }
+}

@@ -44,6 +44,14 @@ pub struct EstimatedItems {
 
 impl EstimatedItems {
     /// All of them.
+    ///
+    /// ```
+    /// # use larder::{Larder, block_on};
+    /// # let cache = Larder::in_memory(1 << 20)?;
+    /// block_on(cache.set(b"rye", b"flour", None))?;
+    /// assert_eq!(cache.estimated_items().total(), 1);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub fn total(&self) -> u64 {
         self.on_flash + self.in_dram_alone
     }

@@ -13,6 +13,8 @@
 //! What a class has had dirty for longest ([`oldest_dirty`](super::oldest_dirty)) goes the same way, but nobody relies
 //! on it: nothing is waited for, looked for again, or flushed.
 
+use std::collections::BTreeMap;
+
 use super::appender::{DIRTY_LANE, Pending, Source};
 use super::drain::Drain;
 use super::grace::Phase;
@@ -41,6 +43,8 @@ pub(super) struct Cleaning {
     /// Of what is settled: what was clean and looked dirty when the flush set out.
     marks: Vec<Found>,
     settles: bool,
+    /// Markers of others before this turn may be of what it settles. Its own have this turn.
+    turn: u64,
     /// I/Os, and markers, under way.
     outstanding: usize,
     has_failed: bool,
@@ -64,6 +68,35 @@ enum Stage {
     /// is durable a start after a crash would find that.
     Marking(Phase),
     Ended,
+}
+
+/// Markers that are not durable yet. What they are of does not look dirty any more, so that another who settles it
+/// would have nothing to mark: it waits for them.
+#[derive(Debug, Default)]
+pub(super) struct Markers {
+    last_turn: u64,
+    /// By turn: the range of whose settling they are.
+    under_way: BTreeMap<u64, Span>,
+}
+
+impl Markers {
+    /// A turn for the settling of `span`, which has markers or has not.
+    fn set_out(&mut self, span: Span, has_some: bool) -> u64 {
+        self.last_turn += 1;
+        if has_some {
+            self.under_way.insert(self.last_turn, span);
+        }
+        self.last_turn
+    }
+
+    /// Whether there are some of what `one` settles, that were there before it.
+    fn are_before(&self, one: &Cleaning) -> bool {
+        self.under_way.range(..one.turn).any(|(_, span)| one.wants(*span))
+    }
+
+    fn ended(&mut self, turn: u64) {
+        self.under_way.remove(&turn);
+    }
 }
 
 impl Cleaning {
@@ -100,8 +133,9 @@ impl LogLayout {
         left: Vec<Found>,
         stage: Stage,
     ) {
-        let (outstanding, has_failed, marks) = (0, false, Vec::new());
-        let one = Cleaning { request, aim, left, stage, marks, settles, outstanding, has_failed };
+        let (outstanding, has_failed, marks, turn) = (0, false, Vec::new(), 0);
+        let one =
+            Cleaning { request, aim, left, stage, marks, settles, turn, outstanding, has_failed };
         self.cleanings.push(one);
         self.has_changed = true;
     }
@@ -164,7 +198,9 @@ impl LogLayout {
                 }
                 false
             }
-            Stage::Marking(asked) if !self.grace.has_passed(asked) => {
+            Stage::Marking(asked)
+                if !self.grace.has_passed(asked) || self.markers.are_before(one) =>
+            {
                 one.stage = Stage::Marking(asked);
                 false
             }
@@ -244,6 +280,7 @@ impl LogLayout {
             one.outstanding += 1;
         }
         if let (true, Aim::Range(span)) = (one.settles, one.aim) {
+            one.turn = self.markers.set_out(span, one.outstanding > 0);
             one.stage = match self.appender.pending_voids(span) {
                 Some(asked) => Stage::Voiding(asked),
                 None => Stage::Marking(self.grace.ask()),
@@ -270,6 +307,11 @@ impl LogLayout {
                 self.index.replace(now.span, Some(extent), &mut Vec::new());
             }
         }
+        // Others that settle the same counted on it.
+        let relies = |one: &Cleaning| {
+            matches!(one.stage, Stage::Voiding(_) | Stage::Marking(_)) && one.wants(span)
+        };
+        self.cleanings.iter_mut().filter(|one| relies(one)).for_each(|one| one.has_failed = true);
     }
 
     fn read_busy(&mut self, one: &mut Cleaning, busy: &[Found]) {
@@ -320,6 +362,8 @@ impl LogLayout {
         let cleaning = self.cleaning_of(request);
         cleaning.outstanding -= 1;
         cleaning.has_failed |= !is_well;
+        let ended = (cleaning.outstanding == 0).then_some(cleaning.turn);
+        ended.into_iter().for_each(|turn| self.markers.ended(turn));
         self.has_changed = true;
     }
 

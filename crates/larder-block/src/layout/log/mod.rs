@@ -68,6 +68,7 @@ use super::{
 };
 use crate::streams::Streams;
 use appender::Appender;
+use cleaning::Markers;
 use evicting::Evicting;
 pub use geometry::{Geometry, LoadOptions, LogOptions, SEGMENTS_MIN};
 use grace::Grace;
@@ -121,6 +122,7 @@ impl LogLayout {
             yielding: Yielding::default(),
             leaving: Leaving::default(),
             cleanings: Vec::new(),
+            markers: Markers::default(),
             cores: Vec::new(),
             waiting: Vec::new(),
             held_writes: Vec::new(),

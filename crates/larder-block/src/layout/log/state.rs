@@ -5,7 +5,7 @@ use slab::Slab;
 
 use super::appender::Appender;
 use super::batch::CacheUuid;
-use super::cleaning::Cleaning;
+use super::cleaning::{Cleaning, Markers};
 use super::drain::Drain;
 use super::evicting::Evicting;
 use super::geometry::Geometry;
@@ -58,6 +58,7 @@ pub struct LogLayout {
     pub(super) leaving: Leaving,
     /// Ranges that somebody wants clean.
     pub(super) cleanings: Vec<Cleaning>,
+    pub(super) markers: Markers,
     pub(super) cores: Vec<CoreState>,
     /// Requests that wait until what they make void may be.
     pub(super) waiting: Vec<Waiting>,
