@@ -17,7 +17,13 @@ fn settle_twice<S: Subject>(seed: u64, before: [usize; 2], newest_first: bool) {
     let all = Span { first: 0, sectors: 512, ..span };
     assert_eq!(run.run(Request::Write { span, data: stamps(span, 1) }).0, Ending::Done);
     let mut settles = Vec::new();
-    for ios in before {
+    for (number, ios) in (1..).zip(before) {
+        // Others' writes are under way, so that a marker does not set out at once.
+        for place in 0..8 {
+            let other = Span { core: core(0), first: (number * 8 + place) * 16, sectors: 16 };
+            run.submit(Request::Write { span: other, data: stamps(other, 2) });
+            run.turn();
+        }
         settles.push(run.submit(Request::Settle { span: all }));
         for _ in 0..ios {
             run.turn();
