@@ -139,7 +139,7 @@ fn certificates_are_read_again_and_a_bad_one_keeps_the_old() {
     let path = |name: &str| directory.path().join(name).display().to_string();
     let (certificate, key) = (path("good.pem"), path("good.key"));
     let mut by_tls = command(directory.path(), &["--resp-tls", "127.0.0.1:0"]);
-    by_tls.args(["--memcached", "none", "--admin", "none"]);
+    by_tls.args(["--memcached", "none", "--admin", "none", "--log", "warn"]);
     by_tls.args(["--tls-certificate", &certificate, "--tls-key", &key]);
     let mut serving = Serving::run(by_tls);
     assert!(serving.place("resp").ends_with(" with TLS"), "{}", serving.place("resp"));
