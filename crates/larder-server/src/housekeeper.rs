@@ -43,7 +43,7 @@ impl Freed {
         self.looks_again || freed >= WORTH_BYTES
     }
 
-    /// All that had been freed by then was given back, so many bytes.
+    /// All that had been freed by then was given back: `bytes`.
     fn was_given_back(&mut self, bytes: usize, shared: &Shared) {
         self.looks_again = bytes >= WORTH_BYTES;
         self.peak = shared.account.used();

@@ -264,7 +264,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// All buffers lie with sockets that nobody reads. Those keep their bytes by themselves.
+    /// All buffers lie with sockets that no task reads. Those keep their bytes by themselves.
     ///
     /// No socket gets more than one buffer at a time from then on, until they are read. Else the kernel, which may fill
     /// many before it hears that it is to stop, would empty the pool again and again.

@@ -130,7 +130,7 @@ fn who_does_not_read_stops_itself_only() {
 }
 
 #[test]
-fn sockets_that_nobody_reads_hold_a_bounded_number_of_bytes_however_much_comes() {
+fn sockets_that_are_not_read_hold_a_bounded_number_of_bytes_however_much_comes() {
     let Some(ring) = ring() else { return };
     let mut all: Vec<_> = (0..200).map(|_| pair(&ring)).collect();
     for (client, socket) in &mut all {

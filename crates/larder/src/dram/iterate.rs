@@ -15,7 +15,7 @@ pub(crate) struct Resident {
 /// Counts of a part of the items ([`DramTier::sample`]).
 #[derive(Debug, Default)]
 pub(crate) struct Sample {
-    /// The tier has about so many times as many.
+    /// The tier has about `step` times as many.
     step: u64,
     items: u64,
     dirty: u64,
