@@ -21,7 +21,7 @@ use crate::layout::CoreId;
 pub enum DirtyElsewhere {
     /// Nothing, as its label says.
     Nothing,
-    /// So many sectors, as its label says.
+    /// This number of sectors, as its label says.
     Sectors(u64),
     /// The label does not say it: that cache runs, or its last stop was not in order.
     Unknown,

@@ -141,7 +141,8 @@ impl Larder {
     pub fn estimated_len(&self) -> u64 {
         match &self.core.flash {
             None => self.core.dram.len() as u64,
-            Some(_) => self.estimated_items().total(),
+            // What is clean is on flash too.
+            Some(flash) => flash.estimated_len() + self.core.dram.estimated_dirty(PARTS_COUNTED),
         }
     }
 

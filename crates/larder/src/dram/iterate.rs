@@ -1,6 +1,8 @@
 //! What is in DRAM, for those who want to see all of it: scans, and `flush`.
 
 use super::DramTier;
+use super::index::Entry;
+use super::readers::Locked;
 use crate::key::KeyHash;
 use crate::value::Pinned;
 
@@ -59,30 +61,37 @@ impl DramTier {
 
     /// How many items are not known to be on flash.
     pub(crate) fn dirty(&self) -> u64 {
-        let mut dirty = 0;
-        let parts = self.parts();
-        for part in 0..parts {
-            self.index.each_in(part, parts, |entry, _| dirty += u64::from(!entry.is_clean()));
-        }
-        dirty
+        self.estimated_dirty(usize::MAX)
     }
 
-    /// What a sample of the items is like: those of `parts` parts at least, a power of two. Where there are no more
-    /// parts, it is all of them.
-    pub(crate) fn sample(&self, parts: usize) -> Sample {
+    /// The same, about: from `parts` parts at least, a power of two. Exact where there are no more.
+    pub(crate) fn estimated_dirty(&self, parts: usize) -> u64 {
+        let mut dirty = 0;
+        let step = self.each_of(parts, |entry, _| dirty += u64::from(!entry.is_clean()));
+        dirty * step
+    }
+
+    /// Looks at the items of `parts` parts at least, spread over all. The tier has about as many times as many as the
+    /// result says.
+    fn each_of(&self, parts: usize, mut look: impl FnMut(Entry, &Locked)) -> u64 {
         let all = self.parts();
         let step = (all / parts).max(1);
-        let mut sample = Sample { step: step as u64, ..Sample::default() };
-        for part in (0..all).step_by(step) {
-            self.index.each_in(part, all, |entry, locked| {
-                let is_dirty = u64::from(!entry.is_clean());
-                let may_expire = u64::from(self.record(entry.location(), locked).expiry_s > 0);
-                sample.items += 1;
-                sample.dirty += is_dirty;
-                sample.with_lifetime += may_expire;
-                sample.dirty_with_lifetime += is_dirty * may_expire;
-            });
-        }
+        (0..all).step_by(step).for_each(|part| self.index.each_in(part, all, &mut look));
+        step as u64
+    }
+
+    /// What a sample of the items is like, from as many parts. It reads their records, which a count of dirty ones does
+    /// not.
+    pub(crate) fn sample(&self, parts: usize) -> Sample {
+        let mut sample = Sample::default();
+        sample.step = self.each_of(parts, |entry, locked| {
+            let is_dirty = u64::from(!entry.is_clean());
+            let may_expire = u64::from(self.record(entry.location(), locked).expiry_s > 0);
+            sample.items += 1;
+            sample.dirty += is_dirty;
+            sample.with_lifetime += may_expire;
+            sample.dirty_with_lifetime += is_dirty * may_expire;
+        });
         sample
     }
 
