@@ -27,6 +27,14 @@ struct Wanted {
     durable: bool,
 }
 
+/// A page that is on its way.
+#[derive(Debug, Default)]
+struct UnderWay {
+    waiters: Vec<Waiter>,
+    /// It has set out before the page became doubtful, so its end does not settle the doubt.
+    is_stale: bool,
+}
+
 /// Adjacent pages that are to be written in one I/O.
 #[derive(Debug)]
 pub(super) struct Run {
@@ -37,7 +45,7 @@ pub(super) struct Run {
 #[derive(Debug, Default)]
 pub(super) struct Pages {
     wanted: BTreeMap<u32, Wanted>,
-    under_way: BTreeMap<u32, Vec<Waiter>>,
+    under_way: BTreeMap<u32, UnderWay>,
     /// What they say on the device, nobody knows: a write of them has failed. As long as there are any, nothing ends
     /// that changes anything, for they may say of lines that have changed hands that they are dirty.
     doubtful: BTreeSet<u32>,
@@ -52,6 +60,9 @@ impl Pages {
 
     pub(super) fn doubt(&mut self, page: u32) {
         self.doubtful.insert(page);
+        if let Some(under_way) = self.under_way.get_mut(&page) {
+            under_way.is_stale = true;
+        }
     }
 
     pub(super) fn doubtful(&self) -> &BTreeSet<u32> {
@@ -66,7 +77,8 @@ impl Pages {
             if under_way.contains_key(&page) {
                 return true;
             }
-            under_way.insert(page, std::mem::take(&mut wanted.waiters));
+            let waiters = std::mem::take(&mut wanted.waiters);
+            under_way.insert(page, UnderWay { waiters, is_stale: false });
             match runs.last_mut() {
                 Some(run) if run.pages.end == page && run.pages.len() < RUN_PAGES as usize => {
                     run.pages.end += 1;
@@ -84,7 +96,7 @@ impl Pages {
         let taken: Vec<u32> = self.wanted.keys().copied().take(most).collect();
         for page in &taken {
             let wanted = self.wanted.remove(page).expect("it was found");
-            self.under_way.entry(*page).or_default().extend(wanted.waiters);
+            self.under_way.entry(*page).or_default().waiters.extend(wanted.waiters);
         }
         taken
     }
@@ -98,13 +110,36 @@ impl Pages {
     pub(super) fn ended(&mut self, pages: Range<u32>, is_well: bool) -> Vec<Waiter> {
         let mut waiters = Vec::new();
         for page in pages {
-            waiters.extend(self.under_way.remove(&page).expect("it was on its way"));
-            if is_well {
-                self.doubtful.remove(&page);
-            } else {
+            let ended = self.under_way.remove(&page).expect("it was on its way");
+            waiters.extend(ended.waiters);
+            if !is_well {
                 self.doubtful.insert(page);
+            } else if !ended.is_stale {
+                self.doubtful.remove(&page);
             }
         }
         waiters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cleaning fails while a page that calls its lines clean is on its way for something else.
+    #[test]
+    fn a_write_that_set_out_before_a_doubt_does_not_settle_it() {
+        let mut pages = Pages::default();
+        let writes_once = |pages: &mut Pages| {
+            pages.want(7, None, true);
+            assert_eq!(pages.take_due().len(), 1);
+        };
+        writes_once(&mut pages);
+        pages.doubt(7);
+        pages.ended(7..8, true);
+        assert!(pages.doubtful().contains(&7), "what it says was known before");
+        writes_once(&mut pages);
+        pages.ended(7..8, true);
+        assert!(pages.doubtful().is_empty(), "this one set out behind the doubt");
     }
 }
