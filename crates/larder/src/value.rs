@@ -65,6 +65,9 @@ pub struct ValueMeta {
     pub won: bool,
     /// Whether it was found before, since it was set or came back from flash.
     pub fetched: bool,
+    /// Whether it was set so ([`SetOptions::binary_key`](crate::SetOptions::binary_key)); not of one that came back
+    /// from flash.
+    pub binary_key: bool,
     marks: Marks,
 }
 
@@ -84,7 +87,7 @@ impl ValueMeta {
         self.expires_at.map(|end| end.saturating_sub(now))
     }
 
-    /// How long before `now` it was set or found the last time, in whole seconds of 48 days, after which the count
+    /// How long before `now` it was set or found the last time, in whole seconds of 24 days, after which the count
     /// begins anew. `None` if that is not known: without
     /// [`Config::access_times`](crate::Config::access_times), or if it has just come from flash.
     ///
@@ -156,7 +159,8 @@ impl Value {
             (expiry_s != 0).then(|| Duration::from_millis(over_at_ms(expiry_s, early_ms)));
         let marks = self.marks;
         let (won, fetched) = (marks.is_won(), marks.is_fetched());
-        ValueMeta { flags, version, expires_at, stale, won, fetched, marks }
+        let binary_key = marks.has_binary_key();
+        ValueMeta { flags, version, expires_at, stale, won, fetched, binary_key, marks }
     }
 
     /// Whether its time is over.

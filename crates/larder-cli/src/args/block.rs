@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
+use tracing::level_filters::LevelFilter;
 
 use super::tls::TlsArgs;
 
@@ -189,6 +190,10 @@ pub(crate) struct ExportArgs {
     /// Connections at a time; each may take about 64 MiB of memory
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) connections: u32,
+
+    /// Which events are told on standard error: off, error, warn, info or debug, each with those before it
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = super::serve::log_level)]
+    pub(crate) log: LevelFilter,
 
     #[command(flatten)]
     pub(crate) tls: TlsArgs,

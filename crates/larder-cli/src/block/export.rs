@@ -12,9 +12,11 @@ use super::ublk::Disks;
 use super::{target, ublk};
 use crate::args::ExportArgs;
 use crate::ending::Ending;
+use crate::log::Log;
 
 pub(super) fn run(arguments: &ExportArgs) -> Result<Ending, Error> {
     let mut signals = serving::signals()?;
+    let _log = Log::begin(arguments.log);
     if arguments.ublk.ublk.is_some() {
         ublk::check()?;
     }

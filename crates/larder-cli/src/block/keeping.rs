@@ -31,6 +31,15 @@ impl Keeper {
         cache: RunningCache,
         opened: Arc<Mutex<Option<Opened>>>,
     ) -> std::io::Result<Self> {
+        Self::noting(cache, opened, FINGERPRINTS)
+    }
+
+    /// Brings fingerprints up to date each time that `every` has passed.
+    fn noting(
+        cache: RunningCache,
+        opened: Arc<Mutex<Option<Opened>>>,
+        every: Duration,
+    ) -> std::io::Result<Self> {
         let (stop, stopped) = mpsc::channel::<()>();
         let keep = move || {
             let (mut idle, mut label) = (Idle::default(), Label::default());
@@ -42,7 +51,7 @@ impl Keeper {
                     note_clean(&opened);
                 }
                 label.keep(&cache, &opened, now);
-                if now.saturating_sub(noted) >= FINGERPRINTS {
+                if now.saturating_sub(noted) >= every {
                     noted = now;
                     note_fingerprints(&opened);
                 }
@@ -136,5 +145,45 @@ fn note_clean(opened: &Mutex<Option<Opened>>) {
     let Ok(mut opened) = opened.try_lock() else { return };
     if let Some(Err(error)) = opened.as_mut().map(|opened| block_on(opened.note_clean())) {
         eprintln!("note: the label does not say that nothing is dirty: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_block::cache::Mode;
+    use larder_block::layout::CoreId;
+    use larder_block::manage::{self, Core, CreateOptions, OpenOptions};
+    use larder_device::label::AREA_BYTES;
+    use larder_device::{Device, Io, IoBuffer, MemoryDevice, PlacementHandle};
+
+    use super::*;
+
+    /// What is dirty is in the fingerprint of its core before a stop, so that a cache that was killed knows its core.
+    #[test]
+    fn fingerprints_are_brought_up_to_date_while_a_cache_runs() {
+        let memory = || Arc::new(MemoryDevice::holding(vec![0; 8 << 20])) as Arc<dyn Device>;
+        let (device, id) = (memory(), CoreId::new(0).unwrap());
+        let core = Core { id, name: "core".to_owned(), device: memory() };
+        let options = CreateOptions { mode: Mode::WriteBack, ..CreateOptions::default() };
+        block_on(manage::create(&device, std::slice::from_ref(&core), &options)).unwrap();
+        let opened = block_on(manage::open(&device, &[core], &OpenOptions::default())).unwrap();
+        let cache = opened.cache.clone();
+        let fingerprint = || {
+            let buffer = IoBuffer::zeroed(64 << 10);
+            block_on(device.submit(Io::Read { offset: AREA_BYTES, buffer })).unwrap()
+        };
+        let before = fingerprint();
+        let buffer = IoBuffer::zeroed(4096);
+        // Of no block that is known by its place.
+        let write = Io::write(4096 * 1001, buffer, PlacementHandle::DEFAULT);
+        block_on(cache.core(id).unwrap().submit(write)).unwrap();
+        assert_eq!(fingerprint().as_slice(), before.as_slice(), "a dirty block is on no core");
+        let opened = Arc::new(Mutex::new(Some(opened)));
+        let _keeper = Keeper::noting(cache, opened, Duration::from_millis(10)).unwrap();
+        let begun = RealClock.monotonic();
+        while fingerprint().as_slice() == before.as_slice() {
+            assert!(RealClock.monotonic() - begun < Duration::from_secs(10), "nothing is written");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }

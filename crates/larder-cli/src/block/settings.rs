@@ -13,6 +13,7 @@ use larder_block::policy::routing::RoutingPolicy;
 use larder_lab::Error;
 use larder_server::SocketBackend;
 use larder_tls::Tls;
+use tracing::level_filters::LevelFilter;
 
 use super::control;
 use super::entry::BlockEntry;
@@ -41,6 +42,8 @@ pub(super) struct Settings {
     pub(super) threads: u16,
     pub(super) sockets: SocketBackend,
     pub(super) connections: u32,
+    /// Which events are told.
+    pub(super) log: LevelFilter,
     pub(super) tls: Option<Tls>,
 }
 
@@ -78,6 +81,7 @@ impl Settings {
         let flush_on_stop =
             arguments.flush_on_stop || file.and_then(|file| file.flush_on_stop).unwrap_or_default();
         let sockets = arguments.sockets.or_else(|| Some(file?.sockets?.0.0)).unwrap_or_default();
+        let log = arguments.log.or_else(|| Some(file?.log?.0.0)).unwrap_or(LevelFilter::INFO);
         let open = open(arguments, file)?;
         let tls = serving::tls(&tls_files(arguments, file))?;
         Ok(Self {
@@ -96,6 +100,7 @@ impl Settings {
             threads,
             sockets,
             connections,
+            log,
             tls,
         })
     }

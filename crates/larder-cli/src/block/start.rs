@@ -24,6 +24,7 @@ use super::ublk::Disks;
 use super::{known_caches, render, target, ublk};
 use crate::args::StartArgs;
 use crate::ending::Ending;
+use crate::log::Log;
 
 /// Whoever has asked for the end is given so long to be told.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -31,6 +32,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     let mut signals = serving::signals()?;
     let mut settings = Settings::of(arguments)?;
+    let _log = Log::begin(settings.log);
     if settings.ublk.is_some() {
         ublk::check()?;
     }

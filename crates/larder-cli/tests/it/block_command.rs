@@ -79,6 +79,30 @@ fn a_read_only_export_does_not_open_its_file_for_writing() {
     }
 }
 
+/// Its clients hear of an error, and its operator too.
+#[test]
+fn a_request_that_fails_is_told_unless_errors_alone_are_asked_for() {
+    for (words, is_told) in [("", true), ("--log error", false)] {
+        let place = Place::new();
+        let disk = place.write("disk.img", vec![3; 1 << 20]);
+        let told = place.path().join("told");
+        let mut command = place.command(&format!("block export disk.img --unix s {words}"));
+        command.stderr(std::fs::File::create(&told).unwrap());
+        let serving = Serving::run(command);
+        let mut unix = UnixStream::connect(place.path().join("s")).unwrap();
+        open(&mut unix, b"", 1);
+        std::fs::File::options().write(true).open(disk).unwrap().set_len(0).unwrap();
+        assert_ne!(request(&mut unix, 0, &mut [0; 5]), 0, "there is nothing to be read");
+        serving.end("TERM");
+        let told = std::fs::read_to_string(told).unwrap();
+        assert_eq!(
+            told.contains("WARN") && told.contains("a request has failed"),
+            is_told,
+            "{told}"
+        );
+    }
+}
+
 #[test]
 fn what_cannot_be_exported_is_refused() {
     let place = Place::new();

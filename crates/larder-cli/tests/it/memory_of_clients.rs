@@ -1,12 +1,19 @@
 //! What clients can cause in memory, shape by shape, as the system counts it of a server process: never more than
 //! `memory` and what docs/server.md adds to it.
 
+use std::any::Any;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::serve_command::Serving;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::serve_command::{ANYWHERE, Serving, command};
+use crate::serve_protected::certify;
 
 const MIB: usize = 1 << 20;
 /// `--memory` of these servers.
@@ -14,11 +21,13 @@ const MEMORY: usize = 64 * MIB;
 /// What docs/server.md adds: for the process, and for each connection.
 const PROCESS: usize = 64 * MIB;
 const CONNECTION: usize = 8 << 10;
+/// And for one by TLS.
+const TLS: usize = 4 << 10;
 
 /// What clients do, and what their connections say at first.
 struct Shape {
     name: &'static str,
-    /// "resp" or "memcached".
+    /// "resp", "memcached", or [`BY_TLS`].
     place: &'static str,
     connections: usize,
     bytes: fn(usize) -> Vec<u8>,
@@ -47,7 +56,10 @@ fn half_of(head: &str) -> Vec<u8> {
     [head.as_bytes(), &vec![b'x'; MIB / 2]].concat()
 }
 
-const SHAPES: [Shape; 13] = [
+/// RESP behind a handshake.
+const BY_TLS: &str = "resp by TLS";
+
+const SHAPES: [Shape; 15] = [
     Shape { name: "one byte", place: "resp", connections: 1500, bytes: |_| b"*".to_vec() },
     Shape { name: "one byte", place: "memcached", connections: 1500, bytes: |_| b"g".to_vec() },
     Shape {
@@ -125,6 +137,56 @@ const SHAPES: [Shape; 13] = [
             [request(&[b"HELLO", b"3", b"AUTH", b"x", &long]), request(&[b"AUTH", &long])].concat()
         },
     },
+    Shape {
+        name: "a long slow log, asked for and not read",
+        place: "resp",
+        connections: 8,
+        bytes: |_| {
+            let set = |name: &[u8], value: &[u8]| request(&[b"CONFIG", b"SET", name, value]);
+            let begins =
+                [set(b"slowlog-max-len", b"100000"), set(b"slowlog-log-slower-than", b"0")];
+            let mut long = vec![&b"EXISTS"[..]];
+            long.resize(32, &[b'k'; 200]);
+            let ends = [request(&[b"SLOWLOG", b"GET", b"-1"]).repeat(200), set(SLOWER, b"10000")];
+            [begins.concat(), request(&long).repeat(5000), ends.concat()].concat()
+        },
+    },
+    Shape {
+        name: "unread lists of clients with long names",
+        place: "resp",
+        connections: 300,
+        bytes: |_| {
+            let long = [b'n'; 1000];
+            let says = |word| request(&[b"CLIENT", b"SETINFO", word, &long]);
+            let names =
+                [request(&[b"CLIENT", b"SETNAME", &long]), says(b"LIB-NAME"), says(b"LIB-VER")];
+            [names.concat(), request(&[b"CLIENT", b"LIST"]).repeat(20)].concat()
+        },
+    },
+];
+
+const SLOWER: &[u8] = b"slowlog-log-slower-than";
+
+const SHAPES_OF_TLS: [Shape; 4] = [
+    Shape {
+        name: "the beginning of a ClientHello",
+        place: "resp",
+        connections: 1500,
+        bytes: |_| vec![0x16, 3, 1, 0x40, 0, 1],
+    },
+    Shape { name: "one byte", place: BY_TLS, connections: 800, bytes: |_| b"*".to_vec() },
+    Shape {
+        name: "half a value",
+        place: BY_TLS,
+        connections: 200,
+        bytes: |_| half_of("*3\r\n$3\r\nSET\r\n$1\r\nx\r\n$1048576\r\n"),
+    },
+    Shape {
+        name: "unread answers",
+        place: BY_TLS,
+        connections: 200,
+        bytes: |_| request(&[b"GET", b"v"]).repeat(500),
+    },
 ];
 
 fn keys_of_v(command: &str, count: usize) -> Vec<u8> {
@@ -141,9 +203,8 @@ fn status(serving: &Serving, name: &str) -> usize {
 }
 
 /// Sends what the server takes, and gives up where it takes nothing.
-fn pour(stream: &mut TcpStream, bytes: &[u8]) {
-    stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
-    match stream.write_all(bytes) {
+fn pour(stream: &mut impl Write, bytes: &[u8]) {
+    match stream.write_all(bytes).and_then(|()| stream.flush()) {
         Ok(()) => {}
         Err(error) => assert!(
             matches!(
@@ -155,11 +216,45 @@ fn pour(stream: &mut TcpStream, bytes: &[u8]) {
     }
 }
 
+/// Clients that trust a certificate in this directory.
+fn trusting(directory: &Path) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    let certificate = CertificateDer::from_pem_file(directory.join("good.pem")).unwrap();
+    roots.add(certificate).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider);
+    let builder = builder.with_safe_default_protocol_versions().unwrap();
+    Arc::new(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// A connection that has said what its shape says, kept until the others have too.
+fn pours(
+    serving: &Serving,
+    (place, bytes): (&str, &[u8]),
+    tls: Option<&Arc<ClientConfig>>,
+) -> Box<dyn Any> {
+    let mut stream = serving.connect(if place == BY_TLS { "resp" } else { place });
+    stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+    match tls.filter(|_| place == BY_TLS) {
+        None => {
+            pour(&mut stream, bytes);
+            Box::new(stream)
+        }
+        Some(config) => {
+            let name = ServerName::try_from("localhost").unwrap();
+            let client = ClientConnection::new(Arc::clone(config), name).unwrap();
+            let mut stream = StreamOwned::new(client, stream);
+            pour(&mut stream, bytes);
+            Box::new(stream)
+        }
+    }
+}
+
 fn is_answered(serving: &Serving) -> bool {
-    let mut stream = serving.connect("resp");
-    stream.write_all(b"PING\r\n").unwrap();
-    let mut answer = [0; 7];
-    stream.read_exact(&mut answer).is_ok() && &answer == b"+PONG\r\n"
+    let mut stream = serving.connect("memcached");
+    stream.write_all(b"mn\r\n").unwrap();
+    let mut answer = [0; 4];
+    stream.read_exact(&mut answer).is_ok() && &answer == b"MN\r\n"
 }
 
 /// How long the server keeps connections whose clients have left, the time to ask it included.
@@ -184,51 +279,76 @@ fn ends_in(serving: &Serving) -> Duration {
     }
 }
 
+/// Lets clients take all shapes, one after the other, and gives those that took more than the budget.
+fn takes_shapes(
+    serving: &Serving,
+    (sockets, shapes): (&str, &[Shape]),
+    tls: Option<&Arc<ClientConfig>>,
+) -> Vec<String> {
+    let mut over = Vec::new();
+    let mut setting = serving.connect("memcached");
+    let value = [format!("set v 0 0 {MIB}\r\n").as_bytes(), &vec![b'x'; MIB], b"\r\n"].concat();
+    setting.write_all(&value).unwrap();
+    setting.read_exact(&mut [0; 8]).unwrap();
+    for Shape { name, place, connections, bytes } in shapes {
+        fs::write(format!("/proc/{}/clear_refs", serving.child.id()), "5").unwrap();
+        let pours = |number| pours(serving, (place, &bytes(number)), tls);
+        let all: Vec<Box<dyn Any>> = (0..*connections).map(pours).collect();
+        std::thread::sleep(Duration::from_millis(500));
+        let peak = status(serving, "VmHWM:");
+        let each = CONNECTION + tls.map_or(0, |_| TLS);
+        let budget = MEMORY + PROCESS + connections * each;
+        println!("{sockets}, {place}: {name}: {} MiB of {}", peak / MIB, budget / MIB);
+        if peak > budget {
+            over.push(format!("{sockets}, {place}: {name}: {peak} of {budget} bytes"));
+        }
+        assert!(is_answered(serving), "{name}: others are served meanwhile");
+        drop(all);
+        let took = ends_in(serving);
+        assert!(took < Duration::from_secs(5), "{sockets}, {name}: clients that left: {took:?}");
+    }
+    // All connections have gone, and what they have had goes back to the system: the cache holds 1 MiB.
+    let begun = Instant::now();
+    while status(serving, "VmRSS:") > PROCESS {
+        let bytes = status(serving, "VmRSS:");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{bytes} bytes");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    over
+}
+
 #[test]
 fn no_shape_of_requests_takes_more_than_the_budget() {
     let mut over = Vec::new();
     for sockets in ["epoll", "io_uring"] {
         let directory = tempfile::tempdir().unwrap();
-        let words = ["--sockets", sockets];
-        let mut command = crate::serve_command::command(directory.path(), &words);
-        command.args(crate::serve_command::ANYWHERE);
+        let mut command = command(directory.path(), &["--sockets", sockets]);
+        command.args(ANYWHERE);
+        over.extend(takes_shapes(&Serving::run(command), (sockets, &SHAPES), None));
+    }
+    assert!(over.is_empty(), "{over:#?}");
+}
+
+#[test]
+fn no_shape_by_tls_takes_more_than_the_budget() {
+    let mut over = Vec::new();
+    for sockets in ["epoll", "io_uring"] {
+        let directory = tempfile::tempdir().unwrap();
+        certify(directory.path(), "good", |_| {});
+        let path = |name: &str| directory.path().join(name).display().to_string();
+        let mut command = command(directory.path(), &["--sockets", sockets]);
+        command.args([
+            "--memcached",
+            "127.0.0.1:0",
+            "--resp-tls",
+            "127.0.0.1:0",
+            "--admin",
+            "none",
+        ]);
+        command.args(["--tls-certificate", &path("good.pem"), "--tls-key", &path("good.key")]);
         let serving = Serving::run(command);
-        let mut setting = serving.connect("resp");
-        setting.write_all(&request(&[b"SET", b"v", &vec![b'x'; MIB]])).unwrap();
-        setting.read_exact(&mut [0; 5]).unwrap();
-        for Shape { name, place, connections, bytes } in &SHAPES {
-            fs::write(format!("/proc/{}/clear_refs", serving.child.id()), "5").unwrap();
-            let mut all = Vec::new();
-            for number in 0..*connections {
-                let mut stream = serving.connect(place);
-                pour(&mut stream, &bytes(number));
-                all.push(stream);
-            }
-            std::thread::sleep(Duration::from_millis(500));
-            let peak = status(&serving, "VmHWM:");
-            let budget = MEMORY + PROCESS + connections * CONNECTION;
-            println!("{sockets}, {place}: {name}: {} MiB of {}", peak / MIB, budget / MIB);
-            if peak > budget {
-                over.push(format!("{sockets}, {place}: {name}: {peak} of {budget} bytes"));
-            }
-            assert!(is_answered(&serving), "{name}: others are served meanwhile");
-            drop(all);
-            let took = ends_in(&serving);
-            assert!(
-                took < Duration::from_secs(5),
-                "{sockets}, {name}: clients that left: {took:?}"
-            );
-        }
-        // All connections have gone, and what they have had goes back to the system: the cache holds 1 MiB.
-        let begun = Instant::now();
-        while status(&serving, "VmRSS:") > PROCESS {
-            assert!(
-                begun.elapsed() < Duration::from_secs(10),
-                "{} bytes",
-                status(&serving, "VmRSS:")
-            );
-            std::thread::sleep(Duration::from_millis(200));
-        }
+        let clients = trusting(directory.path());
+        over.extend(takes_shapes(&serving, (sockets, &SHAPES_OF_TLS), Some(&clients)));
     }
     assert!(over.is_empty(), "{over:#?}");
 }

@@ -58,7 +58,9 @@ impl Serving {
     }
 
     pub(crate) fn connect(&self, name: &str) -> TcpStream {
-        let stream = TcpStream::connect(self.place(name)).unwrap();
+        // Behind the address it may say that it is by TLS.
+        let address = self.place(name).split(' ').next().unwrap();
+        let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     }

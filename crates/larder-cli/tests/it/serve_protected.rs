@@ -11,7 +11,7 @@ use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use crate::serve_command::{ANYWHERE, Serving, asks, command};
 
 /// Writes a certificate and its key beside each other.
-fn certify(directory: &Path, name: &str, change: impl FnOnce(&mut CertificateParams)) {
+pub(crate) fn certify(directory: &Path, name: &str, change: impl FnOnce(&mut CertificateParams)) {
     let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
     change(&mut params);
     let key = KeyPair::generate().unwrap();

@@ -16,7 +16,12 @@ pub(crate) struct Serving {
 impl Serving {
     #[track_caller]
     pub(crate) fn start(place: &Place, arguments: &str) -> Self {
-        let mut command = place.command(&format!("block {arguments}"));
+        Self::run(place.command(&format!("block {arguments}")))
+    }
+
+    /// Runs `command`, until it says that it is ready.
+    #[track_caller]
+    pub(crate) fn run(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -36,7 +41,6 @@ impl Serving {
         line.unwrap_or_else(|| panic!("no {word} in {:?}", self.said)).trim()
     }
 
-    /// How it ended, told by a signal, and what it said meanwhile.
     /// Whether it has this file open so that it could write to it.
     #[track_caller]
     pub(crate) fn opens_for_writing(&self, path: &std::path::Path) -> bool {
@@ -57,6 +61,7 @@ impl Serving {
         flags.iter().any(|flags| flags & 3 != 0)
     }
 
+    /// How it ended, told by a signal, and what it said meanwhile.
     pub(crate) fn end(mut self, signal: &str) -> (Option<i32>, String) {
         let kill = format!("kill -{signal} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());

@@ -9,6 +9,9 @@
 //! 2. After a request was given up nothing new is sent until the device ends some request: a caller that
 //!    needs many requests waits once, not many times.
 //!
+//! Time that the process or the host has slept is not held against the device: a request whose time ended meanwhile has
+//! a second more.
+//!
 //! Whoever may not be followed by another on the same bytes holds on to them with a [`Claim`], which
 //! lasts until the last request that was given up has ended.
 

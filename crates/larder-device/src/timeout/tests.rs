@@ -166,6 +166,28 @@ fn a_durable_write_has_as_long_as_a_flush() {
     assert!(is_given_up());
 }
 
+/// The alarm goes off 3 s late: the host has slept, and what the device answered meanwhile is heard next.
+#[test]
+fn a_pause_of_the_host_is_not_held_against_the_device() {
+    let below = below(&FaultPlan::new(1).with(FaultRule::new(Fault::Stall)));
+    let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
+    let timer: Arc<dyn Clock> = Arc::clone(&clock) as _;
+    let shared: Arc<dyn Device> = Arc::clone(&below) as _;
+    let device = TimeoutDevice::new(shared, Duration::from_secs(5), timer, None);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut poll = |future: &mut IoFuture| std::pin::Pin::new(future).poll(&mut context);
+    let (mut answered, mut stalled) = (device.submit(read_of(4096)), device.submit(read_of(4096)));
+    assert!(poll(&mut answered).is_pending() && poll(&mut stalled).is_pending());
+    clock.advance_to(Duration::from_secs(1008));
+    assert!(poll(&mut answered).is_pending() && poll(&mut stalled).is_pending(), "it has slept");
+    clock.advance_to(Duration::from_millis(1_008_999));
+    assert!(poll(&mut stalled).is_pending());
+    clock.advance_to(Duration::from_secs(1009));
+    assert!(poll(&mut stalled).is_ready(), "the device is silent since the host has woken, too");
+    below.release_delayed();
+    assert!(matches!(poll(&mut answered), std::task::Poll::Ready(Ok(_))), "late, and heard");
+}
+
 fn read_of(bytes: usize) -> Io {
     Io::Read { offset: 0, buffer: IoBuffer::zeroed(bytes) }
 }

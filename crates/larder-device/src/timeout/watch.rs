@@ -17,6 +17,12 @@ use crate::io::{Deadline, Io, Overseer, Request, UnderWay};
 /// A device that ends nothing is tried again after so long: a completion may have been lost.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
+/// An alarm that goes off later than this has slept with the process or the host: the device may have answered
+/// meanwhile, and what hears it has slept too.
+const SLEPT: Duration = Duration::from_millis(500);
+/// Time that a request has then, once: to hear what was answered.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// Shared by a device, its requests and the alarm that ends their patience.
 pub(super) struct Watch {
     timeout: Duration,
@@ -49,6 +55,8 @@ struct State {
 struct Waiting {
     due: Duration,
     waker: Option<Waker>,
+    /// It has had its [`GRACE`].
+    is_excused: bool,
 }
 
 /// Why a request is not sent.
@@ -178,14 +186,19 @@ impl Watch {
         }
     }
 
-    /// Wakes those whose time is over. Returns when the next one's is.
+    /// Wakes those whose time is over, unless it was slept through. Returns when the next one's is.
     fn wake_overdue(&self) -> Option<Duration> {
         let now = self.clock.monotonic();
         let mut overdue = Vec::new();
         let next = {
             let mut state = self.lock();
+            let has_slept = state.alarm_at.is_some_and(|at| now.saturating_sub(at) > SLEPT);
             let mut next: Option<Duration> = None;
             for (_, waiting) in &mut state.waiting {
+                if waiting.due <= now && has_slept && !waiting.is_excused {
+                    waiting.is_excused = true;
+                    waiting.due = now.saturating_add(self.timeout.min(GRACE));
+                }
                 if waiting.due <= now {
                     overdue.extend(waiting.waker.take());
                 } else {
@@ -208,7 +221,7 @@ impl Overseer for Watch {
     fn wait(self: Arc<Self>, due: Duration, waker: &Waker) -> usize {
         let (number, is_first) = {
             let mut state = self.lock();
-            let waiting = Waiting { due, waker: Some(waker.clone()) };
+            let waiting = Waiting { due, waker: Some(waker.clone()), is_excused: false };
             let is_first = state.alarm_at.is_none_or(|at| due < at);
             if is_first {
                 state.alarm_at = Some(due);

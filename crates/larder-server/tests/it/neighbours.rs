@@ -114,3 +114,25 @@ fn one_that_sets_at_full_speed_on_a_drive_that_answers_nothing() {
     drive.set_plan(&FaultPlan::new(1));
     drive.release_delayed();
 }
+
+/// What of a value has come counts for its tenant, and no tenant's values may take the room of another's.
+#[test]
+fn one_that_sends_half_of_many_values() {
+    let drive = drive();
+    let users = vec![user("loud", "rye", "loud"), user("quiet", "oat", "quiet")];
+    let (value_bytes_max, client_bytes_max) = (16 * MIB, 16 * MIB);
+    let config = ServerConfig { users, value_bytes_max, client_bytes_max, workers: 2, ..config() };
+    let server = serve_on(&drive, &[("loud", impatient()), ("quiet", impatient())], config);
+    let half = [&b"set long 0 0 1000000\r\n"[..], &vec![b'x'; 500_000]].concat();
+    let mut loud: Vec<Client> = (0..60).map(|_| client(&server, "loud rye")).collect();
+    for one in &mut loud {
+        // Those that are evicted meanwhile refuse the rest.
+        one.0.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+        let _ = one.0.write_all(&half);
+    }
+    let mut quiet = client(&server, "quiet oat");
+    let set = [&b"set bread 0 0 1000000\r\n"[..], &vec![b'y'; 1_000_000], b"\r\n"].concat();
+    for _ in 0..20 {
+        quiet.asks(&set, "STORED\r\n");
+    }
+}

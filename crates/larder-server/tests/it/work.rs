@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use larder_server::{Server, ServerConfig};
+use larder_server::{Server, ServerConfig, SlotMap, SlotNode};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::drive::metric_of_server;
 use crate::serving::{Client, config, in_memory_with};
@@ -80,6 +81,55 @@ fn every_long_request_gives_others_their_turns() {
         assert!(units <= UNITS_MAX, "{name}: {units} units");
     }
     assert!(metric_of_server(&server, "longest_turn_units") >= 1000, "turns were counted");
+}
+
+#[test]
+fn a_list_of_many_clients_gives_others_their_turns() {
+    // Both ends of each connection are open here.
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    let server = serve();
+    let long = [b'n'; 1000];
+    let says = |word: &[u8]| request(&[b"CLIENT", b"SETINFO", word, &long]);
+    let words = [says(b"LIB-NAME"), says(b"LIB-VER"), request(&[b"CLIENT", b"SETNAME", &long])];
+    let others: Vec<Client> = (0..600)
+        .map(|_| {
+            let mut client = Client::resp(&server);
+            client.asks(words.concat(), "+OK\r\n".repeat(3));
+            client
+        })
+        .collect();
+    let mut client = Client::resp(&server);
+    client.send("CLIENT LIST\r\n");
+    let bytes: usize = client.line().trim().trim_start_matches('$').parse().unwrap();
+    assert!(bytes > 600 * 3000, "{bytes}");
+    for _ in 0..=others.len() {
+        assert!(client.line().contains(" cmd=client "));
+    }
+    client.hears("\r\n");
+    let units = metric_of_server(&server, "longest_turn_units");
+    assert!((1000..=UNITS_MAX).contains(&units), "{units} units");
+    let mut words = vec![&b"CLIENT"[..], b"LIST", b"ID"];
+    words.resize(20_000, b"999999");
+    client.asks(request(&words), "$0\r\n\r\n");
+    let units = metric_of_server(&server, "longest_turn_units");
+    assert!(units <= UNITS_MAX, "{units} units");
+}
+
+#[test]
+fn looking_for_the_slots_of_many_keys_gives_others_their_turns() {
+    let node = |port, slots| SlotNode { host: "h".to_owned(), port, slots };
+    let map = SlotMap::new(vec![node(1, vec![(0, 16_382)]), node(2, vec![])], 0).unwrap();
+    let admin = Some(([127, 0, 0, 1], 0).into());
+    let config = ServerConfig { workers: 1, admin, cluster: Some(map), ..config() };
+    let server = in_memory_with(config);
+    let mut client = Client::resp(&server);
+    let mut words = vec![&b"DEL"[..]];
+    words.resize(20_000, b"{a}");
+    words.push(b"{b}");
+    client.asks(request(&words), "-CROSSSLOT Keys in request don't hash to the same slot\r\n");
+    let units = metric_of_server(&server, "longest_turn_units");
+    assert!((1000..=UNITS_MAX).contains(&units), "{units} units");
 }
 
 #[test]

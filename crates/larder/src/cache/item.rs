@@ -51,10 +51,11 @@ impl Larder {
         value: &'a [u8],
         options: SetOptions,
     ) -> ItemRef<'a> {
-        let SetOptions { ttl, flags, version, stale, won, .. } = options;
+        let SetOptions { ttl, flags, version, stale, won, binary_key, .. } = options;
         let (expiry_s, early_ms) = self.expiry(ttl);
         let version = version.map_or(0, u64::from);
-        let dram = DramFields { version, early_ms, stale, marks: self.marks_of_new(won) };
+        let marks = self.marks_of_new(won).with_binary_key(binary_key);
+        let dram = DramFields { version, early_ms, stale, marks };
         // On flash a record without a key is damage.
         let tiers = if key.is_empty() { Tiers::DramOnly } else { options.tiers_allowed() };
         ItemRef { flags, tiers, dram, ..ItemRef::new(hash, key, value, expiry_s) }
@@ -87,7 +88,9 @@ impl Larder {
                 let endless = |ttl: &Duration| *ttl != Duration::MAX;
                 let (expiry_s, early_ms) =
                     ttl.map_or(kept, |ttl| self.expiry(Some(ttl).filter(endless)));
-                let (version, marks) = (version.map_or(0, u64::from), self.marks_of_new(false));
+                let version = version.map_or(0, u64::from);
+                let is_binary = old.dram.marks.has_binary_key();
+                let marks = self.marks_of_new(false).with_binary_key(is_binary);
                 let dram = DramFields { version, early_ms, stale: true, marks };
                 debug_assert!(!marks.is_won(), "nobody has won what becomes stale now");
                 ItemRef { expiry_s, dram, tiers: Tiers::DramOnly, ..old }

@@ -33,6 +33,10 @@ pub struct SetOptions {
     /// ([`ValueMeta::won`](crate::ValueMeta::won)), as if by [`Larder::win`](crate::Larder::win). Such a value is in
     /// DRAM only, whatever `tiers` says.
     pub won: bool,
+    /// Whether the client named the key in base64, as memcached's meta commands do with `b`: for
+    /// [`ValueMeta::binary_key`](crate::ValueMeta::binary_key), as long as it is in DRAM. It is of the same key all the
+    /// same.
+    pub binary_key: bool,
 }
 
 impl SetOptions {

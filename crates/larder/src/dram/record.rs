@@ -19,8 +19,9 @@
 //! ```text
 //!   bits  what
 //!      1  fetched: it was hit since it was set
-//!      1  won: somebody was told to bring a new value
-//!     22  second of the last access, modulo 2^22 (48 days); 0 is not known
+//!      1  won: a client was told to bring a new value
+//!      1  binary key: the client that set it gave its key in base64 (this one never changes)
+//!     21  second of the last access, modulo 2^21 (24 days); 0 is not known
 //! ```
 //!
 //! A hit writes them only if they change by it: once for each item if accesses are not noted, otherwise at most
@@ -71,15 +72,16 @@ const _: () = {
     assert!(OPTIONAL & TIERS == 0 && (OPTIONAL | TIERS) & VERSION_BIT == 0 && STALE == TIERS);
     assert!(UNIT_BYTES.is_multiple_of(WORD_BYTES), "the first word of each record is aligned");
     assert!(
-        ACCESS_MASK << ACCESS_SHIFT | FETCHED | WON == (1 << Marks::BITS) - 1,
+        ACCESS_MASK << ACCESS_SHIFT | FETCHED | WON | BINARY_KEY == (1 << Marks::BITS) - 1,
         "marks fill their bits"
     );
 };
 
 const FETCHED: u32 = 1;
 const WON: u32 = 2;
-const ACCESS_SHIFT: u32 = 2;
-const ACCESS_MASK: u32 = (1 << 22) - 1;
+const BINARY_KEY: u32 = 4;
+const ACCESS_SHIFT: u32 = 3;
+const ACCESS_MASK: u32 = (1 << 21) - 1;
 
 /// A record, in parts.
 #[derive(Debug, Clone, Copy)]
@@ -124,6 +126,11 @@ impl Marks {
         Self(if won { WON } else { 0 }).accessed(now_s)
     }
 
+    /// The same of an item whose key came in base64, or did not.
+    pub(crate) fn with_binary_key(self, is_binary: bool) -> Self {
+        Self(self.0 & !BINARY_KEY | if is_binary { BINARY_KEY } else { 0 })
+    }
+
     /// After a hit.
     pub(crate) fn after_hit(self, now_s: Option<u32>) -> Self {
         Self(self.0 | FETCHED).accessed(now_s)
@@ -133,7 +140,7 @@ impl Marks {
         let Some(now_s) = now_s else { return self };
         // 0 would say that it is not known.
         let second = (now_s & ACCESS_MASK).max(1);
-        Self(self.0 & (FETCHED | WON) | second << ACCESS_SHIFT)
+        Self(self.0 & (FETCHED | WON | BINARY_KEY) | second << ACCESS_SHIFT)
     }
 
     pub(crate) fn is_fetched(self) -> bool {
@@ -142,6 +149,10 @@ impl Marks {
 
     pub(crate) fn is_won(self) -> bool {
         self.0 & WON != 0
+    }
+
+    pub(crate) fn has_binary_key(self) -> bool {
+        self.0 & BINARY_KEY != 0
     }
 
     /// Seconds since the last access, if it was noted.
@@ -432,12 +443,13 @@ mod tests {
 
     #[test]
     fn a_hit_is_remembered_with_its_second_and_leaves_the_rest() {
-        let new = Marks::of_new(true, Some(7 << 22 | 5));
+        let new = Marks::of_new(true, Some(7 << 21 | 5)).with_binary_key(true);
         assert!(new.is_won() && !new.is_fetched());
-        let hit = new.after_hit(Some(7 << 22 | 100));
-        assert!(hit.is_won() && hit.is_fetched());
-        assert_eq!((new.idle_s(7 << 22 | 105), hit.idle_s(7 << 22 | 105)), (Some(100), Some(5)));
-        assert_eq!(hit.idle_s((8 << 22) + 3), Some((1 << 22) - 97), "over the end of the count");
+        let hit = new.after_hit(Some(7 << 21 | 100));
+        assert!(hit.is_won() && hit.is_fetched() && hit.has_binary_key());
+        assert!(!hit.with_binary_key(false).has_binary_key());
+        assert_eq!((new.idle_s(7 << 21 | 105), hit.idle_s(7 << 21 | 105)), (Some(100), Some(5)));
+        assert_eq!(hit.idle_s((8 << 21) + 3), Some((1 << 21) - 97), "over the end of the count");
         assert_eq!(Marks::of_bits(hit.bits() | 0xff << 24), hit);
     }
 

@@ -6,8 +6,8 @@ use larder_block::ErrorKind;
 use larder_block::cache::Mode;
 use larder_block::manage::{ChangedCore, Core, OpenOptions, create, open};
 use larder_device::{
-    CheckedIo, Device, DeviceInfo, DeviceStats, Identifier, IdentifierKind, Identity, IoFuture,
-    MemoryDevice, block_on,
+    CheckedIo, Device, DeviceInfo, DeviceStats, Fault, FaultPlan, FaultRule, Identifier,
+    IdentifierKind, Identity, IoFuture, MemoryDevice, block_on,
 };
 
 use super::super::rig::core;
@@ -149,6 +149,31 @@ fn a_damaged_fingerprint_is_none() {
     for checked in rig.open().checked() {
         assert!(checked.compared.distinguishing >= 100, "it is made anew: {checked:?}");
     }
+}
+
+/// It would be out of date when it can be read again.
+#[test]
+fn a_fingerprint_that_could_not_be_read_is_never_found_again() {
+    let (rig, failing) = Rig::failing();
+    let rig = Rig { cores: filled().cores, ..rig };
+    rig.create(&log());
+    for fill in 1..6 {
+        let opened = rig.open();
+        write_to(&opened, 0, 0, fill, 65536);
+        block_on(opened.stop(true)).unwrap();
+    }
+    let area = 32 << 10..96 << 10;
+    let rule = FaultRule::new(Fault::Error).on_reads().within(area);
+    failing.set_plan(&FaultPlan::new(1).with(rule));
+    let opened = rig.open();
+    assert!(opened.checked()[0].warning().unwrap().contains("no block was compared"));
+    write_to(&opened, 0, 0, 9, 8 * MIB);
+    block_on(opened.stop(true)).unwrap();
+    failing.set_plan(&FaultPlan::new(1));
+    let opened = rig.open();
+    let compared = opened.checked()[0].compared;
+    assert_eq!(compared.differing, 0, "{compared:?}");
+    assert!(compared.compared >= 100, "{compared:?}");
 }
 
 /// Whatever the cache has written to a core by itself is no reason to refuse it, whenever the process was killed.

@@ -10,6 +10,7 @@ use larder_block::cache::Mode;
 use larder_block::layout::CoreId;
 use larder_block::policy::pressure::BypassPolicy;
 use larder_device::label::Uuid;
+use tracing::level_filters::LevelFilter;
 
 use super::choice::CoreChoiceArgs;
 use super::policies::{CleaningArg, CutOffArg, PromotionArg, ReadAheadArg, RoutingArg, time};
@@ -198,6 +199,11 @@ pub(crate) struct StartArgs {
     /// Connections at a time; each may take about 64 MiB of memory [default: 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) connections: Option<u32>,
+
+    /// Which events are told on standard error: off, error, warn, info or debug, each with those before it [default:
+    /// info]
+    #[arg(long, value_name = "LEVEL", value_parser = crate::args::serve::log_level)]
+    pub(crate) log: Option<LevelFilter>,
 
     #[command(flatten)]
     pub(crate) tls: TlsArgs,

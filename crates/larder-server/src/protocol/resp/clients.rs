@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::board::Listed;
 use super::client::Replies;
-use super::context::{Context, shown, unknown_subcommand, wrong_arity};
+use super::context::{Context, no_room, shown, unknown_subcommand, wrong_arity};
 use super::number;
 use super::parse::Arguments;
 use super::table::TABLE;
@@ -14,6 +14,11 @@ use super::write::{Outcome, Refusal, SYNTAX};
 
 /// Longest name that a client may give itself.
 const NAME_BYTES_MAX: usize = 1024;
+
+/// Clients that are looked at in a unit of work.
+const CLIENTS_A_UNIT: usize = 32;
+/// Units of work of the line of a client.
+const LINE_UNITS: usize = 2;
 
 const HELP: &[&str] = &[
     "GETNAME, SETNAME <name>",
@@ -35,7 +40,7 @@ const HELP: &[&str] = &[
 ];
 
 /// `CLIENT`.
-pub(super) fn client(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+pub(super) async fn client(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let sub = argv.get(1).to_ascii_uppercase();
     match (&*sub, argv.len()) {
         (b"ID", 2) => {
@@ -60,8 +65,8 @@ pub(super) fn client(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
             cx.out.verbatim(&line);
             Ok(())
         }
-        (b"LIST", _) => list(cx, argv),
-        (b"KILL", 3..) => kill(cx, argv),
+        (b"LIST", _) => list(cx, argv).await,
+        (b"KILL", 3..) => kill(cx, argv).await,
         (b"REPLY", 3) => reply(cx, argv),
         (b"NO-EVICT" | b"NO-TOUCH", 3) => on_or_off(argv.get(2)).map(|_| cx.out.ok()),
         (b"TRACKING", 3..) => {
@@ -163,7 +168,9 @@ fn reply(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     Ok(())
 }
 
-fn list(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+/// The lines of all, which are counted until the answer is written: there may be many, with long names. Others have
+/// their turns between two.
+async fn list(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let mut clients = cx.board().clients(cx.visible());
     match (&*argv.get(2).to_ascii_uppercase(), argv.len()) {
         (_, 2) => {}
@@ -176,13 +183,26 @@ fn list(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
             }
         },
         (b"ID", 4..) => {
-            let ids: Option<HashSet<i64>> = argv.from(3).map(number::integer).collect();
-            let ids = ids.ok_or(Refusal::Says("ERR Invalid client ID"))?;
+            let mut ids = HashSet::new();
+            for id in argv.from(3) {
+                ids.insert(number::integer(id).ok_or(Refusal::Says("ERR Invalid client ID"))?);
+                cx.rests_behind(id).await;
+            }
             clients.retain(|it| i64::try_from(it.id).is_ok_and(|id| ids.contains(&id)));
         }
         _ => return Err(SYNTAX),
     }
-    let lines: String = clients.iter().map(|listed| line(listed)).collect();
+    let (mut lines, mut kept) = (String::new(), cx.caller.keep());
+    for listed in clients {
+        let line = line(&listed);
+        // Once here and once in the answer.
+        if !kept.grow(2 * line.len()) {
+            return Err(no_room(cx.caller));
+        }
+        lines += &line;
+        cx.caller.work.does(LINE_UNITS);
+        cx.rests_behind(line.as_bytes()).await;
+    }
     cx.out.verbatim(&lines);
     Ok(())
 }
@@ -212,8 +232,10 @@ fn line(listed: &Listed) -> String {
 }
 
 /// Marks those that are to be closed: each is when it asks something next.
-fn kill(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+async fn kill(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let clients = cx.board().clients(cx.visible());
+    cx.caller.work.does(clients.len() / CLIENTS_A_UNIT);
+    cx.caller.rests().await;
     if argv.len() == 3 {
         let of_address = clients.iter().find(|it| it.peer.as_bytes() == argv.get(2));
         let listed = of_address.ok_or(Refusal::Says("ERR No such client"))?;
@@ -246,6 +268,8 @@ fn kill(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     for listed in wanted {
         end(cx, listed);
         killed += 1;
+        cx.caller.work.does(1);
+        cx.caller.rests().await;
     }
     cx.out.count(killed);
     Ok(())

@@ -220,7 +220,13 @@ impl Resp {
         if client.listed.as_ref().is_some_and(|it| it.is_killed.load(Ordering::Relaxed)) {
             return false;
         }
-        let found = match admitted(caller, argv) {
+        let mut found = admitted(caller, argv);
+        if let (Ok(command), Some(map)) = (&found, &caller.worker.shared.config.cluster)
+            && let Err(refusal) = map.check(command.1.keys_of(argv), caller).await
+        {
+            found = Err(rejected(caller, command.0, refusal));
+        }
+        let found = match found {
             Ok(found) => found,
             Err(refusal) => {
                 if let Some(transaction) = &mut client.transaction {
@@ -277,24 +283,21 @@ fn admitted(caller: &Caller, argv: Arguments<'_>) -> Result<(usize, &'static Com
     let Some((at, command)) = command::find(argv.get(0)) else {
         return Err(unknown(argv));
     };
-    let rejected = |refusal: Refusal| {
-        if let Some(calls) = caller.worker.shared.resp.calls(caller.worker.number, at) {
-            calls.rejected.add(1);
-        }
-        Err(refusal)
-    };
     if !command.takes(argv.len()) {
-        return rejected(context::wrong_arity(command.name));
+        return Err(rejected(caller, at, context::wrong_arity(command.name)));
     }
     if needs_login && !command.has(flags::NO_AUTH) {
-        return rejected(Refusal::Says("NOAUTH Authentication required."));
-    }
-    if let Some(map) = &caller.worker.shared.config.cluster
-        && let Err(refusal) = map.check(command.keys_of(argv))
-    {
-        return rejected(refusal);
+        return Err(rejected(caller, at, Refusal::Says("NOAUTH Authentication required.")));
     }
     Ok((at, command))
+}
+
+/// Counts a refusal of the command at this place of the table.
+fn rejected(caller: &Caller, at: usize, refusal: Refusal) -> Refusal {
+    if let Some(calls) = caller.worker.shared.resp.calls(caller.worker.number, at) {
+        calls.rejected.add(1);
+    }
+    refusal
 }
 
 fn unknown(argv: Arguments<'_>) -> Refusal {

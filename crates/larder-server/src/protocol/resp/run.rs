@@ -121,7 +121,7 @@ async fn of_server(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Out
             }
             cx.out.ok();
         }
-        Does::Client => clients::client(cx, argv)?,
+        Does::Client => clients::client(cx, argv).await?,
         Does::Multi => transaction::multi(cx)?,
         Does::Exec => transaction::exec(cx).await?,
         Does::Discard => transaction::discard(cx)?,

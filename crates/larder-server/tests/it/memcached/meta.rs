@@ -46,6 +46,27 @@ fn keys_in_base64_are_the_bytes_that_they_stand_for() {
     ]);
 }
 
+/// As memcached 1.6.18 does.
+#[test]
+fn a_key_is_answered_as_it_was_set() {
+    dialogue(&[
+        ("ms Zm9v 2 b\r\nhi\r\n", "HD\r\n"),
+        ("mg foo k v\r\n", "VA 2 kZm9v b\r\nhi\r\n"),
+        ("mg foo v\r\n", "VA 2\r\nhi\r\n"),
+        ("mg foo k T100\r\n", "HD kZm9v b\r\n"),
+        ("mg Zm9v b k v\r\n", "VA 2 kZm9v b\r\nhi\r\n"),
+        ("md foo I k\r\n", "HD kfoo\r\n"),
+        ("mg foo k\r\n", "HD kZm9v b X W\r\n"),
+        ("ms foo 2 k MA\r\nyy\r\n", "HD kfoo\r\n"),
+        ("mg Zm9v b k s\r\n", "HD kfoo s4 X Z\r\n"),
+        ("set foo 0 0 1\r\na\r\n", "STORED\r\n"),
+        ("mg Zm9v b k\r\n", "HD kfoo\r\n"),
+        // What is no text would end the line.
+        ("mg DQo= b k N30\r\n", "HD kDQo= b W\r\n"),
+        ("mg bWlz b k N30\r\n", "HD kmis W\r\n"),
+    ]);
+}
+
 #[test]
 fn values_are_stored_in_modes() {
     dialogue(&[

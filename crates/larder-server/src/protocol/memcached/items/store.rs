@@ -36,6 +36,8 @@ pub(crate) struct Store {
     pub(crate) vivify: Option<Lifetime>,
     /// Whether somebody wants to know which version it has.
     pub(crate) wants_version: bool,
+    /// The client gave the key in base64.
+    pub(crate) binary_key: bool,
 }
 
 /// How it ended.
@@ -104,6 +106,7 @@ impl Store {
             version: None,
             vivify: None,
             wants_version: false,
+            binary_key: false,
         }
     }
 
@@ -123,6 +126,7 @@ impl Store {
             ttl: self.lifetime.ttl(),
             flags: self.flags,
             version: self.version,
+            binary_key: self.binary_key,
             ..SetOptions::default()
         }
     }

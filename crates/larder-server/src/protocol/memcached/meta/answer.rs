@@ -23,6 +23,8 @@ pub(super) struct Known {
     pub(super) idle: Option<Duration>,
     pub(super) stale: bool,
     pub(super) won: bool,
+    /// Whether its key came in base64 when it was set.
+    pub(super) binary_key: bool,
     /// Whether who asks has made it just now, to fill it.
     pub(super) is_new: bool,
     /// What the wall clock says, which lifetimes are said by.
@@ -41,6 +43,7 @@ impl Known {
             idle: meta.since_access(now),
             stale: meta.stale,
             won: meta.won,
+            binary_key: meta.binary_key,
             is_new: false,
             wall: moment.wall(),
         }
@@ -73,16 +76,20 @@ pub(super) fn echo(out: &mut Vec<u8>, word: &[u8], request: &Request<'_>) -> boo
             out.push(b' ');
             out.extend_from_slice(word);
         }
-        Some(b'k') => {
-            out.extend_from_slice(b" k");
-            key(out, request);
-            if request.flags.base64 {
-                out.extend_from_slice(b" b");
-            }
-        }
+        Some(b'k') => key_flag(out, &request.key, request.flags.base64),
         _ => return false,
     }
     true
+}
+
+fn key_flag(out: &mut Vec<u8>, key: &[u8], in_base64: bool) {
+    out.extend_from_slice(b" k");
+    if in_base64 {
+        base64::append(out, key);
+        out.extend_from_slice(b" b");
+    } else {
+        out.extend_from_slice(key);
+    }
 }
 
 /// Appends the key as it was asked for.
@@ -114,6 +121,12 @@ pub(super) fn item(
     let mut is_short = false;
     let lifetime = |exptime: Option<i64>| exptime.map(|exptime| Lifetime::new(exptime, known.wall));
     for word in request.flags.all {
+        if word.first() == Some(&b'k') {
+            // As it was set, whatever it is asked for by. What is no text would end the line.
+            let is_text = request.key.iter().all(|byte| *byte > b' ' && *byte != 0x7f);
+            key_flag(out, &request.key, known.binary_key || !is_text);
+            continue;
+        }
         if echo(out, word, request) {
             continue;
         }

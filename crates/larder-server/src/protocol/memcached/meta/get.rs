@@ -153,6 +153,7 @@ impl Found {
             idle: None,
             stale: false,
             won: false,
+            binary_key: false,
             is_new: true,
             wall,
         };

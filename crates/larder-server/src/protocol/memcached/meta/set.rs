@@ -27,6 +27,7 @@ pub(super) async fn answer(
         version: flags.explicit,
         vivify: flags.vivify.map(lifetime),
         wants_version: flags.version,
+        binary_key: flags.base64,
         ..Store::new(mode, flags.client_flags, lifetime(flags.touch.unwrap_or(0)))
     };
     let stored = store(caller, &request.key, value, how).await;
