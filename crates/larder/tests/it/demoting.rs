@@ -26,6 +26,7 @@ const FLASH_ONLY: SetOptions = SetOptions {
     stale: false,
     won: false,
     tiers: Tiers::FlashOnly,
+    binary_key: false,
 };
 
 type Drive = Arc<FaultDevice<ModelDevice>>;

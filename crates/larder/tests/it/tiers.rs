@@ -13,7 +13,15 @@ const DRAM_ONLY: SetOptions = only(Tiers::DramOnly);
 const FLASH_ONLY: SetOptions = only(Tiers::FlashOnly);
 
 const fn only(tiers: Tiers) -> SetOptions {
-    SetOptions { ttl: None, flags: 0, tiers, version: None, stale: false, won: false }
+    SetOptions {
+        ttl: None,
+        flags: 0,
+        tiers,
+        version: None,
+        stale: false,
+        won: false,
+        binary_key: false,
+    }
 }
 
 /// Small and large ones, one longer than a region.

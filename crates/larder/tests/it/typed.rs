@@ -50,7 +50,15 @@ fn numbers(cache: &Arc<Larder>) -> Typed<str, u32, Digits, Arc<Larder>> {
 const PLAIN: SetOptions = of_tiers(larder::Tiers::Both);
 
 const fn of_tiers(tiers: larder::Tiers) -> SetOptions {
-    SetOptions { ttl: None, flags: 0, tiers, version: None, stale: false, won: false }
+    SetOptions {
+        ttl: None,
+        flags: 0,
+        tiers,
+        version: None,
+        stale: false,
+        won: false,
+        binary_key: false,
+    }
 }
 
 #[test]
