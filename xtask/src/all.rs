@@ -34,11 +34,11 @@ const STEPS: [Step; 27] = [
         let mut tests = step::cargo(&["test", "-p", "larder-server", "--locked", "--test", "it"]);
         step::run(tests.env("LARDER_TEST_SOCKETS", "epoll"))
     }),
-    // Figures of the documentation that take minutes.
+    // Figures of the documentation that take minutes, and the long runs of the lab.
     ("figures", || {
-        let words =
-            ["--release", "--locked", "-p", "larder-cli", "--test", "it", "--", "--ignored"];
-        let arguments: Vec<_> = ["test"].into_iter().chain(words).collect();
+        let packages = ["test", "--release", "--locked", "-p", "larder-cli", "-p", "larder-lab"];
+        let arguments: Vec<_> =
+            packages.into_iter().chain(["--tests", "--", "--ignored"]).collect();
         step::run(&mut step::cargo(&arguments))
     }),
     ("documentation", || {

@@ -152,7 +152,8 @@ fn note_clean(opened: &Mutex<Option<Opened>>) {
 mod tests {
     use larder_block::cache::Mode;
     use larder_block::layout::CoreId;
-    use larder_block::manage::{self, Core, CreateOptions, OpenOptions};
+    use larder_block::layout::log::LogOptions;
+    use larder_block::manage::{self, Core, CreateOptions, LayoutOptions, OpenOptions};
     use larder_device::label::AREA_BYTES;
     use larder_device::{Device, Io, IoBuffer, MemoryDevice, PlacementHandle};
 
@@ -164,7 +165,9 @@ mod tests {
         let memory = || Arc::new(MemoryDevice::holding(vec![0; 8 << 20])) as Arc<dyn Device>;
         let (device, id) = (memory(), CoreId::new(0).unwrap());
         let core = Core { id, name: "core".to_owned(), device: memory() };
-        let options = CreateOptions { mode: Mode::WriteBack, ..CreateOptions::default() };
+        let log = LogOptions { segment_bytes: 256 << 10, ..LogOptions::default() };
+        let (layout, mode) = (LayoutOptions::Log(log), Mode::WriteBack);
+        let options = CreateOptions { layout, mode, ..CreateOptions::default() };
         block_on(manage::create(&device, std::slice::from_ref(&core), &options)).unwrap();
         let opened = block_on(manage::open(&device, &[core], &OpenOptions::default())).unwrap();
         let cache = opened.cache.clone();

@@ -120,7 +120,7 @@ fn one_that_sets_at_full_speed_on_a_drive_that_answers_nothing() {
 fn one_that_sends_half_of_many_values() {
     let drive = drive();
     let users = vec![user("loud", "rye", "loud"), user("quiet", "oat", "quiet")];
-    let (value_bytes_max, client_bytes_max) = (16 * MIB, 16 * MIB);
+    let (value_bytes_max, client_bytes_max) = (2 * MIB, 16 * MIB);
     let config = ServerConfig { users, value_bytes_max, client_bytes_max, workers: 2, ..config() };
     let server = serve_on(&drive, &[("loud", impatient()), ("quiet", impatient())], config);
     let half = [&b"set long 0 0 1000000\r\n"[..], &vec![b'x'; 500_000]].concat();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use larder_block::ErrorKind;
 use larder_block::cache::Mode;
 use larder_block::manage::{ChangedCore, Core, OpenOptions, create, open};
+use larder_device::label::AREA_BYTES;
 use larder_device::{
     CheckedIo, Device, DeviceInfo, DeviceStats, Fault, FaultPlan, FaultRule, Identifier,
     IdentifierKind, Identity, IoFuture, MemoryDevice, block_on,
@@ -162,8 +163,9 @@ fn a_fingerprint_that_could_not_be_read_is_never_found_again() {
         write_to(&opened, 0, 0, fill, 65536);
         block_on(opened.stop(true)).unwrap();
     }
-    let area = 32 << 10..96 << 10;
-    let rule = FaultRule::new(Fault::Error).on_reads().within(area);
+    // Of the first core; a read before that is of the label too.
+    let slots = AREA_BYTES..AREA_BYTES + 8192;
+    let rule = FaultRule::new(Fault::Error).on_reads().within(slots).at_match(1);
     failing.set_plan(&FaultPlan::new(1).with(rule));
     let opened = rig.open();
     assert!(opened.checked()[0].warning().unwrap().contains("no block was compared"));
