@@ -204,6 +204,7 @@ fn what_no_clock_measures_is_the_same_again() {
 
 /// One real run each, on a small drive: the options do what they say, and nothing else.
 #[test]
+#[ignore = "half a minute: `cargo xtask all` runs it"]
 fn the_options_of_the_engines_reach_them() {
     let measure = |name: &str| {
         let experiment = experiment::find(name).unwrap();
