@@ -1,5 +1,5 @@
 //! CRC-32C (Castagnoli; RFC 3720, appendix B.4; CRC-32/ISCSI in catalogues): the checksum of all that lies on flash,
-//! with the instructions that the processor has. And CRC-16/XMODEM, by which Redis clients divide keys into slots.
+//! with the instructions that the processor has.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -18,29 +18,9 @@ pub fn crc32c_append(before: u32, bytes: &[u8]) -> u32 {
     u32::try_from(digest.finalize()).expect("32 bits")
 }
 
-/// CRC-16/XMODEM of `bytes`: appendix A of the Redis Cluster specification.
-#[inline]
-pub fn crc16_xmodem(bytes: &[u8]) -> u16 {
-    u16::try_from(crc_fast::checksum(CrcAlgorithm::Crc16Xmodem, bytes)).expect("16 bits")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn crc16_is_that_of_the_redis_cluster_specification() {
-        assert_eq!((crc16_xmodem(b"123456789"), crc16_xmodem(b"")), (0x31c3, 0));
-        let bytes: Vec<u8> = (0..=255).cycle().take(3000).collect();
-        for length in (0..300).chain([1024, 3000]) {
-            let by_bits = bytes[..length].iter().fold(0_u16, |crc, byte| {
-                (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| {
-                    if crc & 0x8000 != 0 { crc << 1 ^ 0x1021 } else { crc << 1 }
-                })
-            });
-            assert_eq!(crc16_xmodem(&bytes[..length]), by_bits, "{length} bytes");
-        }
-    }
 
     /// The examples of RFC 3720, appendix B.4.
     #[test]

@@ -31,11 +31,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 
 pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     let mut signals = serving::signals()?;
-    let mut settings = Settings::of(arguments)?;
-    let _log = Log::begin(settings.log);
-    if settings.ublk.is_some() {
-        ublk::check()?;
-    }
+    let (mut settings, _log) = prepared(arguments)?;
     let device = target::open(&settings.cache)?;
     let (handles, plan) = Handles::plan(&device.info().placement, true);
     settings.open.handles = handles;
@@ -99,6 +95,16 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     drop(metrics);
     handle.close();
     ended
+}
+
+/// How it is to run, and the log of its events.
+fn prepared(arguments: &StartArgs) -> Result<(Settings, Log), Error> {
+    let settings = Settings::of(arguments)?;
+    if settings.ublk.is_some() {
+        ublk::check()?;
+    }
+    let log = Log::begin(settings.log);
+    Ok((settings, log))
 }
 
 /// Says what was compared, and remembers where the cache is.

@@ -241,8 +241,8 @@ impl LogLayout {
                 RecordKind::Clean
             }
             Source::Kept { .. } | Source::Insert { .. } => RecordKind::Unsettled,
-            // A batch that has failed may lie on the device all the same: a marker would be of its data too, and those the
-            // core does not have.
+            // A batch that has failed may lie on the device all the same: a marker would call its data clean too, which
+            // the core does not have.
             Source::Destaged { .. } if self.appender.is_frozen() => RecordKind::Void,
             Source::Destaged { .. } => RecordKind::Destaged,
             Source::Void { .. } | Source::VoidBefore { .. } => RecordKind::Void,

@@ -47,7 +47,7 @@ use self::context::Context;
 use self::parse::{Arguments, Limits, Parsed, Parser, Swallow, Swallowed};
 use self::read::Read;
 use self::table::flags;
-use self::write::{OVER_LIMIT, Refusal, TOO_LONG, Writer};
+use self::write::{OVER_LIMIT, Outcome, Refusal, TOO_LONG, Writer};
 use super::{Protocol, Step};
 use crate::answers::Answers;
 use crate::caller::Caller;
@@ -222,7 +222,7 @@ impl Resp {
         }
         let mut found = admitted(caller, argv);
         if let (Ok(command), Some(map)) = (&found, &caller.worker.shared.config.cluster)
-            && let Err(refusal) = map.check(command.1.keys_of(argv), caller).await
+            && let Err(refusal) = check_slots(map, command.1.keys_of(argv), caller).await
         {
             found = Err(rejected(caller, command.0, refusal));
         }
@@ -290,6 +290,25 @@ fn admitted(caller: &Caller, argv: Arguments<'_>) -> Result<(usize, &'static Com
         return Err(rejected(caller, at, Refusal::Says("NOAUTH Authentication required.")));
     }
     Ok((at, command))
+}
+
+/// Why a server with this map does not answer for these keys, if it does not. Others have their turns between two.
+async fn check_slots<'k>(
+    map: &SlotMap,
+    keys: impl Iterator<Item = &'k [u8]>,
+    caller: &Caller,
+) -> Outcome {
+    let mut first = None;
+    for key in keys {
+        let slot = slots::slot(key);
+        if *first.get_or_insert(slot) != slot {
+            return Err(Refusal::Says("CROSSSLOT Keys in request don't hash to the same slot"));
+        }
+        caller.work.does(1);
+        caller.work.does_bytes(key.len());
+        caller.rests().await;
+    }
+    first.map_or(Ok(()), |slot| map.serves(slot))
 }
 
 /// Counts a refusal of the command at this place of the table.

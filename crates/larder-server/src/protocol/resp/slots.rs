@@ -4,10 +4,9 @@
 
 use std::fmt;
 
-use larder_checksum::crc16_xmodem;
+use crc_fast::CrcAlgorithm;
 
 use super::write::{Outcome, Refusal};
-use crate::caller::Caller;
 use crate::error::{Error, ErrorKind};
 
 /// Slots that keys are divided into.
@@ -73,27 +72,8 @@ impl SlotMap {
         self.nodes.iter().enumerate().find(|(_, node)| has(node))
     }
 
-    /// Why this server does not answer for these keys, if it does not. Others have their turns between two of them.
-    pub(super) async fn check<'k>(
-        &self,
-        keys: impl Iterator<Item = &'k [u8]>,
-        caller: &Caller,
-    ) -> Outcome {
-        let mut first = None;
-        for key in keys {
-            let slot = slot(key);
-            if *first.get_or_insert(slot) != slot {
-                return Err(Refusal::Says("CROSSSLOT Keys in request don't hash to the same slot"));
-            }
-            caller.work.does(1);
-            caller.work.does_bytes(key.len());
-            caller.rests().await;
-        }
-        first.map_or(Ok(()), |slot| self.serves(slot))
-    }
-
     /// Why this server does not answer for a slot, if it does not.
-    fn serves(&self, slot: u16) -> Outcome {
+    pub(super) fn serves(&self, slot: u16) -> Outcome {
         match self.owner(slot) {
             Some((number, _)) if number == self.myself => Ok(()),
             Some((_, SlotNode { host, port, .. })) => {
@@ -143,7 +123,12 @@ pub(super) fn slot(key: &[u8]) -> u16 {
         let close = behind.iter().position(|byte| *byte == b'}')?;
         behind.get(..close).filter(|tag| !tag.is_empty())
     });
-    crc16_xmodem(tag.unwrap_or(key)) % SLOTS
+    crc16(tag.unwrap_or(key)) % SLOTS
+}
+
+/// CRC-16/XMODEM, which clients compute too: appendix A of the Redis Cluster specification.
+fn crc16(bytes: &[u8]) -> u16 {
+    u16::try_from(crc_fast::checksum(CrcAlgorithm::Crc16Xmodem, bytes)).expect("16 bits")
 }
 
 #[cfg(test)]
@@ -152,14 +137,11 @@ mod tests {
 
     #[test]
     fn slots_are_those_that_clients_compute() {
+        assert_eq!((crc16(b"123456789"), crc16(b"")), (0x31c3, 0));
         assert_eq!(slot(b"foo"), 12182);
         assert_eq!(slot(b"{user1000}.following"), slot(b"user1000"));
-        assert_eq!(
-            slot(b"foo{}{bar}"),
-            crc16_xmodem(b"foo{}{bar}") % SLOTS,
-            "nothing stands between"
-        );
-        assert_eq!(slot(b"foo{bar"), crc16_xmodem(b"foo{bar") % SLOTS);
+        assert_eq!(slot(b"foo{}{bar}"), crc16(b"foo{}{bar}") % SLOTS, "nothing stands between");
+        assert_eq!(slot(b"foo{bar"), crc16(b"foo{bar") % SLOTS);
     }
 
     fn node(port: u16, slots: &[(u16, u16)]) -> SlotNode {
