@@ -10,12 +10,12 @@ use larder_block::cache::Mode;
 use larder_block::policy::pressure::BypassPolicy;
 use larder_server::SocketBackend;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
-use tracing::level_filters::LevelFilter;
 
 use crate::args::{
     ChangedCoreArg, CleaningArg, CoreArg, CutOffArg, PromotionArg, ReadAheadArg, RoutingArg,
-    TargetArg, UblkArg, log_level, sockets,
+    TargetArg, UblkArg, sockets,
 };
+use crate::serve::LogLevel;
 
 /// What the file says of a cache. What it leaves out is as without a file.
 #[derive(Debug, Clone, serde::Deserialize)]
@@ -46,7 +46,7 @@ pub(crate) struct BlockEntry {
     pub(super) threads: Option<u16>,
     pub(super) sockets: Option<Text<SocketsText>>,
     pub(super) connections: Option<u32>,
-    pub(super) log: Option<Text<LogText>>,
+    pub(super) log: Option<LogLevel>,
     pub(super) tls_certificate: Option<PathBuf>,
     pub(super) tls_key: Option<PathBuf>,
     pub(super) tls_client_ca: Option<PathBuf>,
@@ -65,18 +65,6 @@ impl FromStr for SocketsText {
 
     fn from_str(text: &str) -> Result<Self, String> {
         sockets(text).map(Self)
-    }
-}
-
-/// "off", "error", "warn", "info" or "debug".
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LogText(pub(super) LevelFilter);
-
-impl FromStr for LogText {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        log_level(text).map(Self)
     }
 }
 

@@ -81,7 +81,7 @@ impl Settings {
         let flush_on_stop =
             arguments.flush_on_stop || file.and_then(|file| file.flush_on_stop).unwrap_or_default();
         let sockets = arguments.sockets.or_else(|| Some(file?.sockets?.0.0)).unwrap_or_default();
-        let log = arguments.log.or_else(|| Some(file?.log?.0.0)).unwrap_or(LevelFilter::INFO);
+        let log = arguments.log.or_else(|| Some(file?.log?.0)).unwrap_or(LevelFilter::INFO);
         let open = open(arguments, file)?;
         let tls = serving::tls(&tls_files(arguments, file))?;
         Ok(Self {

@@ -34,6 +34,7 @@ use crate::log::Log;
 pub(crate) use check::{check, password};
 use data::Data;
 pub(crate) use data::default_directory;
+pub(crate) use file::LogLevel;
 use settings::Settings;
 pub(crate) use source::Source;
 

@@ -250,11 +250,15 @@ fn pours(
     }
 }
 
-fn is_answered(serving: &Serving) -> bool {
-    let mut stream = serving.connect("memcached");
-    stream.write_all(b"mn\r\n").unwrap();
-    let mut answer = [0; 4];
-    stream.read_exact(&mut answer).is_ok() && &answer == b"MN\r\n"
+/// Whether it answers on all listeners without TLS.
+fn is_answered(serving: &Serving, has_tls: bool) -> bool {
+    let asks = |place, request: &[u8], expected: &[u8]| {
+        let mut stream = serving.connect(place);
+        stream.write_all(request).unwrap();
+        let mut answer = vec![0; expected.len()];
+        stream.read_exact(&mut answer).is_ok() && answer == expected
+    };
+    asks("memcached", b"mn\r\n", b"MN\r\n") && (has_tls || asks("resp", b"PING\r\n", b"+PONG\r\n"))
 }
 
 /// How long the server keeps connections whose clients have left, the time to ask it included.
@@ -302,7 +306,7 @@ fn takes_shapes(
         if peak > budget {
             over.push(format!("{sockets}, {place}: {name}: {peak} of {budget} bytes"));
         }
-        assert!(is_answered(serving), "{name}: others are served meanwhile");
+        assert!(is_answered(serving, tls.is_some()), "{name}: others are served meanwhile");
         drop(all);
         let took = ends_in(serving);
         assert!(took < Duration::from_secs(5), "{sockets}, {name}: clients that left: {took:?}");

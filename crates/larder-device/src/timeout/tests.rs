@@ -24,6 +24,16 @@ fn stalling(rule: impl Fn(FaultRule) -> FaultRule) -> (Below, TimeoutDevice) {
     (below, TimeoutDevice::new(shared, TIMEOUT, Arc::new(RealClock), None))
 }
 
+/// Its requests have 5 s.
+fn stalling_from_second_1000() -> (Below, Arc<VirtualClock>, TimeoutDevice) {
+    let below = below(&FaultPlan::new(1).with(FaultRule::new(Fault::Stall)));
+    let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
+    let shared: Arc<dyn Device> = Arc::clone(&below) as _;
+    let timer: Arc<dyn Clock> = Arc::clone(&clock) as _;
+    let device = TimeoutDevice::new(shared, Duration::from_secs(5), timer, None);
+    (below, clock, device)
+}
+
 fn write(device: &impl Device, offset: u64, byte: u8) -> Result<(), ErrorKind> {
     let mut buffer = IoBuffer::zeroed(4096);
     buffer.as_mut_slice().fill(byte);
@@ -122,11 +132,7 @@ fn the_claim_lasts_until_what_was_given_up_has_ended() {
 
 #[test]
 fn time_is_the_clocks_and_long_requests_have_more_of_it() {
-    let below = below(&FaultPlan::new(1).with(FaultRule::new(Fault::Stall)));
-    let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
-    let shared: Arc<dyn Device> = Arc::clone(&below) as _;
-    let timer: Arc<dyn Clock> = Arc::clone(&clock) as _;
-    let device = TimeoutDevice::new(shared, Duration::from_secs(5), timer, None);
+    let (below, clock, device) = stalling_from_second_1000();
     let (mut short, mut long) = (device.submit(read_of(4096)), device.submit(Io::Flush));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let mut poll = |future: &mut IoFuture| std::pin::Pin::new(future).poll(&mut context);
@@ -150,10 +156,7 @@ fn time_is_the_clocks_and_long_requests_have_more_of_it() {
 
 #[test]
 fn a_durable_write_has_as_long_as_a_flush() {
-    let below = below(&FaultPlan::new(1).with(FaultRule::new(Fault::Stall)));
-    let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
-    let timer: Arc<dyn Clock> = Arc::clone(&clock) as _;
-    let device = TimeoutDevice::new(below as _, Duration::from_secs(5), timer, None);
+    let (_below, clock, device) = stalling_from_second_1000();
     let (buffer, handle) = (IoBuffer::zeroed(4096), crate::PlacementHandle::DEFAULT);
     let durability = crate::Durability::Power;
     let mut write = device.submit(Io::Write { offset: 0, buffer, handle, durability });
@@ -169,11 +172,7 @@ fn a_durable_write_has_as_long_as_a_flush() {
 /// The alarm goes off 3 s late: the host has slept, and what the device answered meanwhile is heard next.
 #[test]
 fn a_pause_of_the_host_is_not_held_against_the_device() {
-    let below = below(&FaultPlan::new(1).with(FaultRule::new(Fault::Stall)));
-    let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
-    let timer: Arc<dyn Clock> = Arc::clone(&clock) as _;
-    let shared: Arc<dyn Device> = Arc::clone(&below) as _;
-    let device = TimeoutDevice::new(shared, Duration::from_secs(5), timer, None);
+    let (below, clock, device) = stalling_from_second_1000();
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let mut poll = |future: &mut IoFuture| std::pin::Pin::new(future).poll(&mut context);
     let (mut answered, mut stalled) = (device.submit(read_of(4096)), device.submit(read_of(4096)));

@@ -107,13 +107,14 @@ fn a_list_of_many_clients_gives_others_their_turns() {
         assert!(client.line().contains(" cmd=client "));
     }
     client.hears("\r\n");
+    // Nothing in it is long.
     let units = metric_of_server(&server, "longest_turn_units");
-    assert!((1000..=UNITS_MAX).contains(&units), "{units} units");
+    assert!((1000..1500).contains(&units), "{units} units");
     let mut words = vec![&b"CLIENT"[..], b"LIST", b"ID"];
     words.resize(20_000, b"999999");
     client.asks(request(&words), "$0\r\n\r\n");
     let units = metric_of_server(&server, "longest_turn_units");
-    assert!(units <= UNITS_MAX, "{units} units");
+    assert!(units < 1500, "{units} units");
 }
 
 #[test]

@@ -84,9 +84,15 @@ pub(super) fn echo(out: &mut Vec<u8>, word: &[u8], request: &Request<'_>) -> boo
 
 fn key_flag(out: &mut Vec<u8>, key: &[u8], in_base64: bool) {
     out.extend_from_slice(b" k");
+    append_key(out, key, in_base64);
+    if in_base64 {
+        out.extend_from_slice(b" b");
+    }
+}
+
+fn append_key(out: &mut Vec<u8>, key: &[u8], in_base64: bool) {
     if in_base64 {
         base64::append(out, key);
-        out.extend_from_slice(b" b");
     } else {
         out.extend_from_slice(key);
     }
@@ -94,11 +100,7 @@ fn key_flag(out: &mut Vec<u8>, key: &[u8], in_base64: bool) {
 
 /// Appends the key as it was asked for.
 pub(super) fn key(out: &mut Vec<u8>, request: &Request<'_>) {
-    if request.flags.base64 {
-        base64::append(out, &request.key);
-    } else {
-        out.extend_from_slice(&request.key);
-    }
+    append_key(out, &request.key, request.flags.base64);
 }
 
 /// Appends the line of an item: with `VA` and its length if its value follows.
