@@ -36,9 +36,12 @@ const STEPS: [Step; 27] = [
     }),
     // Figures of the documentation that take minutes, and the long runs of the lab.
     ("figures", || {
-        let packages = ["test", "--release", "--locked", "-p", "larder-cli", "-p", "larder-lab"];
-        let arguments: Vec<_> =
-            packages.into_iter().chain(["--tests", "--", "--ignored"]).collect();
+        let packages = ["larder-cli", "larder-lab", "larder-ssd"].map(|package| ["-p", package]);
+        let arguments: Vec<_> = ["test", "--release", "--locked"]
+            .into_iter()
+            .chain(packages.into_iter().flatten())
+            .chain(["--lib", "--bins", "--tests", "--", "--ignored"])
+            .collect();
         step::run(&mut step::cargo(&arguments))
     }),
     ("documentation", || {

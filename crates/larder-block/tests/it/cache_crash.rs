@@ -1,6 +1,6 @@
 //! Caches lose power at random points of random loads, in every mode and while modes change. What was acknowledged as
 //! durable is found, nothing else than what was written, and nothing that was written around comes back.
-//! `LARDER_CRASH_POINTS`: how many losses, 75 if unset.
+//! `LARDER_CRASH_POINTS`: how many losses, 45 if unset.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
 //! Layouts lose power at random points of random loads, with any sectors of what is not durable lost. They have to have
-//! whatever was acknowledged, and nothing that was never written. `LARDER_CRASH_POINTS`: how many losses, 75 if unset.
+//! whatever was acknowledged, and nothing that was never written. `LARDER_CRASH_POINTS`: how many losses, 45 if unset.
 
 use std::collections::HashMap;
 

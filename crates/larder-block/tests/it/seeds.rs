@@ -4,7 +4,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().and_then(|text| text.parse().ok())
 }
 
-/// Runs `live` for the seeds that make `LARDER_CRASH_POINTS` points, 75 if unset, each so many. Says which one failed,
+/// Runs `live` for the seeds that make `LARDER_CRASH_POINTS` points, 45 if unset, each so many. Says which one failed,
 /// and how it is replayed alone.
 pub(crate) fn each_seed(test: &'static str, points_a_seed: u64, live: impl Fn(u64)) {
     struct Says(&'static str, u64);
@@ -18,7 +18,7 @@ pub(crate) fn each_seed(test: &'static str, points_a_seed: u64, live: impl Fn(u6
     }
     let seeds = match number("LARDER_CRASH_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("LARDER_CRASH_POINTS").unwrap_or(75) / points_a_seed,
+        None => 0..number("LARDER_CRASH_POINTS").unwrap_or(45) / points_a_seed,
     };
     for seed in seeds {
         let _says = Says(test, seed);

@@ -169,6 +169,7 @@ fn the_start_of_a_trace_of_twitter() {
 }
 
 #[test]
+#[ignore = "replays four million requests: `cargo xtask all`"]
 fn four_million_requests_of_twitter() {
     let Some(path) = data("kv/twitter_c52_req0-4M.csv.zst") else { return };
     check(&replay_in_dram(&path), 4_000_000, 4_000_000, 4_000_000 - 431_119);

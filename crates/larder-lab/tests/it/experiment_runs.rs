@@ -144,21 +144,23 @@ fn a_drive_that_has_not_settled_is_not_judged() {
 
 #[test]
 fn a_seed_gives_the_same_numbers_again() {
-    for name in [
-        "tenants",
-        "noisy-handle",
-        "mislabelled",
-        "ru-aware-eviction",
-        "dynamic-placement",
-        "wear-mixes",
-        "die-wear",
-    ] {
-        let experiment = experiment::find(name).unwrap();
-        let assignments: Vec<_> = short(name).iter().map(|s| (*s).to_owned()).collect();
-        let settings = Settings::new(experiment.name, experiment.parameters, &assignments).unwrap();
-        let measure = || (experiment.measure)(&settings, 7, &Monitor::default()).unwrap();
-        assert_eq!(measure(), measure(), "{name}");
-    }
+    ["tenants", "dynamic-placement", "wear-mixes"].into_iter().for_each(is_the_same_again);
+}
+
+#[test]
+#[ignore = "more experiments: `cargo xtask all`"]
+fn a_seed_of_other_experiments_gives_the_same_numbers_again() {
+    ["noisy-handle", "mislabelled", "ru-aware-eviction", "die-wear"]
+        .into_iter()
+        .for_each(is_the_same_again);
+}
+
+fn is_the_same_again(name: &str) {
+    let experiment = experiment::find(name).unwrap();
+    let assignments: Vec<_> = short(name).iter().map(|s| (*s).to_owned()).collect();
+    let settings = Settings::new(experiment.name, experiment.parameters, &assignments).unwrap();
+    let measure = || (experiment.measure)(&settings, 7, &Monitor::default()).unwrap();
+    assert_eq!(measure(), measure(), "{name}");
 }
 
 /// Metrics that are declared to be a clock's aside, which no two runs have in common.

@@ -47,6 +47,7 @@ fn tails_are_in_order(seed: u64, assignments: &[&str]) {
 }
 
 #[test]
+#[ignore = "simulates a minute of tenants: `cargo xtask all`"]
 fn a_migration_is_nobody_else_s_business() {
     others_go_on_beside_a_migration(1, &["rate_mb_s=8", "planes=1"]);
 }

@@ -9,7 +9,7 @@ use larder_sim::soak::{
 };
 
 /// More seeds: `cargo xtask soak --seeds N`.
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 100;
 /// Seeds within which a defect must be found.
 const SEEDS_PER_LIE: u64 = 40;
 

@@ -81,6 +81,7 @@ fn half_of_the_writes_small_at_7_per_cent_over_provisioning() {
 }
 
 #[test]
+#[ignore = "more rows of a table: `cargo xtask all`"]
 fn half_of_the_writes_small_at_14_and_28_per_cent_over_provisioning() {
     check(&[
         (1.145, 4, 50, [4.12, 3.39, 1.004, 1.004]),
@@ -97,6 +98,7 @@ fn half_of_the_writes_small_at_14_and_28_per_cent_over_provisioning() {
 }
 
 #[test]
+#[ignore = "more rows of a table: `cargo xtask all`"]
 fn nine_tenths_of_the_writes_small() {
     check(&[
         (1.07, 4, 90, [11.46, 8.11, 1.075, 1.075]),

@@ -39,7 +39,7 @@ fn pass(cache: &Larder, budget: u64, from: u64, bytes: usize) -> u64 {
 
 #[test]
 fn a_smaller_budget_is_kept_after_a_pass_and_refuses_nothing() {
-    for (large, small, bytes) in [(64, 8, 20_000), (64, 8, 100), (256, 2, 1000), (100, 1, 8)] {
+    for (large, small, bytes) in [(64, 8, 20_000), (16, 2, 100), (128, 1, 1000), (20, 1, 8)] {
         let cache = cache_of(large * MIB);
         let next = pass(&cache, large * MIB, 0, bytes);
         cache.set_dram_bytes(small * MIB);
@@ -55,7 +55,7 @@ fn a_smaller_budget_is_kept_after_a_pass_and_refuses_nothing() {
 
 #[test]
 fn a_larger_budget_is_used_however_small_the_first_one_was() {
-    for (small, large, bytes) in [(512 << 10, 300 * MIB, 100), (8 << 10, 64 * MIB, 300)] {
+    for (small, large, bytes) in [(512 << 10, 60 * MIB, 100), (8 << 10, 64 * MIB, 300)] {
         let cache = cache_of(small);
         let next = pass(&cache, small, 0, bytes);
         cache.set_dram_bytes(large);

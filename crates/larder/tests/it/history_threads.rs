@@ -25,7 +25,7 @@ use crate::rig::{Rig, by_thread, config, drive, drive_of, logged};
 const THREADS: u64 = 4;
 const KEYS: u64 = 64;
 /// Operations in the normal run.
-const OPERATIONS: u64 = 1_000_000;
+const OPERATIONS: u64 = 300_000;
 /// Operations of the long run, unless told otherwise.
 const OPERATIONS_LONG: u64 = 100_000_000;
 /// Tells the long run how many; set by `cargo xtask soak --threads-ops`.

@@ -1,7 +1,7 @@
 //! Power is lost within whatever a cache does on its devices beside serving: a format, a start and its first writes, a
 //! change of mode, a detach, an attach, a stop; and again within the start that comes after it. Nothing that was
 //! durable is lost, nothing old comes back, and a crash is no reason to refuse a start.
-//! `LARDER_CRASH_POINTS`: how many losses, 75 if unset.
+//! `LARDER_CRASH_POINTS`: how many losses, 45 if unset.
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
