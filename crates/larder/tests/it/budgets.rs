@@ -55,7 +55,7 @@ fn a_smaller_budget_is_kept_after_a_pass_and_refuses_nothing() {
 
 #[test]
 fn a_larger_budget_is_used_however_small_the_first_one_was() {
-    for (small, large, bytes) in [(512 << 10, 60 * MIB, 100), (8 << 10, 64 * MIB, 300)] {
+    for (small, large, bytes) in [(512 << 10, 140 * MIB, 100), (8 << 10, 64 * MIB, 300)] {
         let cache = cache_of(small);
         let next = pass(&cache, small, 0, bytes);
         cache.set_dram_bytes(large);
