@@ -126,7 +126,7 @@ fn a_loss_of_power_leaves_the_cache_with_the_core_or_without_it() {
     for create in layouts() {
         for removes in [false, true] {
             let mut ends = [0, 0];
-            for seed in 0..2 {
+            for seed in 0..4 {
                 for number in 0.. {
                     assert!(number < 300, "it never ends");
                     let (is_over, is_new) = lose_power(&create, removes, (seed, number));
