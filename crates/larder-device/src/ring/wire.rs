@@ -29,8 +29,8 @@ pub(crate) struct Link<'a> {
 
 /// The encoding of operations for a ring.
 ///
-/// What [`Wire::describe`] returns must point to no memory but the piece's and the link's range: the ring keeps nothing
-/// else alive.
+/// The entry from [`Wire::describe`] must point to no memory but the piece's and the link's range: the ring keeps
+/// nothing else alive.
 pub(crate) trait Wire: Send + Sync + 'static {
     type Submission: squeue::EntryMarker + Into<AnyEntry>;
     type Completion: cqueue::EntryMarker;

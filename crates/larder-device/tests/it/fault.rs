@@ -342,7 +342,7 @@ fn without_a_volatile_cache_all_that_completed_stays() {
     assert_eq!(device.info().volatile_cache, VolatileCache::Yes);
 }
 
-/// Of a 64-byte line any 8-byte words may be new; a word is never torn.
+/// Any 8-byte words of a 64-byte line may be new; a word is never torn.
 #[test]
 fn memory_is_torn_between_words() {
     let mut seen = BTreeSet::new();

@@ -1,6 +1,6 @@
 //! Recovery when a device is opened: slots by the tags of their blocks, pages by the headers of batches.
 //!
-//! Of a batch that a loss of power interrupted, the store has the beginning or nothing. It is the last batch of its
+//! If a loss of power interrupted a batch, the store has the beginning of it or nothing. It is the last batch of its
 //! block, because nothing is appended to a block that was found. If two batches have a page, the later one counts.
 
 use std::sync::Arc;

@@ -218,7 +218,7 @@ fn a_failed_page_of_the_journal_fails_what_waits_for_it_and_nothing_else() {
     assert_eq!(tags, (0..all).collect::<Vec<_>>());
 }
 
-/// Of several appends in flight to one block, none lands before those in front of it.
+/// With several appends in flight to one block, none lands before those in front of it.
 #[test]
 fn appends_land_in_order_whatever_order_their_bytes_do() {
     let below = MemoryDevice::holding(vec![0; DEVICE_BYTES]);
