@@ -1,9 +1,9 @@
-//! Who has which bytes of which device, within this process.
+//! Claims on device bytes within this process.
 //!
-//! Two caches that write to the same bytes destroy each other. Other processes are kept away by the lock
-//! of a file and by how a block device is opened; but one device object may be handed to several
-//! caches, as it is, by its slices, or in a device over several. So whoever is about to keep something
-//! on a device takes a [`Claim`] of it first, which holds as long as it is there.
+//! Two caches that write to the same bytes destroy each other. The lock of a file, and exclusive opening of a block
+//! device, keep other processes away. But one device object may be given to several caches of a process: directly, as
+//! slices, or within a device over several. So a user takes a [`Claim`] on a device before keeping data on it, and
+//! holds the claim as long as it uses the device.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,20 +12,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::device::Device;
 use crate::error::{Error, ErrorKind};
 
-/// What tells a device from all others that this process ever has, also from one that comes to lie in memory where it
-/// was: a request that was given up may outlive its device, and with it a claim.
+/// Distinguishes a device from all others that this process ever has, even from one that later lies at the same memory
+/// address: a request that was given up may outlive its device, and a claim with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceIdentity(u64);
 
 impl DeviceIdentity {
-    /// One that no device has.
+    /// A new identity, which no other device has.
     pub fn draw() -> Self {
         static DRAWN: AtomicU64 = AtomicU64::new(0);
         Self(DRAWN.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-/// Where bytes of a device lie in the end: two extents that overlap have bytes in common.
+/// Where bytes of a device are finally stored. Two extents that overlap have bytes in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extent {
     device: Storing,
@@ -36,18 +36,18 @@ pub struct Extent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Storing {
     Identity(DeviceIdentity),
-    /// An address, for a device whose requests have ended when it goes.
+    /// The device's memory address, for a device that outlives all its requests.
     At(usize),
 }
 
 impl Extent {
-    /// The addresses `range` of the device that drew `identity`, which stores them itself.
+    /// The addresses `range` of the device with `identity`, which stores them itself.
     pub fn on(identity: DeviceIdentity, range: Range<u64>) -> Self {
         Self { device: Storing::Identity(identity), range }
     }
 
-    /// The addresses `range` of `device`, which stores them itself, and none of whose requests outlives it: it is known
-    /// by where it is. One whose requests may has an identity ([`Extent::on`]).
+    /// The addresses `range` of `device`, which stores them itself and outlives all its requests. It is identified by
+    /// its memory address. A device whose requests may outlive it needs an identity instead ([`Extent::on`]).
     pub fn of<D: Device + ?Sized>(device: &D, range: Range<u64>) -> Self {
         Self { device: Storing::At(std::ptr::from_ref(device).cast::<()>().addr()), range }
     }
@@ -59,7 +59,7 @@ impl Extent {
     }
 }
 
-/// The right to keep something on a device, or a part of one. Dropping it gives the right back.
+/// The right to keep data on a device, or a part of one. Dropping it releases the right.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -79,17 +79,17 @@ pub struct Claim {
     number: u64,
 }
 
-/// All extents that are claimed, with the numbers of their claims.
+/// All claimed extents, with the numbers of their claims.
 static CLAIMED: Mutex<Claimed> = Mutex::new(Claimed { claims: 0, extents: Vec::new() });
 
 struct Claimed {
-    /// How many there ever were.
+    /// Number of claims that were ever taken.
     claims: u64,
     extents: Vec<(u64, Extent)>,
 }
 
 impl Claim {
-    /// Claims all of `device`, which must stay where it is until the claim is dropped.
+    /// Claims all of `device`, which must not move in memory until the claim is dropped.
     ///
     /// # Errors
     /// [`ErrorKind::InUse`] if any of its bytes are claimed.

@@ -1,4 +1,4 @@
-//! The device trait: what a storage device says of itself and what it does.
+//! The device trait, and the information and counters of a device.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,55 +9,54 @@ use crate::io::{CheckedIo, Io, IoFuture};
 use crate::nvme::DriveReport;
 use crate::placement::PlacementInfo;
 
-/// Smallest block that a device may have, in bytes: a line of the processor's cache, of memory that outlives power.
+/// Smallest block of any device in bytes: a cache line of the processor, for persistent memory.
 pub const BLOCK_BYTES_MIN: u32 = 64;
 
-/// The same of files, disks, drives, and of stores of blocks.
+/// Smallest block of files, disks, drives and block stores in bytes.
 pub(crate) const SECTOR_BYTES: u32 = 512;
 
-/// What a device says of itself; it does not change while the device is open.
+/// Information on a device, which does not change while the device is open.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceInfo {
-    /// For people: "model", a path, …
+    /// Name, for people: "model", a path, …
     pub name: String,
     /// Usable bytes, a multiple of `block_bytes`.
     pub capacity_bytes: u64,
-    /// Smallest addressable unit in bytes; offsets and lengths of requests are multiples of it. A power of two of
-    /// at least [`BLOCK_BYTES_MIN`], as the device has it: what direct I/O needs of a file, the logical block of a
-    /// drive, 64 of memory that is mapped; all others have 512 at least. A cache works in units of 4096 bytes and takes
-    /// any device whose block divides that.
+    /// Smallest addressable unit in bytes; offsets and lengths of requests are multiples of it. A power of two of at
+    /// least [`BLOCK_BYTES_MIN`]: for a file what direct I/O needs, for a drive its logical block, for mapped memory
+    /// 64; otherwise at least 512. A cache works in units of 4096 bytes and accepts any device whose block divides
+    /// that.
     pub block_bytes: u32,
-    /// Longest transfer that reaches the device in one piece; longer ones are split by the
-    /// backend.
+    /// Longest transfer in bytes that reaches the device in one piece; the backend splits longer ones.
     pub max_transfer_bytes: u32,
-    /// What the device offers to those who place data.
+    /// The placement that the device offers.
     pub placement: PlacementInfo,
     /// Whether a loss of power may undo writes that have completed and were not flushed.
     pub volatile_cache: VolatileCache,
-    /// Longest write, aligned to its own length, of which a loss of power leaves all or nothing, in bytes, where
-    /// the device says so (NVMe: AWUPF; Linux: `atomic_write_unit_max_bytes`). `None`: nobody says; no more than
-    /// sectors of 512 bytes may be relied on.
+    /// Longest write in bytes, aligned to its own length, that a loss of power leaves either whole or undone, where the
+    /// device reports it (NVMe: AWUPF; Linux: `atomic_write_unit_max_bytes`). `None` if unknown; then rely on no more
+    /// than 512-byte sectors.
     pub atomic_write_bytes: Option<u32>,
-    /// Bytes of metadata beside each block of the medium (NVMe: MS of the namespace's format; Linux:
-    /// `metadata_bytes`, or the tuple of its integrity profile). 0 of files.
+    /// Bytes of metadata per block of the medium (NVMe: MS of the namespace's format; Linux: `metadata_bytes`, or the
+    /// tuple of its integrity profile). 0 for files.
     pub metadata_bytes: u16,
-    /// Whether requests may have these metadata with their data ([`IoBuffer::with_metadata`]). The block layer takes
-    /// none. A block is written with its metadata as one, whatever happens; what writes without has zeros there.
+    /// Whether requests may carry these metadata with their data ([`IoBuffer::with_metadata`]). The block layer does
+    /// not allow it. A block and its metadata are always written as one. A write without metadata stores zeros there.
     ///
     /// [`IoBuffer::with_metadata`]: crate::IoBuffer::with_metadata
     pub keeps_metadata: bool,
-    /// What tells the medium from others, whatever its name is. Empty where nothing is known.
+    /// Identifies the medium under any name. Empty where nothing is known.
     pub identity: Identity,
 }
 
-/// Whether a device has a write cache that loses what is in it together with power.
+/// Whether a device has a write cache that loses its content without power.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub enum VolatileCache {
-    /// It has: what was not flushed may be lost (NVMe: VWC; Linux: `write back`).
+    /// It has one: what was not flushed may be lost (NVMe: VWC; Linux: `write back`).
     Yes,
-    /// It has none, or its cache outlives a loss of power: what has completed stays (Linux: `write through`).
+    /// It has none, or its cache survives a loss of power: what has completed stays (Linux: `write through`).
     No,
-    /// Nobody says. Whoever has to be sure does as for [`VolatileCache::Yes`].
+    /// Unknown. To be safe, treat it as [`VolatileCache::Yes`].
     #[default]
     Unknown,
 }
@@ -68,7 +67,7 @@ impl VolatileCache {
         self == Self::No
     }
 
-    /// Of two devices of which a third consists.
+    /// The value for a device that consists of these two.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -90,7 +89,7 @@ impl std::fmt::Display for VolatileCache {
 }
 
 impl DeviceInfo {
-    /// A device without placement that says nothing of its cache and of what it writes whole. Lengths in bytes.
+    /// Information on a device without placement, whose cache and atomic writes are unknown. Lengths in bytes.
     pub fn new(
         name: impl Into<String>,
         capacity_bytes: u64,
@@ -119,9 +118,9 @@ pub struct DeviceStats {
     pub host_read_bytes: u64,
     /// Bytes that the host wrote (NVMe FDP statistics: HBMW).
     pub host_written_bytes: u64,
-    /// The same by placement handle, where known.
+    /// Bytes that the host wrote, by placement handle, where known.
     pub host_written_bytes_by_handle: Vec<u64>,
-    /// Bytes that the device wrote to its media for whatever reason, where known (MBMW).
+    /// Bytes that the device wrote to its media for any reason, where known (MBMW).
     pub media_written_bytes: Option<u64>,
     /// Bytes that the device moved to reclaim space, where known.
     pub copied_bytes: Option<u64>,
@@ -129,53 +128,53 @@ pub struct DeviceStats {
     pub erased_bytes: Option<u64>,
     /// Bytes that the host deallocated.
     pub deallocated_bytes: u64,
-    /// Bytes that the host made zeros without sending them ([`Io::WriteZeroes`]).
+    /// Bytes that the host zeroed without sending them ([`Io::WriteZeroes`]).
     ///
     /// [`Io::WriteZeroes`]: crate::Io::WriteZeroes
     pub zeroed_bytes: u64,
-    /// Those of them that had to be written as zeros all the same, because nothing below knows better: they
-    /// are among the bytes written, by the default handle.
+    /// Part of `zeroed_bytes` that had to be written as zeros, because nothing below can zero them otherwise. They also
+    /// count as bytes written with the default handle.
     pub zeroes_written_bytes: u64,
     /// Requests that failed.
     pub failed_requests: u64,
-    /// Those of them that the device was too busy for ([`ErrorKind::Busy`]).
+    /// Failed requests for which the device was too busy ([`ErrorKind::Busy`]).
     ///
     /// [`ErrorKind::Busy`]: crate::ErrorKind::Busy
     pub shed_requests: u64,
-    /// How long nothing has been sent to the device, in milliseconds, because it owes answers that nobody waits for any
-    /// more ([`TimeoutDevice`](crate::TimeoutDevice)); 0 if it answers.
+    /// How long the device has been stalled, in milliseconds; 0 if it answers. A stalled device has not answered
+    /// requests that were given up ([`TimeoutDevice`](crate::TimeoutDevice)), and nothing is sent to it.
     pub stalled_ms: u64,
-    /// Those of the bytes written that the kernel has taken into its page cache, because they need only outlive the
-    /// process ([`Durability::Process`]): of a block that is written several times within seconds the device gets
-    /// the last version.
+    /// Part of the bytes written that went to the kernel's page cache, because they need only outlive the process
+    /// ([`Durability::Process`]). If a block is written several times within seconds, the device gets only the last
+    /// version.
     ///
     /// [`Durability::Process`]: crate::Durability::Process
     pub page_cache_written_bytes: u64,
-    /// Those of the bytes written that had to survive a loss of power ([`Durability::Power`]).
+    /// Part of the bytes written that had to survive a loss of power ([`Durability::Power`]).
     ///
     /// [`Durability::Power`]: crate::Durability::Power
     pub durable_written_bytes: u64,
-    /// Pieces of such writes after which a flush had to follow, because the kernel refuses to be told with the write.
+    /// Pieces of such writes that needed a flush after them, because the kernel refuses the flag on the write.
     pub durable_flushes: u64,
-    /// Pieces of requests that went to the kernel with a buffer that it knew beforehand (io_uring with
-    /// registered buffers). A request is one piece if it is no longer than `max_transfer_bytes`.
+    /// Pieces of requests that went to the kernel with a registered buffer (io_uring). A request is one piece if it is
+    /// no longer than `max_transfer_bytes`.
     pub fixed_buffer_pieces: u64,
-    /// What the drives below say of themselves, as of some moments ago: theirs are the counters of
-    /// an endurance group, in which the neighbours' writes are. Empty where nobody asks them.
+    /// The latest reports of the drives below. Their counters are those of an endurance group, so they include other
+    /// users' writes. Empty where the drives are not polled.
     pub drives: Vec<Arc<DriveReport>>,
 }
 
 impl DeviceStats {
-    /// Device-level write amplification: media bytes per host byte. `None` where the device does
-    /// not count media bytes or nothing was written.
+    /// Device-level write amplification: media bytes per host byte. `None` where the device does not count media bytes
+    /// or nothing was written.
     #[allow(clippy::cast_precision_loss)]
     pub fn dlwa(&self) -> Option<f64> {
         let media = self.media_written_bytes?;
         (self.host_written_bytes > 0).then(|| media as f64 / self.host_written_bytes as f64)
     }
 
-    /// What several devices counted together: known of all only if known of each; the longest stall; drives one
-    /// behind the other. Of none, nothing is known.
+    /// The counters of several devices together. An optional counter is known only if every device knows it; the stall
+    /// is the longest one; the drives are listed one after the other. Without devices nothing is known.
     pub fn of_all(all: &[Self]) -> Self {
         if all.is_empty() {
             return Self::default();
@@ -207,8 +206,8 @@ impl DeviceStats {
         }
     }
 
-    /// Bytes that reached the flash, as far as is known: media bytes where the device counts them
-    /// itself; otherwise what the host wrote, and what the drives' own counters show beyond that.
+    /// Bytes that reached the flash, as far as is known: media bytes where the device counts them itself; otherwise
+    /// what the host wrote, plus what the drives' own counters show beyond that.
     pub fn flash_written_bytes(&self) -> u64 {
         self.media_written_bytes.unwrap_or_else(|| {
             let beyond = self.drives.iter().filter_map(|drive| drive.beyond_own_bytes());
@@ -217,35 +216,35 @@ impl DeviceStats {
     }
 }
 
-/// A storage device. Used as `dyn`: one virtual call is nothing beside a flash read.
+/// A storage device. Used as `dyn`: a virtual call costs nothing compared to a flash read.
 pub trait Device: Send + Sync {
-    /// What the device says of itself.
+    /// The device's information.
     fn info(&self) -> &DeviceInfo;
 
-    /// Starts `io`, whose bounds, alignment and handle have been checked. Called by
-    /// [`Device::submit`]; a wrapper passes on what it was given.
+    /// Starts `io`, whose bounds, alignment and handle have been checked. Called by [`Device::submit`]; a wrapper
+    /// passes on the request that it was given.
     fn start(&self, io: CheckedIo) -> IoFuture;
 
     /// Counters since the device was opened.
     fn stats(&self) -> DeviceStats;
 
-    /// Names the time in which what was written is certainly still there. It changes when writes that
-    /// had completed, but were not flushed, may have been lost: with every boot of the computer, or
-    /// loss of the device's power. `None` if nobody can tell.
+    /// Identifies the period in which completed writes certainly survive. It changes when writes that had completed but
+    /// were not flushed may have been lost: with every boot of the computer, or a loss of the device's power. `None` if
+    /// unknown.
     fn boot(&self) -> Option<u64> {
         None
     }
 
-    /// Where the bytes of `range`, which is not empty, are in the end. A device over others passes on
-    /// what they say of their parts of it: so [`Claim`](crate::Claim) knows two that have bytes in
-    /// common. One that stores them, and whose requests may outlive it, names them by a
-    /// [`DeviceIdentity`](crate::DeviceIdentity) of its own.
+    /// Where the bytes of `range`, which is not empty, are finally stored. A device over others returns what they
+    /// report for their parts of it, so that [`Claim`](crate::Claim) detects two devices with bytes in common. A device
+    /// that stores bytes itself, and whose requests may outlive it, names them by its own
+    /// [`DeviceIdentity`](crate::DeviceIdentity).
     fn stored_at(&self, range: Range<u64>) -> Vec<Extent> {
         vec![Extent::of(self, range)]
     }
 
-    /// Checks `io` and starts it. The future may be dropped: the I/O goes on and its memory stays
-    /// alive until it ends.
+    /// Checks `io` and starts it. If the future is dropped, the request continues and its memory stays alive until it
+    /// ends.
     fn submit(&self, io: Io) -> IoFuture {
         match io.check(self.info()) {
             Ok(checked) => self.start(checked),

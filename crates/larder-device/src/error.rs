@@ -1,8 +1,8 @@
-//! What can go wrong below the cache.
+//! Errors below the cache.
 
 use std::fmt;
 
-/// What went wrong, for callers that choose what to do next.
+/// The kind of an error, for callers that decide what to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -13,26 +13,26 @@ pub enum ErrorKind {
     NoSpace,
     /// The device reported that this transfer failed; others may still succeed.
     Io,
-    /// The device is too busy: the request would have had to wait behind too many others, or has
-    /// waited for too long. It was not carried out, or only in part; later ones may succeed.
+    /// The device is too busy: the request would have had to wait behind too many others, or has waited too long. It
+    /// was not carried out, or only in part. Later requests may succeed.
     Busy,
-    /// The request did not end in the time that it was given. It may still happen, at any time later.
+    /// The request did not end within its timeout. It may still happen, at any later time.
     TimedOut,
-    /// The device is gone; nothing more will succeed.
+    /// The device is gone; no further request will succeed.
     Gone,
     /// Another cache has the device, or a part of it.
     InUse,
-    /// The device could not be opened or does not fit its configuration.
+    /// The device could not be opened, or does not fit its configuration.
     Setup,
-    /// Of a block store: the append does not begin where what was submitted to the block ends.
+    /// Block store: the append does not begin where the submitted part of the block ends.
     NotSequential,
-    /// Of a block store: the append ends behind the end of the block.
+    /// Block store: the append ends beyond the end of the block.
     BlockFull,
-    /// Of a block store: there is no such block, it was freed, or it takes no more since an append failed.
+    /// Block store: there is no such block, it was freed, or it takes no more appends because one failed.
     NotOpen,
-    /// Of a block store: the range ends behind what was written of the block, or there is no such stream.
+    /// Block store: the range ends beyond the written part of the block, or there is no such stream.
     OutOfRange,
-    /// Of a block store: the offset or the length is no multiple of the page, or the length is zero.
+    /// Block store: the offset or the length is no multiple of the page size, or the length is zero.
     Misaligned,
 }
 
@@ -45,12 +45,12 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of `kind` while doing what `context` says.
+    /// An error of `kind` that happened during `context`.
     pub fn new(kind: ErrorKind, context: impl Into<String>) -> Self {
         Self { kind, context: context.into(), source: None }
     }
 
-    /// An error that the operating system reported while doing what `context` says.
+    /// An error of the operating system that happened during `context`.
     pub fn from_os(context: impl Into<String>, source: std::io::Error) -> Self {
         let kind = match source.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
@@ -62,20 +62,20 @@ impl Error {
         Self { kind, context: context.into(), source: Some(source) }
     }
 
-    /// The same error under another kind, which its cause does not tell.
+    /// The same error with another kind, which its cause does not show.
     #[must_use]
     pub(crate) fn of_kind(self, kind: ErrorKind) -> Self {
         Self { kind, ..self }
     }
 
-    /// The same error, said of a part: `whole` is put in front of its message.
+    /// The same error as part of `whole`, which is put in front of its message.
     #[must_use]
     pub fn within(mut self, whole: &str) -> Self {
         self.context = format!("{whole}: {}", self.context);
         self
     }
 
-    /// What went wrong, to match on.
+    /// The kind of the error, to match on.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

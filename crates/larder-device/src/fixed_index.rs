@@ -1,38 +1,38 @@
-//! Places of buffers in the rings' tables of registered buffers (io_uring: fixed buffers).
+//! Indices of buffers in the rings' tables of registered buffers (io_uring: fixed buffers).
 //!
-//! Every ring has a table of [`ENTRIES`] entries, and a buffer has the same index in all of them for
-//! as long as its memory lives: a ring finds it without searching. An index is used again when its
-//! buffer is gone. What tells the two apart is the [`Tag`], which no other buffer of this process ever
-//! has: a ring that remembers another tag at an index has old memory registered there.
+//! Every ring has a table of [`ENTRIES`] entries, and a buffer has the same index in all of them for as long as its
+//! memory lives, so a ring finds it without searching. An index is used again when its buffer is gone. The [`Tag`]
+//! distinguishes the two: no other buffer of this process ever has the same tag. If a ring remembers another tag at an
+//! index, it has old memory registered there.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Entries of a ring's table: 16 MiB in blocks of 4096 bytes, as much as one pool keeps. The kernel
-/// takes 8 bytes for each in every ring, and so do we.
+/// Entries of a ring's table: 16 MiB in blocks of 4096 bytes, as much as one pool keeps. The kernel needs 8 bytes for
+/// each entry in every ring, and so do we.
 pub(crate) const ENTRIES: usize = 4096;
 
-/// Buffers of more pages than this leave half of the indices to shorter ones, which are many.
+/// Buffers of more pages than this leave half of the indices to shorter buffers, which are many.
 const SHORT_PAGES_MAX: usize = 16;
 
-/// The tags of the buffers that have the indices; 0: nobody has it.
+/// The tag of the buffer that has each index; 0 if the index is free.
 static HOLDERS: [AtomicU64; ENTRIES] = [const { AtomicU64::new(0) }; ENTRIES];
 
-/// Indices that nobody has.
+/// Number of free indices.
 static FREE: AtomicU64 = AtomicU64::new(ENTRIES as u64);
 
-/// How often an index was given back.
+/// How many times an index was given back.
 static GIVEN_BACK: AtomicU64 = AtomicU64::new(0);
 
 static INDICES: Mutex<Indices> =
     Mutex::new(Indices { fresh: 0, given_back: Vec::new(), handed_out: 0 });
 
 struct Indices {
-    /// From here on nobody ever had one.
+    /// Indices from here on were never used.
     fresh: usize,
     given_back: Vec<usize>,
-    /// How often one was handed out.
+    /// How many times an index was handed out.
     handed_out: u64,
 }
 
@@ -40,12 +40,12 @@ struct Indices {
 #[derive(Debug)]
 pub(crate) struct FixedIndex(Tag);
 
-/// Names one buffer among all that this process ever had, and its index.
+/// Identifies one buffer among all that this process ever had, and its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tag(NonZeroU64);
 
-/// The buffer of a request, of which a piece is a part, for a ring to be told of once and for all. What
-/// the tag names does not change and stays where it is for as long as anybody holds a piece.
+/// The buffer of a request, for registration with a ring; a piece of the request is a part of it. The memory that the
+/// tag identifies stays in place as long as any piece is held.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub(crate) struct Registrable {
     pub(crate) tag: Tag,
@@ -54,8 +54,8 @@ pub(crate) struct Registrable {
 }
 
 impl FixedIndex {
-    /// An index that nobody else has, for a buffer of `pages`. `None`: there is none left for such a
-    /// one, which costs no lock to find out.
+    /// A free index for a buffer of `pages`. `None` if none is left for a buffer of that size; this check takes no
+    /// lock.
     pub(crate) fn take(pages: usize) -> Option<Self> {
         if FREE.load(Ordering::Relaxed) <= left_to_others(pages) {
             return None;
@@ -72,7 +72,7 @@ impl FixedIndex {
     }
 }
 
-/// How many indices a buffer of `pages` must leave to shorter ones.
+/// Number of indices that a buffer of `pages` must leave to shorter ones.
 fn left_to_others(pages: usize) -> u64 {
     if pages > SHORT_PAGES_MAX { ENTRIES as u64 / 2 } else { 0 }
 }
@@ -98,32 +98,32 @@ impl Indices {
             None => return None,
         };
         self.handed_out += 1;
-        // 2^52 of them are enough for any process.
+        // 2^52 tags are enough for any process.
         NonZeroU64::new(self.handed_out * ENTRIES as u64 + index as u64).map(Tag)
     }
 }
 
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 impl Tag {
-    /// Below [`ENTRIES`].
+    /// The index, below [`ENTRIES`].
     pub(crate) fn index(self) -> usize {
-        // The remainder fits whatever the width of an address is.
+        // The remainder fits any width of `usize`.
         usize::try_from(self.0.get() % ENTRIES as u64).unwrap_or(0)
     }
 
-    /// Whether the buffer is still there. For those who do not hold it: it may go at any time.
+    /// Whether the buffer still exists. For code that does not hold the buffer; it may go at any time.
     pub(crate) fn is_held(self) -> bool {
         HOLDERS[self.index()].load(Ordering::Relaxed) == self.0.get()
     }
 
-    /// Another that has had the same index.
+    /// The tag of an earlier buffer with the same index.
     #[cfg(test)]
     pub(crate) fn earlier(self) -> Self {
         NonZeroU64::new(self.0.get() - ENTRIES as u64).map(Self).expect("not the first one")
     }
 }
 
-/// Changes whenever a buffer goes that had an index.
+/// A counter that changes whenever a buffer with an index is freed.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub(crate) fn given_back() -> u64 {
     GIVEN_BACK.load(Ordering::Relaxed)

@@ -1,16 +1,16 @@
-//! Memory of the allocator that nothing uses goes back to the system.
+//! Returns unused memory of the allocator to the system.
 //!
-//! The allocator of glibc keeps what was freed, page by page between what is in use, for as long as the process lives.
+//! The allocator of glibc keeps freed pages that lie between pages in use for as long as the process lives.
 #![allow(unsafe_code)]
 
-/// Gives whole pages of freed memory back to the system. Takes about as long as it takes to hand over what is free,
-/// and threads that allocate wait meanwhile: for a moment after a peak, not for every day. Other allocators than
-/// glibc's see to it themselves. Returns by how many bytes the process became smaller, as the system counts them (0
-/// where it became larger, or where nothing says so).
+/// Returns whole pages of freed memory to the system. The call takes about as long as handing over the free memory
+/// does, and allocating threads wait for it. So use it after a peak, not regularly. Allocators other than glibc's do
+/// this themselves. Returns the number of bytes by which the process became smaller, as the system counts them (0 if it
+/// became larger, or the system does not say).
 pub fn give_back_free_memory() -> usize {
     let before = resident_bytes();
-    // SAFETY: `malloc_trim` may be called from any thread at any time; it takes the locks of the allocator, and touches
-    // free memory alone. Its result says whether there was any, which changes nothing here.
+    // SAFETY: `malloc_trim` may be called from any thread at any time. It takes the locks of the allocator and touches
+    // only free memory. Its result says whether there was any, which does not matter here.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     unsafe {
         libc::malloc_trim(0);
@@ -18,7 +18,7 @@ pub fn give_back_free_memory() -> usize {
     before.saturating_sub(resident_bytes())
 }
 
-/// What the process has in memory, or 0 where the system does not say.
+/// Resident memory of the process in bytes, or 0 where the system does not say.
 fn resident_bytes() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
@@ -34,7 +34,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "asks the system")]
     fn freed_memory_between_used_memory_is_given_back() {
         let mut pieces: Vec<Option<Vec<u8>>> = (0..8192).map(|_| Some(vec![1; 8 << 10])).collect();
-        // Every 64th stays, so that the top of the heap does.
+        // Every 64th piece stays, so that the top of the heap does.
         pieces
             .iter_mut()
             .enumerate()

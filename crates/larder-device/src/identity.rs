@@ -1,18 +1,18 @@
-//! What tells one device from another when it is opened again, perhaps under another name.
+//! Recognises a device when it is opened again, possibly under another name.
 //!
-//! Names of disks change from boot to boot, and those of loop devices whenever they are set up. So a path says nothing:
-//! what the drive, its partition or its volume says of itself does, and for a file its inode.
+//! Names of disks change from boot to boot, and those of loop devices whenever they are set up. So a path proves
+//! nothing. Identifiers that the drive, its partition or its volume reports do, and for a file its inode.
 
 use std::fmt;
 
-/// Longest value that is kept of an identifier, in bytes.
+/// Longest value of an identifier that is kept, in bytes.
 const VALUE_BYTES_MAX: usize = 96;
 
-/// What an identifier names.
+/// The kind of an identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum IdentifierKind {
-    /// The world wide name of a drive or namespace (WWN, EUI-64, NGUID), as sysfs has it.
+    /// The world wide name of a drive or namespace (WWN, EUI-64, NGUID), as in sysfs.
     Wwn,
     /// The serial number of a drive.
     Serial,
@@ -20,8 +20,8 @@ pub enum IdentifierKind {
     Partition,
     /// The UUID of a volume of the device mapper or of a software RAID.
     Volume,
-    /// The UUID of the file system that is on it, as `blkid` prints it. It is on the device, so only a program that
-    /// reads the device knows it.
+    /// The UUID of the file system on the device, as `blkid` prints it. It is stored on the device, so only a program
+    /// that reads the device knows it.
     FileSystem,
     /// A name in `/dev/disk/by-id`.
     ById,
@@ -40,13 +40,13 @@ impl IdentifierKind {
         Self::Inode,
     ];
 
-    /// Whether a device with another one is another device. The others change with a copy, a restored file, a
-    /// version of udev or `mkfs`.
+    /// Whether a device with a different value is certainly another device. The other kinds change with a copy, a
+    /// restored file, a version of udev or `mkfs`.
     pub fn is_strong(self) -> bool {
         !matches!(self, Self::FileSystem | Self::ById | Self::Inode)
     }
 
-    /// Its name, for people and in what is stored.
+    /// Its name, for people and for storage.
     pub fn name(self) -> &'static str {
         match self {
             Self::Wwn => "WWN",
@@ -60,10 +60,10 @@ impl IdentifierKind {
     }
 }
 
-/// One of the things by which a device is known.
+/// One identifier of a device.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identifier {
-    /// What it names.
+    /// The kind.
     pub kind: IdentifierKind,
     /// Its value.
     pub value: String,
@@ -75,16 +75,16 @@ impl fmt::Display for Identifier {
     }
 }
 
-/// All that is known of a device; empty where nothing is, as of memory.
+/// All identifiers of a device; empty if none are known, as for memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity(Vec<Identifier>);
 
 impl Identity {
-    /// Of these, at most one of each kind: the first.
+    /// An identity with at most one identifier of each kind, the first.
     pub fn new(identifiers: impl IntoIterator<Item = Identifier>) -> Self {
         let mut kept: Vec<Identifier> = Vec::new();
         for mut one in identifiers {
-            // What is stored is a line each.
+            // Identifiers are stored as lines.
             one.value.retain(|letter| !letter.is_control());
             while one.value.len() > VALUE_BYTES_MAX {
                 one.value.pop();
@@ -98,7 +98,7 @@ impl Identity {
         Self(kept)
     }
 
-    /// What the system says of what a path leads to. Empty where it says nothing.
+    /// The identity of the device or file that a path leads to, as the system reports it. Empty if it reports nothing.
     pub fn of_path(path: &std::path::Path) -> Self {
         #[cfg(target_os = "linux")]
         return linux::identify(path);
@@ -109,7 +109,7 @@ impl Identity {
         }
     }
 
-    /// The identifiers, by kind.
+    /// The identifiers, ordered by kind.
     pub fn identifiers(&self) -> &[Identifier] {
         &self.0
     }
@@ -119,12 +119,12 @@ impl Identity {
         self.0.iter().find(|identifier| identifier.kind == kind)
     }
 
-    /// Whether nothing is known.
+    /// Whether no identifier is known.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What both have, and differently: of this, and of the other.
+    /// Pairs of identifiers of the same kind with different values: this identity's, and the other's.
     pub fn differing<'a>(
         &'a self,
         other: &'a Self,
@@ -134,19 +134,19 @@ impl Identity {
         self.0.iter().filter_map(same_kind).filter(|(one, other)| one.value != other.value)
     }
 
-    /// Whether both have something in common, and nothing that differs.
+    /// Whether both share at least one identifier, and differ in none.
     pub fn agrees(&self, other: &Self) -> bool {
         let mut all = self.0.iter();
         all.any(|one| other.0.contains(one)) && self.differing(other).next().is_none()
     }
 
-    /// As text: a line for each.
+    /// The identity as text, one identifier per line.
     pub fn to_lines(&self) -> String {
         let line = |one: &Identifier| format!("{}={}\n", one.kind.name(), one.value);
         self.0.iter().map(line).collect()
     }
 
-    /// Reads such text. What it does not know is left out.
+    /// Parses such text. Unknown lines are ignored.
     pub fn from_lines(text: &str) -> Self {
         let of_line = |line: &str| {
             let (name, value) = line.split_once('=')?;
@@ -195,7 +195,7 @@ mod linux {
         let class = if is_block { "block" } else { "char" };
         let shown = PathBuf::from(format!("/sys/dev/{class}/{major}:{minor}"));
         let Ok(own) = std::fs::canonicalize(shown) else { return Vec::new() };
-        // What a partition is on lies above it.
+        // The disk of a partition is its parent directory.
         let is_partition = own.join("partition").exists();
         let disk = if is_partition { own.join("..") } else { own.clone() };
         let first = |kind, places: &[PathBuf]| {
@@ -231,7 +231,7 @@ mod linux {
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// The name of a link to the device of this number; of several the first in order.
+    /// The name of a link to the device of this number; if there are several, the first in order.
     fn linked_name(directory: &Path, number: u64) -> Option<String> {
         let leads_there = |path: &Path| {
             std::fs::metadata(path)

@@ -29,27 +29,27 @@ pub enum Io {
         /// Filled whole, or the request fails.
         buffer: IoBuffer,
     },
-    /// Write all of `buffer` at `offset`.
+    /// Write the whole `buffer` at `offset`.
     Write {
         /// Byte address on the device.
         offset: u64,
-        /// The bytes.
+        /// The bytes to write.
         buffer: IoBuffer,
-        /// Where they belong.
+        /// The placement handle that the bytes belong to.
         handle: PlacementHandle,
-        /// What they must survive once the write has completed.
+        /// What the bytes must survive once the write has completed.
         durability: Durability,
     },
-    /// Tell the device that a range is dead. What it reads as afterwards is unspecified.
+    /// Tell the device that a range is no longer needed. What a later read of it returns is unspecified.
     Deallocate {
         /// Byte address on the device.
         offset: u64,
         /// Length of the range.
         bytes: u64,
     },
-    /// Make a range read as zeros, without a transfer where the device knows how: files by `fallocate`, NVMe
-    /// namespaces by Write Zeroes. Where it does not, zeros are written. Under the default handle, for no interface
-    /// takes another, and as durable as a write that the device has taken ([`Durability::Device`]).
+    /// Make a range read as zeros. The device does so without a transfer where it can: files with `fallocate`, NVMe
+    /// namespaces with Write Zeroes. Elsewhere zeros are written. The request uses the default handle, because no
+    /// interface takes another, and is as durable as a write that the device has taken ([`Durability::Device`]).
     WriteZeroes {
         /// Byte address on the device.
         offset: u64,
@@ -63,36 +63,36 @@ pub enum Io {
 /// What the bytes of a write survive once it has completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// The end of this process, however it ends, but not of the computer: the kernel may have them in its page cache.
-    /// A file device is done at once, and the kernel writes the last version of each block some seconds later, or
-    /// with the next flush. Other devices do as for [`Durability::Device`].
+    /// The end of this process, however it ends, but not a crash of the computer: the bytes may be only in the kernel's
+    /// page cache. A file device completes the write at once. The kernel writes the last version of each block some
+    /// seconds later, or with the next flush. Other devices treat this as [`Durability::Device`].
     ///
-    /// If the kernel then fails to write them, nobody hears of it before the next flush.
+    /// If the kernel then fails to write the bytes, the error is reported only by the next flush.
     Process,
-    /// The device has taken them; without power it may lose what was not flushed.
+    /// The device has taken the bytes. A loss of power may lose what was not flushed.
     #[default]
     Device,
-    /// A loss of power: the bytes are on the medium, or where the device keeps them without power. A write that is
-    /// under way when power is lost may leave any subset of its sectors of 512 bytes; what other writes have left
-    /// in the device's volatile cache is not covered.
+    /// A loss of power: the bytes are on the medium, or in memory of the device that survives without power. If power
+    /// is lost while the write is in flight, any subset of its 512-byte sectors may have been written. The guarantee
+    /// does not cover what other writes have left in the device's volatile cache.
     ///
-    /// Files and block devices are told with the write (`RWF_DSYNC`), NVMe namespaces in the command (FUA). Where that
-    /// is refused, a write is followed by a flush. Where [`DeviceInfo::volatile_cache`] is
-    /// [`VolatileCache::No`](crate::VolatileCache::No), it costs no more than [`Durability::Device`].
+    /// For files and block devices the write itself carries the flag (`RWF_DSYNC`), for NVMe namespaces the command
+    /// does (FUA). Where that is refused, a flush follows the write. Where [`DeviceInfo::volatile_cache`] is
+    /// [`VolatileCache::No`](crate::VolatileCache::No), this costs no more than [`Durability::Device`].
     Power,
 }
 
-/// A request whose bounds, alignment and handle fit its device. Only [`Io::check`] makes one.
+/// A request whose bounds, alignment and placement handle fit its device. Only [`Io::check`] makes one.
 #[derive(Debug)]
 pub struct CheckedIo(Io);
 
 impl Io {
-    /// A write that the device has taken when it completes.
+    /// A write with [`Durability::Device`]: it completes once the device has taken the bytes.
     pub fn write(offset: u64, buffer: IoBuffer, handle: PlacementHandle) -> Self {
         Self::Write { offset, buffer, handle, durability: Durability::Device }
     }
 
-    /// Whether it is a write that has to survive a loss of power.
+    /// Whether this is a write that must survive a loss of power.
     pub fn is_power_durable(&self) -> bool {
         matches!(self, Self::Write { durability: Durability::Power, .. })
     }
@@ -116,7 +116,10 @@ impl Io {
         }
     }
 
-    /// Checks the request against what the device says of itself.
+    /// Checks the request against the device's [`DeviceInfo`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidRequest`] with the reason. The failure gives the buffer back.
     pub fn check(self, info: &DeviceInfo) -> Result<CheckedIo, IoFailure> {
         match self.complaint(info) {
             None => Ok(CheckedIo(self)),
@@ -178,7 +181,7 @@ impl Io {
     }
 }
 
-/// Each buffer is whole blocks: a device goes from one to the next only there.
+/// Each buffer of a list must be whole blocks: a device can switch buffers only at a block boundary.
 fn complaint_of_list(buffer: &IoBuffer, block: usize) -> Option<String> {
     let odd = |run: &[u8]| run.is_empty() || !run.len().is_multiple_of(block);
     let (number, run) = buffer.runs().enumerate().find(|(_, run)| odd(run))?;
@@ -188,7 +191,7 @@ fn complaint_of_list(buffer: &IoBuffer, block: usize) -> Option<String> {
     ))
 }
 
-/// All blocks have theirs, and no others.
+/// A request has metadata for exactly its own blocks, and only where the device keeps metadata.
 fn complaint_of_metadata(given: usize, blocks: u64, info: &DeviceInfo) -> Option<String> {
     if !info.keeps_metadata {
         return Some(format!(
@@ -205,7 +208,7 @@ fn complaint_of_metadata(given: usize, blocks: u64, info: &DeviceInfo) -> Option
 }
 
 impl CheckedIo {
-    /// The request, to look at.
+    /// The request, to inspect.
     pub fn get(&self) -> &Io {
         &self.0
     }

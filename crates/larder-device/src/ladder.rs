@@ -1,7 +1,7 @@
-//! What a path offers to tenants who must not disturb each other: the rungs of a ladder, best first.
+//! The ways in which a device can isolate tenants from each other, as rungs of a ladder, best first.
 //!
-//! Nothing is written, and nothing is claimed. A rung says what the kernel or the drive says, and no more: which dies a
-//! zone or a reclaim group has, no drive tells.
+//! Nothing is written or claimed. A rung states what the kernel or the drive reports, and no more: no drive reports
+//! which dies a zone or a reclaim group has.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -20,17 +20,17 @@ use crate::zones::{ZoneLimits, queue};
 
 const SECTOR_BYTES: u64 = 512;
 
-/// One way to keep tenants apart.
+/// One way to isolate tenants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rung {
-    /// What tenants share, or that nobody says.
+    /// What tenants share, or that it is unknown.
     pub isolation: IsolationRung,
-    /// What it is done with: "raw model", "zoned block device", "reclaim groups", "namespaces" or "plain drive".
+    /// The mechanism: "raw model", "zoned block device", "reclaim groups", "namespaces" or "plain drive".
     pub name: &'static str,
-    /// Parts that tenants can have, where they are counted: zones, groups, namespaces.
+    /// Number of parts for tenants, where they can be counted: zones, groups, namespaces.
     pub parts: Option<u64>,
-    /// What is known of it, for people.
+    /// Details, for people.
     pub says: String,
 }
 
@@ -38,11 +38,11 @@ pub struct Rung {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ladder {
-    /// As it was named.
+    /// The path as it was given.
     pub path: PathBuf,
     /// Best first; at least one.
     pub rungs: Vec<Rung>,
-    /// What could not be asked, and what would have to be done for a further rung.
+    /// What could not be read, and what a further rung would need.
     pub notes: Vec<String>,
 }
 
@@ -50,10 +50,10 @@ pub struct Ladder {
 pub type Opener<'a> = &'a dyn Fn(&Path) -> io::Result<Box<dyn Commands>>;
 
 impl Ladder {
-    /// Looks at an image, a file, a block device, a namespace or the controller of one.
+    /// Inspects an image, a file, a block device, a namespace or a namespace's controller.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if the path leads to nothing of the kind; what the system reports.
+    /// [`ErrorKind::Setup`] if the path leads to something else; errors of the system.
     pub fn look(path: &Path, roots: &Roots, open: Opener<'_>) -> Result<Self, Error> {
         let told = |error| Error::from_os(path.display().to_string(), error);
         let real = fs::canonicalize(path).map_err(told)?;
@@ -86,7 +86,7 @@ impl Ladder {
     }
 
     fn file(&mut self, path: &Path) -> io::Result<()> {
-        // Of two headers one will do.
+        // One of the two headers is enough.
         let mut first = Vec::new();
         File::open(path)?.take(8192).read_to_end(&mut first)?;
         if is_image(&first) {
@@ -125,7 +125,7 @@ impl Ladder {
         Ok(())
     }
 
-    /// Whether all that is written there must be in order.
+    /// Adds the rung for zones. Returns whether all writes to the device must be in order.
     fn zones(&mut self, queue: &Path) -> bool {
         let Some(model) = queue::model(queue) else { return false };
         let zones = queue::number(queue, "nr_zones");
@@ -166,7 +166,7 @@ impl Ladder {
             }
         };
         self.reclaim_groups(&survey);
-        // A partition is one tenant's already; namespaces are offered by the whole.
+        // A partition is already one tenant's part; only a whole drive offers namespaces.
         if node.kind != NodeKind::Partition {
             self.namespaces(node, &survey, roots);
         }
@@ -230,7 +230,7 @@ mod tests {
         Err(io::Error::from(io::ErrorKind::PermissionDenied))
     }
 
-    /// A sysfs with a disk, and what its queue says.
+    /// A sysfs with a disk and its queue attributes.
     fn disk(folder: &Path, name: &str, queue: &[(&str, &str)]) -> Roots {
         let roots = Roots { sys: folder.join("sys"), dev: folder.join("dev") };
         let class = roots.sys.join("class/block").join(name);
@@ -243,7 +243,7 @@ mod tests {
         roots
     }
 
-    /// Adds what makes a disk a namespace.
+    /// Makes a disk a namespace.
     fn namespace(roots: &Roots, name: &str, nsid: u32) {
         let class = roots.sys.join("class/block").join(name);
         let controller = roots.sys.join("class/nvme/nvme0");

@@ -1,37 +1,36 @@
 //! The one storage interface of Larder, and its backends.
 //!
-//! A [`Device`] takes [`Io`]s that own their buffers and gives the buffers back when they are done.
-//! Every write names the [`PlacementHandle`] of the bytes that it carries: where a byte is written
-//! decides what it costs on flash.
+//! A [`Device`] takes [`Io`]s that own their buffers and gives the buffers back when they are done. Every write names
+//! the [`PlacementHandle`] of the bytes that it carries: where a byte is written decides what it costs on flash.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | [`device`] | the [`Device`] trait, what a device says of itself, its counters |
+//! | [`device`] | the [`Device`] trait, and a device's information and counters |
 //! | [`io`] | requests, their checks (bounds, alignment), their completion |
-//! | [`blocks`] | the [`BlockStore`] trait for whoever only appends, and its implementations |
+//! | [`blocks`] | the [`BlockStore`] trait for append-only storage, and its implementations |
 //! | [`buffer`] | aligned, pooled buffers |
-//! | [`placement`] | handles, and what a device says of them |
-//! | [`claim`] | who has which bytes of which device |
+//! | [`placement`] | placement handles, and what a device reports of them |
+//! | [`claim`] | claims on device bytes within a process |
 //! | [`clock`] | real and virtual time |
-//! | [`error`] | what can go wrong below the cache |
-//! | [`identity`] | what tells a device from others, whatever its name is |
-//! | `ladder` (Linux) | what a path offers to tenants who must not disturb each other |
-//! | [`label`] | what Larder's formats begin with on a device |
-//! | [`opening`] | from what a user names to a device, and how placement reaches it |
-//! | [`mod@file`] | a plain file or a block device as device: io_uring or a thread pool |
+//! | [`error`] | errors below the cache |
+//! | [`identity`] | recognises a device under any name |
+//! | `ladder` (Linux) | the ways in which a device can isolate tenants |
+//! | [`label`] | the label at the start of our devices |
+//! | [`opening`] | opens the device that a user names, with the best placement available |
+//! | [`mod@file`] | a device on a plain file or a block device: io_uring or a thread pool |
 //! | `mapped` (Linux) | persistent memory: a file that is mapped |
-//! | [`memory`] | bytes in memory as device, for tests |
-//! | [`model`] | the SSD model as device, payload in memory |
+//! | [`memory`] | a device in memory, for tests |
+//! | [`model`] | the SSD model as a device, payload in memory |
 //! | [`model::virtual_time`] | devices whose requests take the time that a model says, by a virtual clock |
-//! | [`nvme`] | NVMe drives of Linux and what they say of their placement |
-//! | `ring` (Linux) | a ring of io_uring that a thread hosts for all its devices |
+//! | [`nvme`] | NVMe drives on Linux and their placement |
+//! | `ring` (Linux) | an io_uring that a thread hosts for all its devices |
 //! | [`steps`] | a request that consists of several in turn |
 //! | [`striped`] | several devices as one |
-//! | [`sockets`] | stream sockets of one thread, by io_uring or `epoll`, and sockets that listen (Linux) |
-//! | [`mod@slice`] | a part of a device as a device: one tenant of a drive |
-//! | [`zones`] | zoned devices: what they have beside a device |
-//! | [`timeout`] | a device around any other whose requests end in time, well or not |
-//! | [`fault`] | a device around any other that misbehaves to plan |
+//! | [`sockets`] | stream sockets of one thread, with io_uring or `epoll`, and listening sockets (Linux) |
+//! | [`mod@slice`] | a part of a device as a device, for one tenant of a drive |
+//! | [`zones`] | zoned devices: their additions to a device |
+//! | [`timeout`] | a device around any other whose requests end within a time limit |
+//! | [`fault`] | a device around any other that misbehaves according to a plan |
 
 pub mod blocks;
 pub mod buffer;

@@ -1,4 +1,4 @@
-//! A device in memory: for tests, and for trying things out. It has no handles and keeps nothing.
+//! A device in memory, for tests and experiments. It has no placement handles, and its content is gone with it.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,8 +8,8 @@ use crate::device::{BLOCK_BYTES_MIN, Device, DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
 use crate::io::{CheckedIo, Io, IoFuture};
 
-/// Bytes in memory as a device with blocks of 4096 bytes, or others. Every request ends at once. For a drive
-/// with placement and write amplification take [`ModelDevice`](crate::ModelDevice).
+/// Bytes in memory as a device with blocks of 4096 bytes, or another size. Every request ends at once. For a drive with
+/// placement and write amplification use [`ModelDevice`](crate::ModelDevice).
 ///
 /// ```
 /// use larder_device::{Device, MemoryDevice};
@@ -29,17 +29,17 @@ pub struct MemoryDevice {
 #[derive(Debug)]
 struct Content {
     bytes: Vec<u8>,
-    /// Of the blocks, in their order.
+    /// Metadata of the blocks, in order.
     metadata: Vec<u8>,
 }
 
 impl MemoryDevice {
-    /// A device that holds these bytes; what does not fill a block of 4096 is cut off.
+    /// A device with this content; a rest that does not fill a block of 4096 bytes is cut off.
     pub fn holding(bytes: Vec<u8>) -> Self {
         Self::in_blocks(bytes, 4096)
     }
 
-    /// The same with blocks of `block_bytes` bytes.
+    /// A device with this content and blocks of `block_bytes` bytes.
     ///
     /// # Errors
     /// [`ErrorKind::Setup`] if that is no power of two, or less than [`BLOCK_BYTES_MIN`].
@@ -64,7 +64,7 @@ impl MemoryDevice {
         }
     }
 
-    /// The same with so many bytes of metadata beside each block, zeros, which requests may have with their data.
+    /// The same with `bytes` bytes of metadata per block, zeroed, which requests may carry with their data.
     #[must_use]
     pub fn keeping_metadata(mut self, bytes: u16) -> Self {
         (self.info.metadata_bytes, self.info.keeps_metadata) = (bytes, bytes > 0);
@@ -74,7 +74,7 @@ impl MemoryDevice {
         self
     }
 
-    /// A copy of what the device holds.
+    /// A copy of the device's content.
     pub fn bytes(&self) -> Vec<u8> {
         self.lock().bytes.clone()
     }
@@ -88,7 +88,7 @@ impl MemoryDevice {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the metadata of whole blocks lie.
+    /// The range of the metadata of whole blocks.
     fn metadata_of(&self, blocks: &Range<usize>) -> Range<usize> {
         let per =
             |at: usize| at / self.info.block_bytes as usize * usize::from(self.info.metadata_bytes);
@@ -148,7 +148,7 @@ impl Device for MemoryDevice {
         }
     }
 
-    /// Its life: the same for all, for none of them loses power while its process lives.
+    /// The same for every such device: none of them loses power while its process runs.
     fn boot(&self) -> Option<u64> {
         Some(1)
     }

@@ -1,4 +1,4 @@
-//! A device around any other, with an observer who sees when requests begin and how they end.
+//! A device around any other, with an observer that is told when requests begin and how they end.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub struct ObservedDevice {
 }
 
 impl ObservedDevice {
-    /// `device`, of whose requests `observer` is told, by the monotonic time of `clock`.
+    /// `device` with an observer. Times are monotonic time of `clock`.
     pub fn new(
         device: Arc<dyn Device>,
         observer: Arc<dyn Observer>,

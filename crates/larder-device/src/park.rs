@@ -1,19 +1,18 @@
-//! A thread that waits for requests: it settles them itself where their backend lets it.
+//! Waiting for requests: the waiting thread settles them itself where their backend allows it.
 //!
-//! A backend whose completions somebody must fetch (a ring) stands behind its pending requests as a
-//! [`Driver`]. A thread in [`block_on`] (or in [`IoFuture::wait`](crate::IoFuture::wait)) fetches
-//! them on its own: no other thread has to run first. Whoever polls a request from another executor
-//! cannot do that, and the driver gives the request to a thread of its own.
+//! A backend whose completions must be fetched (a ring) is the [`Driver`] of its pending requests. A thread in
+//! [`block_on`] (or in [`IoFuture::wait`](crate::IoFuture::wait)) fetches completions itself, so no other thread has to
+//! run first. A task that polls a request in another executor cannot do that; then the driver takes care of the request
+//! with a thread of its own.
 //!
 //! Invariants:
 //!
-//! 1. Every polled or dropped request that has not ended is seen to: either it is noted by a thread
-//!    inside [`block_on`], which drives the driver that it has noted whenever it has nothing to
-//!    poll and hands it over when it leaves; or the driver has adopted it. A thread that hosts a
-//!    driver ([`set_host`]) drives that one alone; what it had noted before it hands over.
-//! 2. A wake-up sets `woken` first and looks afterwards at where the thread sleeps; the thread says
-//!    first where it is about to sleep and looks at `woken` afterwards. One of the two sees the
-//!    other: no wake-up is lost.
+//! 1. Every polled or dropped request that has not ended is taken care of. Either a thread inside [`block_on`] has
+//!    noted it: the thread drives the driver that it has noted whenever it has nothing to poll, and hands it over when
+//!    it leaves. Or the driver has adopted it. A thread that hosts a driver ([`set_host`]) drives only that one, and
+//!    hands over what it had noted before.
+//! 2. A wake-up first sets `woken` and then looks where the thread sleeps. The thread first records where it is about
+//!    to sleep and then checks `woken`. One of the two sees the other, so no wake-up is lost.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -25,31 +24,30 @@ use std::thread::Thread;
 
 use crate::plug;
 
-/// What fetches the completions of pending requests.
+/// Fetches the completions of pending requests.
 pub(crate) trait Driver: Send + Sync {
-    /// Settles requests on this thread, or sleeps while another thread does, until `parker` is
-    /// woken.
+    /// Settles requests on this thread, or sleeps while another thread does, until `parker` is woken.
     fn drive(self: Arc<Self>, parker: &Arc<Parker>);
 
-    /// Tells the kernel of what a thread has left in the queue while it was [`plugged`](crate::plugged).
+    /// Tells the kernel of entries that a thread has left in the queue while it was [`plugged`](crate::plugged).
     fn tell(&self);
 
-    /// Lets the thread that is inside [`Driver::drive`] look at its parker.
+    /// Makes the thread that is inside [`Driver::drive`] check its parker.
     fn interrupt(&self);
 
-    /// Settles what has ended already. Does not block.
+    /// Settles requests that have ended already. Does not block.
     fn reap(&self);
 
-    /// A thread inside [`block_on`] will see to one more (or one fewer) request.
+    /// A thread inside [`block_on`] takes care of one more request, or of one fewer if not `more`.
     fn noted(&self, more: bool);
 
-    /// One more (or one fewer) request that no such thread sees to.
+    /// One more (or one fewer) request that no such thread takes care of.
     fn adopted(&self, more: bool);
 
     /// A thread leaves [`block_on`]; requests that it had noted may be left.
     fn left(&self);
 
-    /// Whether one thread alone drives it, or its heir does: no other takes note of it.
+    /// Whether only one thread, or its heir, drives it: then no other thread notes it.
     fn is_hosted(&self) -> bool {
         false
     }
@@ -59,13 +57,13 @@ pub(crate) trait Driver: Send + Sync {
 pub(crate) struct Parker {
     thread: Thread,
     woken: AtomicBool,
-    /// The thread has been made the one that drives (the driver's lock orders this).
+    /// The thread was promoted to drive (the driver's lock orders this).
     promoted: AtomicBool,
-    /// The driver that the thread drives just now.
+    /// The driver that the thread is driving.
     drives: Mutex<Option<Arc<dyn Driver>>>,
 }
 
-// Where there is no ring, nothing drives.
+// Without rings there is no driver.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 impl Parker {
     fn new() -> Self {
@@ -81,28 +79,26 @@ impl Parker {
         self.woken.load(Ordering::SeqCst)
     }
 
-    /// Forgets a wake-up. The thread looks afterwards at what it was woken for.
+    /// Clears a wake-up. The thread must then check what it was woken for.
     fn woken_no_more(&self) {
-        // Most futures end at their first poll; they need not pay for a fence.
+        // Most futures end at their first poll, and should not pay for a fence.
         if self.is_woken() {
             self.woken.store(false, Ordering::SeqCst);
         }
     }
 
-    /// Says that the thread sleeps in `driver` from now on (`None`: no longer), and returns where
-    /// it slept before.
+    /// Records that the thread sleeps in `driver` from now on (`None`: no longer). Returns where it slept before.
     pub(crate) fn drives(&self, driver: Option<Arc<dyn Driver>>) -> Option<Arc<dyn Driver>> {
         let mut drives = self.drives.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut drives, driver)
     }
 
-    /// Makes the thread the one that drives. Called under the driver's lock.
+    /// Promotes the thread to drive. Called under the driver's lock.
     pub(crate) fn promote(&self) {
         self.promoted.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the thread was made the one that drives, which it is told once. Called under the
-    /// driver's lock.
+    /// Takes a promotion, if there was one. Called under the driver's lock.
     pub(crate) fn take_promotion(&self) -> bool {
         self.promoted.swap(false, Ordering::SeqCst)
     }
@@ -111,7 +107,7 @@ impl Parker {
         self.thread.unpark();
     }
 
-    /// Sleeps until the thread is woken or made the one that drives.
+    /// Sleeps until the thread is woken or promoted.
     pub(crate) fn park(&self) {
         while !self.is_woken() && !self.promoted.load(Ordering::SeqCst) {
             std::thread::park();
@@ -126,7 +122,7 @@ impl Wake for Parker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         let before = self.woken.swap(true, Ordering::SeqCst);
-        // The thread itself is awake, of course.
+        // The thread itself is awake.
         if before || std::thread::current().id() == self.thread.id() {
             return;
         }
@@ -138,13 +134,13 @@ impl Wake for Parker {
     }
 }
 
-/// What a thread inside [`block_on`] knows.
+/// The state of a thread for [`block_on`].
 struct Here {
     parker: Arc<Parker>,
     waker: Waker,
     depth: Cell<u32>,
     noted: RefCell<Option<Arc<dyn Driver>>>,
-    /// The driver that is this thread's alone.
+    /// The driver that this thread hosts.
     host: RefCell<Option<Arc<dyn Driver>>>,
 }
 
@@ -157,22 +153,22 @@ thread_local! {
     };
 }
 
-/// From now on this thread drives `driver`, and nobody else does. `None`: it has none of its own.
+/// From now on this thread drives `driver`, and no other thread does. `None`: it hosts none.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub(crate) fn set_host(driver: Option<Arc<dyn Driver>>) {
     let before = HERE.try_with(|here| here.host.replace(driver));
     drop(before);
 }
 
-/// Whether the driver at this address is this thread's own.
+/// Whether this thread hosts the driver at this address.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub(crate) fn is_host(address: usize) -> bool {
     let is_at = |driver: &Arc<dyn Driver>| Arc::as_ptr(driver).addr() == address;
     HERE.try_with(|here| here.host.borrow().as_ref().is_some_and(is_at)).unwrap_or(false)
 }
 
-/// Takes note of `driver`, which stands behind a pending request that this thread has polled.
-/// `false`: the thread will not drive it, for it is not inside [`block_on`] or drives another one.
+/// Notes `driver`, which drives a pending request that this thread has polled. Returns `false` if the thread will not
+/// drive it, because it is not inside [`block_on`] or drives another driver.
 pub(crate) fn note(driver: &Arc<dyn Driver>) -> bool {
     HERE.try_with(|here| {
         if here.depth.get() == 0 {
@@ -201,8 +197,8 @@ pub(crate) fn is_inside_block_on() -> bool {
     HERE.try_with(|here| here.depth.get() > 0).unwrap_or(false)
 }
 
-/// Runs `f` as if this thread were not inside [`block_on`]: what is polled in it is not what the thread waits for, and
-/// may outlive its stay, so the drivers have to see to it.
+/// Runs `f` as if this thread were not inside [`block_on`]. The thread does not wait for requests that are polled in
+/// `f`, and they may outlive its stay, so the drivers must take care of them.
 pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
     struct Back(u32);
     impl Drop for Back {
@@ -223,9 +219,9 @@ pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
 
 /// Runs `future` to its end on this thread, without a runtime.
 ///
-/// While there is nothing to poll, the thread itself fetches the completions of the requests that
-/// the future waits for, where the device lets it ([`FileDevice`](crate::FileDevice) through
-/// io_uring does): this costs fewer switches between threads than any executor that only sleeps.
+/// While there is nothing to poll, the thread itself fetches the completions of the requests that the future waits for,
+/// where the device allows it ([`FileDevice`](crate::FileDevice) with io_uring does). This takes fewer switches between
+/// threads than an executor that only sleeps.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     HERE.with(|here| {
         let _inside = Inside::enter(here);
@@ -246,11 +242,11 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 impl Here {
-    /// What the thread drives while it has nothing to poll.
+    /// The driver that the thread drives while it has nothing to poll.
     fn driver(&self) -> Option<Arc<dyn Driver>> {
         let host = self.host.borrow().clone();
         if host.is_some() {
-            // It began to host inside.
+            // The thread began to host inside this `block_on`.
             let noted = self.noted.take();
             noted.into_iter().for_each(|noted| noted.left());
             return host;
@@ -259,7 +255,7 @@ impl Here {
     }
 }
 
-/// A stay inside [`block_on`], which may be inside another one.
+/// A stay inside [`block_on`], which may be nested.
 struct Inside<'a> {
     here: &'a Here,
     outer: Option<Arc<dyn Driver>>,
@@ -282,10 +278,10 @@ impl Drop for Inside<'_> {
         }
         let host = here.host.borrow().clone();
         if let Some(host) = host {
-            // What it has begun and does not wait for must not wait for its next stay.
+            // Requests that the thread has begun but does not wait for must not wait for its next stay.
             host.tell();
         }
-        // Wake-ups of the outer one may have ended up here.
+        // Wake-ups for the outer stay may have arrived here.
         if here.depth.get() > 0 {
             here.parker.woken.store(true, Ordering::SeqCst);
         }

@@ -1,19 +1,17 @@
-//! Where a write belongs: placement handles, and what a device says of them. Who gets which handle
-//! is the cache's decision (`larder::plan`).
+//! Placement handles, and the placement that a device offers. The cache decides which data gets which handle
+//! (`larder::plan`).
 
 use std::fmt;
 
-/// Where a write belongs. Resolved once, at start-up, from (tenant, lifetime class); never computed
-/// per I/O.
+/// Where a write belongs. Resolved once, at start-up, from (tenant, lifetime class); never computed per request.
 ///
-/// Handle 0 is the device's default: what a write without a placement directive gets (NVMe:
-/// placement handle 0 of the namespace). It is never handed out, so metadata and everything
-/// undeclared share it.
+/// Handle 0 is the device's default, which a write without a placement directive gets (NVMe: placement handle 0 of the
+/// namespace). It is never assigned to a stream, so metadata and everything undeclared share it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PlacementHandle(u16);
 
 impl PlacementHandle {
-    /// The handle of everything that names no other.
+    /// The handle of writes that name no other.
     pub const DEFAULT: Self = Self(0);
 
     /// The handle at `index` of the device's list.
@@ -52,19 +50,18 @@ impl fmt::Display for Isolation {
     }
 }
 
-/// What a device offers to those who place data.
+/// The placement that a device offers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlacementInfo {
-    /// Number of handles, the default among them. 1 means that the device cannot place.
+    /// Number of handles, including the default. 1 means that the device cannot place.
     pub handles: u16,
-    /// Reclaim groups that the handles belong to. Each has as many handles as every other, and they
-    /// are listed group by group. What is written with the handles of different groups shares
-    /// neither reclaim units nor garbage collection, and each group has room for its part of the
-    /// device only.
+    /// Reclaim groups that the handles belong to. All groups have the same number of handles, listed group by group.
+    /// Data written with handles of different groups share neither reclaim units nor garbage collection, and each group
+    /// has room only for its part of the device.
     pub groups: u16,
-    /// Bytes of one reclaim unit, if the device says so.
+    /// Bytes of one reclaim unit, if the device reports it.
     pub reclaim_unit_bytes: Option<u64>,
-    /// What garbage collection may mix, if the device says so.
+    /// What garbage collection may mix, if the device reports it.
     pub isolation: Option<Isolation>,
     /// How placement reaches the device, for people: "model", "none", …
     pub path: &'static str,
@@ -81,7 +78,7 @@ impl PlacementInfo {
         self.handles > 1
     }
 
-    /// The number of reclaim groups; 1 if what the device says of them cannot be.
+    /// The number of reclaim groups; 1 if the device's number is impossible.
     pub fn groups(&self) -> u16 {
         let divides = self.groups > 0 && self.handles.is_multiple_of(self.groups);
         if divides { self.groups } else { 1 }

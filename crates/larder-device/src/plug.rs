@@ -1,7 +1,7 @@
-//! Requests that a thread begins one after the other, of which the kernel is told at once.
+//! Requests that a thread begins one after the other and submits to the kernel together.
 //!
-//! The block layer of Linux calls this a plug (`blk_start_plug`). Where the drive is a guest's, a call of the kernel
-//! for each request costs more than the request does: each rings the host's wake_event.
+//! The block layer of Linux calls this a plug (`blk_start_plug`). In a virtual machine, a call of the kernel for each
+//! request costs more than the request itself, because each call notifies the host.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -13,17 +13,16 @@ thread_local! {
 }
 
 struct Plug {
-    /// Calls of [`plugged`] that this thread is in.
+    /// Nesting depth of [`plugged`] on this thread.
     depth: Cell<u32>,
-    /// Who has requests that the kernel does not know of.
+    /// Drivers with requests that the kernel was not told of yet.
     held: RefCell<Vec<Arc<dyn Driver>>>,
 }
 
-/// Does `work`, and tells the kernel of all requests that it begins on this thread only when it has ended,
-/// with as few calls as possible. For futures that poll many others in a row inside
-/// [`block_on`](crate::block_on); `work` should be short, for the first request waits for the last. On a
-/// thread that does not wait for its requests itself it makes no difference, as they are handed on together
-/// anyway, nor where a device knows no such thing.
+/// Runs `work`, and submits all requests that it begins on this thread only when it has ended, with as few kernel calls
+/// as possible. For futures that poll many others in a row inside [`block_on`](crate::block_on). `work` should be
+/// short, because the first request waits for the last. It makes no difference on a thread that does not wait for its
+/// requests itself, because they are handed on together anyway, nor on a device that does not support it.
 ///
 /// ```
 /// use larder_device::{Device, Io, IoBuffer, MemoryDevice, block_on, plugged};
@@ -40,7 +39,7 @@ struct Plug {
 /// });
 /// ```
 pub fn plugged<T>(work: impl FnOnce() -> T) -> T {
-    /// Ends it, after a panic too.
+    /// Unplugs when dropped, also during a panic.
     struct Unplugs;
     impl Drop for Unplugs {
         fn drop(&mut self) {
@@ -62,7 +61,7 @@ pub(crate) fn is_plugged() -> bool {
     PLUG.try_with(|plug| plug.depth.get() > 0).unwrap_or(false)
 }
 
-/// `driver` has requests that the kernel is to be told of when the thread unplugs.
+/// Registers `driver` as having requests to submit when the thread unplugs.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub(crate) fn hold(driver: Arc<dyn Driver>) {
     let _ = PLUG.try_with(|plug| {
@@ -73,7 +72,7 @@ pub(crate) fn hold(driver: Arc<dyn Driver>) {
     });
 }
 
-/// Tells the kernel of what is held. Whoever sleeps inside [`plugged`] does so first.
+/// Submits all held requests. A thread that sleeps inside [`plugged`] calls this first.
 pub(crate) fn tell_all() {
     let next = || PLUG.try_with(|plug| plug.held.borrow_mut().pop()).ok().flatten();
     std::iter::from_fn(next).for_each(|driver| driver.tell());

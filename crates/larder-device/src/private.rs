@@ -4,26 +4,26 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-/// Makes a file of mode 0600, open for reading and writing.
+/// Creates a file of mode 0600, open for reading and writing.
 ///
 /// # Errors
-/// What the system says; [`io::ErrorKind::AlreadyExists`] if the file is there.
+/// Those of the system; [`io::ErrorKind::AlreadyExists`] if the file exists.
 pub fn create_private_file(path: &Path) -> io::Result<File> {
     let mut how = File::options();
     how.read(true).write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut how, 0o600);
     let file = how.open(path)?;
-    // A umask may have taken bits of the owner's.
+    // The umask may have removed bits of the owner.
     #[cfg(unix)]
     file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
     Ok(file)
 }
 
-/// Makes a directory of mode 0700, and those above it that are not there. One that is there keeps its mode.
+/// Creates a directory of mode 0700, and its missing parents. An existing directory keeps its mode.
 ///
 /// # Errors
-/// What the system says.
+/// Those of the system.
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
     let mut how = fs::DirBuilder::new();
     how.recursive(true);

@@ -1,5 +1,5 @@
-//! A part of a device as a device: one of several tenants of a drive, each with a range of
-//! addresses and handles of its own.
+//! A part of a device as a device: for one of several tenants of a drive, each with its own range of addresses and its
+//! own handles.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,9 +14,8 @@ use crate::placement::{PlacementHandle, PlacementInfo};
 
 /// A range of another device's addresses, with some of its handles.
 ///
-/// The handles of the slice are numbers of its own: handle `i` is the `i`-th of those that it was
-/// given, and its default is the device's default. Counters are those of the whole device, unless
-/// [`SliceDevice::counting_its_own`] is asked for.
+/// The slice numbers its handles itself: handle `i` is the `i`-th of those that it was given, and its default is the
+/// device's default. Counters are those of the whole device, unless [`SliceDevice::counting_its_own`] is used.
 pub struct SliceDevice<D> {
     device: D,
     start: u64,
@@ -25,7 +24,7 @@ pub struct SliceDevice<D> {
     own: Option<OwnCounters>,
 }
 
-/// What went through one slice, in bytes.
+/// Bytes of one slice's requests.
 #[derive(Debug)]
 struct OwnCounters {
     read: AtomicU64,
@@ -37,11 +36,11 @@ struct OwnCounters {
 }
 
 impl<D: Device> SliceDevice<D> {
-    /// The addresses `range` of `device`, with `handles` beside the default.
+    /// The addresses `range` of `device`, with `handles` in addition to the default.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if the range is empty, misaligned or beyond the device, or if the
-    /// device does not have a handle.
+    /// [`ErrorKind::Setup`] if the range is empty, misaligned or beyond the device, or if the device lacks one of the
+    /// handles.
     pub fn new(device: D, range: Range<u64>, handles: &[PlacementHandle]) -> Result<Self, Error> {
         let whole = device.info();
         let block = u64::from(whole.block_bytes);
@@ -69,11 +68,11 @@ impl<D: Device> SliceDevice<D> {
             capacity_bytes: range.end - range.start,
             placement: PlacementInfo {
                 handles: u16::try_from(handles.len()).unwrap_or(u16::MAX),
-                // Which groups its handles belong to is for who chose them.
+                // Only the code that chose the handles knows their groups.
                 groups: 1,
                 ..whole.placement.clone()
             },
-            // Whole are writes that are aligned on the device.
+            // The guarantee is for writes aligned on the device, so the slice's start must be aligned too.
             atomic_write_bytes: whole
                 .atomic_write_bytes
                 .filter(|bytes| range.start.is_multiple_of(u64::from(*bytes))),
@@ -83,7 +82,7 @@ impl<D: Device> SliceDevice<D> {
         Ok(Self { start: range.start, device, handles, info, own: None })
     }
 
-    /// The same with `handle` of the device for what names no other.
+    /// The same with `handle` of the device for writes that name no other.
     ///
     /// # Errors
     /// [`ErrorKind::Setup`] if the device does not have the handle.
@@ -96,11 +95,10 @@ impl<D: Device> SliceDevice<D> {
         Ok(self)
     }
 
-    /// The same with counters of its own, for a tenant whose neighbours' writes are none of its
-    /// business. Bytes read, written and deallocated are those that this slice asked for, whether or
-    /// not the device could; handles are the slice's. Of the media's bytes it gets the part that it
-    /// has of the host's: nobody can tell whose pages a drive moves. Bytes that were moved or erased
-    /// stay unknown; failed requests are the whole device's.
+    /// The same with counters of its own, for a tenant that must not see its neighbours' writes. Bytes read, written
+    /// and deallocated are those that this slice asked for, including failed requests; handles are the slice's. Media
+    /// bytes are the slice's share in proportion to its host bytes, because it is unknown whose pages a drive moves.
+    /// Bytes moved or erased are unknown; failed requests are the whole device's.
     #[must_use]
     pub fn counting_its_own(mut self) -> Self {
         self.own = Some(OwnCounters {

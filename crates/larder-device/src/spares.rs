@@ -1,31 +1,31 @@
-//! Memory of requests that have ended, kept for those to come: a request then allocates nothing.
+//! Memory of ended requests, kept for later requests, so that these allocate nothing.
 //!
-//! A request often ends on another thread than the one that made it. So what one thread has too much
-//! of goes to a heap that all share, and who has nothing left takes from there, some at a time.
+//! A request often ends on another thread than the one that made it. So a thread with too many spares moves some to a
+//! heap that all threads share, and a thread without any takes a batch from there.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// So many are kept by a thread.
+/// Most spares that a thread keeps.
 const KEPT_MAX: usize = 64;
-/// So many go to the heap, or come from there, at a time.
+/// Number of spares that move to or from the heap at a time.
 const BATCH: usize = 32;
-/// So many lie on the heap; more were in flight at once only for a moment.
+/// Most spares on the heap. If there are more, they were in flight at once only for a moment.
 const HEAP_MAX: usize = 1024;
 const _: () = assert!(
     BATCH <= KEPT_MAX && HEAP_MAX.is_multiple_of(BATCH),
     "what goes to the heap was kept, and the heap is full when it has no room for more"
 );
-/// Looks at a value whose other holder is letting go of it, before that thread gets the processor.
+/// Number of checks whether the other holder has dropped the value, before this thread yields the processor.
 const LOOKS: u32 = 64;
 
-/// What one thread keeps.
+/// The spares of one thread.
 pub(crate) struct Spares<T: 'static> {
     own: RefCell<Vec<Arc<T>>>,
     heap: &'static Heap<T>,
 }
 
-/// What all threads share.
+/// The spares that all threads share.
 pub(crate) struct Heap<T>(Mutex<Vec<Arc<T>>>);
 
 impl<T> Heap<T> {
@@ -43,7 +43,7 @@ impl<T: Default> Spares<T> {
         Self { own: RefCell::new(Vec::new()), heap }
     }
 
-    /// One that nobody else holds.
+    /// A value with no other holder.
     pub(crate) fn take(&self) -> Arc<T> {
         let mut own = self.own.borrow_mut();
         if own.is_empty() {
@@ -54,7 +54,7 @@ impl<T: Default> Spares<T> {
         own.pop().unwrap_or_default()
     }
 
-    /// Keeps `spare`, which nobody else holds.
+    /// Keeps `spare`, which must have no other holder.
     pub(crate) fn keep(&self, spare: Arc<T>) {
         debug_assert_eq!(Arc::strong_count(&spare), 1);
         let mut own = self.own.borrow_mut();
@@ -71,8 +71,8 @@ impl<T: Default> Spares<T> {
     }
 }
 
-/// The value of `shared` for the last of its holders, when all others are about to drop theirs and do
-/// nothing else with it. Waits for that.
+/// The value of `shared` for its last holder, when all others are about to drop their shares without any other use.
+/// Waits until they have.
 pub(crate) fn sole<T>(shared: &mut Arc<T>) -> &mut T {
     let mut looks = 0;
     while Arc::get_mut(shared).is_none() {
@@ -115,7 +115,7 @@ mod tests {
                 ended.recv().unwrap();
             }
         };
-        // The other one has filled its own, and the channels are warm.
+        // The other thread has filled its own spares, and the channels are warm.
         begin(2 * KEPT_MAX);
         let counted = measure(|| begin(10_000));
         assert_eq!(counted.count_total, 0);

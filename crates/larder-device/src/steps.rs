@@ -1,13 +1,14 @@
-//! Work of several steps that goes on by itself: each request that ends begins the next, whoever waits for the whole.
+//! Work of several steps that proceeds by itself: each request that ends begins the next, whether or not a task waits
+//! for the whole.
 //!
-//! A device promises that a request goes on when its future is dropped. One that consists of several requests in turn
-//! keeps that promise only if nobody has to poll it: so whoever ends a step polls the work, on its own thread.
+//! A device promises that a request continues when its future is dropped. A request made of several keeps that promise
+//! only if it does not depend on being polled by its caller. So the thread that ends a step polls the work.
 //!
-//! 1. The work is polled by one thread at a time. A wake-up that comes meanwhile is remembered, and polls it again.
-//! 2. What ends within a step does not nest, also within the first one: a thread that carries work on takes up what it
-//!    wakes afterwards. So a thousand that wait for one another need no deep stack, and what wakes work may hold a lock
-//!    that the work is about to ask for, as a lock does that wakes its next holder.
-//! 3. It is polled apart from what the thread itself waits for ([`apart`]): it may outlive that.
+//! 1. One thread at a time polls the work. A wake-up during a poll is remembered, and causes another poll.
+//! 2. Work that a step wakes is not polled inside that step, even the first one: a thread that carries out work queues
+//!    what it wakes and polls it afterwards. So a chain of a thousand waiting works needs no deep stack. And a waker
+//!    may hold a lock that the woken work is about to take, as a lock does that wakes its next holder.
+//! 3. It is polled apart from what the thread itself waits for ([`apart`]), because it may outlive that.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -22,20 +23,20 @@ use crate::park::apart;
 
 type Steps = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Work under way. Its wakers own it.
+/// Work in progress. Its wakers own it.
 struct Work {
-    /// `None`: it has ended.
+    /// `None` once it has ended.
     steps: Mutex<Option<Steps>>,
     polled: AtomicBool,
     woken: AtomicBool,
 }
 
 thread_local! {
-    /// What was woken on this thread while it carries work on; `None` while it does not.
+    /// Works that were woken on this thread while it carries out another one; `None` while it carries out none.
     static WOKEN: RefCell<Option<VecDeque<Arc<Work>>>> = const { RefCell::new(None) };
 }
 
-/// Begins `steps` at once, on this thread, and carries them on to their end.
+/// Begins `steps` at once, on this thread, and carries them out to their end.
 pub(crate) fn carry_on(steps: impl Future<Output = ()> + Send + 'static) {
     let work = Work {
         steps: Mutex::new(Some(Box::pin(steps))),
@@ -45,8 +46,8 @@ pub(crate) fn carry_on(steps: impl Future<Output = ()> + Send + 'static) {
     Arc::new(work).carry(true);
 }
 
-/// A request that consists of `steps`, which begin at once, on this thread, and go on to their end whether or not it is
-/// waited for: for whoever makes one request of several.
+/// A request that consists of `steps`. They begin at once, on this thread, and continue to their end whether or not the
+/// future is polled. For code that makes one request of several.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -69,8 +70,8 @@ pub fn request(steps: impl Future<Output = IoResult> + Send + 'static) -> IoFutu
 }
 
 impl Work {
-    /// Has this thread poll it, and afterwards what that wakes. Where the thread carries other work on, this waits
-    /// until that has been polled, unless it `begins`.
+    /// Polls the work on this thread, and then the works that this wakes. If the thread is already carrying out another
+    /// work, this one waits until that was polled, unless it `begins`.
     fn carry(self: Arc<Self>, begins: bool) {
         let is_outermost = WOKEN.try_with(|woken| {
             let mut woken = woken.borrow_mut();
@@ -92,7 +93,7 @@ impl Work {
             }
             Ok(false) if begins => self.go(),
             Ok(false) => {}
-            // The thread ends.
+            // The thread is exiting.
             Err(_) => self.go(),
         }
     }
@@ -123,7 +124,7 @@ impl Wake for Work {
     }
 }
 
-/// The thread carries nothing on any more, also if a step panicked.
+/// Clears the thread's queue when it carries out no more work, also if a step panicked.
 struct Done;
 
 impl Drop for Done {
@@ -165,7 +166,7 @@ mod tests {
         }
     }
 
-    /// A lock may wake the next holder while it has its own list of them locked.
+    /// A lock may wake its next holder while its list of waiters is locked.
     #[test]
     fn what_a_first_step_wakes_is_polled_behind_it() {
         let (ends, ended) = std::sync::mpsc::channel();
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!(ended.recv_timeout(std::time::Duration::from_secs(20)), Ok(8));
     }
 
-    /// Each wakes the next: by recursion the stack of a thread would not do.
+    /// Each work wakes the next: with recursion a thread's stack would be too small.
     #[test]
     fn a_long_chain_needs_no_deep_stack() {
         let (first, end_first) = IoFuture::pending();

@@ -1,8 +1,8 @@
-//! Several devices as one: addresses go round in stripes.
+//! Several devices as one, with addresses distributed in stripes.
 //!
-//! Stripe `s` of the whole lies on device `s % n`, as its stripe `s / n`. Stripes that lie one after
-//! another on one device are therefore `n` apart in the whole, and a range of the whole is one
-//! range on each device: a request reaches each device once at most.
+//! Stripe `s` of the whole lies on device `s % n`, as its stripe `s / n`. Neighbouring stripes on one device are
+//! therefore `n` apart in the whole, and a range of the whole is one range on each device: a request reaches each
+//! device at most once.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,23 +16,22 @@ use crate::io::{CheckedIo, Durability, Io, IoFailure, IoFuture, IoResult};
 use crate::nvme::DriveReport;
 use crate::placement::{PlacementHandle, PlacementInfo};
 
-/// The stripe unit for those who know no better, in bytes.
+/// The default stripe unit, in bytes.
 pub const DEFAULT_STRIPE_BYTES: u64 = 1 << 20;
 
-/// A device over several. Each contributes as much as the smallest can.
+/// A device over several. Each contributes as much as the smallest one has.
 ///
-/// A request within one stripe goes to its device as it is; others are split, their parts are
-/// under way at the same time, and their bytes are copied once, also those of a list of buffers. A request fails
-/// if one of its parts does; what touches other devices only does not. An error names the device.
+/// A request within one stripe goes to its device unchanged. Other requests are split: their parts are in flight at the
+/// same time, and their bytes are copied once, also those of a list of buffers. A request fails if one of its parts
+/// does; requests to other devices are not affected. An error names the device.
 ///
-/// The devices offer their placement handles if all offer the same. Counters add up; a request
-/// that was split counts as failed on each device where it failed.
+/// The devices offer their placement handles if all offer the same. Counters add up; a split request counts as failed
+/// on each device where it failed.
 ///
-/// Content is found again only if the same devices are given in the same order with the same
-/// stripe unit.
+/// The content is found again only if the same devices are given in the same order with the same stripe unit.
 pub struct StripedDevice<D> {
     devices: Vec<D>,
-    /// What errors call the devices.
+    /// Names of the devices in errors.
     names: Vec<Arc<str>>,
     layout: Layout,
     info: DeviceInfo,
@@ -40,13 +39,12 @@ pub struct StripedDevice<D> {
 }
 
 impl<D: Device> StripedDevice<D> {
-    /// Stripes of `stripe_bytes` bytes, a multiple of every device's block, over `devices`.
-    /// [`DEFAULT_STRIPE_BYTES`] suits most; a cache whose regions are one stripe each has no
-    /// request split.
+    /// Stripes of `stripe_bytes` bytes, a multiple of every device's block, over `devices`. [`DEFAULT_STRIPE_BYTES`]
+    /// suits most uses; a cache whose regions are one stripe each has no request split.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if there is no device, if one is smaller than a stripe, or if the
-    /// stripe unit is zero or no multiple of a device's block.
+    /// [`ErrorKind::Setup`] if there is no device, if one is smaller than a stripe, or if the stripe unit is zero or no
+    /// multiple of a device's block.
     pub fn new(devices: Vec<D>, stripe_bytes: u64) -> Result<Self, Error> {
         let fail = |complaint: String| {
             Err(Error::new(ErrorKind::Setup, format!("striped device: {complaint}")))
@@ -88,7 +86,7 @@ impl<D: Device> StripedDevice<D> {
             volatile_cache: infos
                 .iter()
                 .fold(first.volatile_cache, |all, info| all.and(info.volatile_cache)),
-            // What crosses from one device to the next is not whole.
+            // A write that crosses from one device to the next is not atomic.
             atomic_write_bytes: infos
                 .iter()
                 .map(|info| info.atomic_write_bytes)
@@ -96,7 +94,7 @@ impl<D: Device> StripedDevice<D> {
                 .flatten()
                 .map(|bytes| bytes.min(u32::try_from(stripe_bytes).unwrap_or(u32::MAX))),
             metadata_bytes: infos.iter().map(|info| info.metadata_bytes).max().unwrap_or(0),
-            // Its requests are cut anew for each device.
+            // Requests are split, which metadata do not support.
             keeps_metadata: false,
             identity: Identity::default(),
             placement: match same_placement {
@@ -159,7 +157,7 @@ impl<D: Device> StripedDevice<D> {
         IoFuture::joined(futures, move |results| end(first_error(results), buffer))
     }
 
-    /// A request without bytes, as `io` makes it of an offset and a length.
+    /// A request without bytes; `io` makes a part from an offset and a length.
     fn each_part(&self, range: &Range<u64>, io: impl Fn(u64, u64) -> Io) -> IoFuture {
         let start = |part: Part| self.pass_on(part.device, io(part.offset, part.bytes));
         let futures = self.layout.parts(range).into_iter().map(start).collect();
@@ -184,7 +182,7 @@ fn end(error: Option<Error>, buffer: IoBuffer) -> IoResult {
     }
 }
 
-/// A length within a buffer.
+/// Converts a length within a buffer.
 fn usize_of(bytes: u64) -> usize {
     usize::try_from(bytes).expect("a part of a buffer fits the address space")
 }
@@ -239,22 +237,22 @@ impl<D: Device> Device for StripedDevice<D> {
         parts.flat_map(of).collect()
     }
 
-    /// Changes with that of any device.
+    /// Changes when that of any device does.
     fn boot(&self) -> Option<u64> {
         let boots = self.devices.iter().map(Device::boot);
-        // In order, and not added up: two changes must not cancel each other out.
+        // Depends on the order, and does not add up: two changes must not cancel each other out.
         boots.reduce(|all, one| Some(all?.rotate_left(17).wrapping_mul(0x9e37_79b9) ^ one?))?
     }
 }
 
-/// Where the stripes are.
+/// The layout of the stripes.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     stripe_bytes: u64,
     devices: u64,
 }
 
-/// What one device has of a range: a range of its own, of whole stripes but for the ends.
+/// The part of a range on one device: one range there, of whole stripes except at the ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Part {
     device: usize,
@@ -263,7 +261,7 @@ struct Part {
 }
 
 impl Layout {
-    /// Device and address there, if the range lies within one stripe.
+    /// The device and the address there, if the range lies within one stripe.
     fn within_one_stripe(self, range: &Range<u64>) -> Option<(usize, u64)> {
         let stripe = range.start / self.stripe_bytes;
         let fits = range.end <= (stripe + 1).saturating_mul(self.stripe_bytes);
@@ -286,7 +284,7 @@ impl Layout {
         stripe.checked_mul(self.stripe_bytes)?.checked_add(offset % self.stripe_bytes)
     }
 
-    /// What the drives of a device say, with addresses in the whole.
+    /// The reports of a device's drives, with addresses in the whole.
     fn drives(self, device: u64, stats: &DeviceStats) -> Vec<Arc<DriveReport>> {
         let of_whole = |drive: &Arc<DriveReport>| match drive.moves.is_empty() {
             true => Arc::clone(drive),
@@ -301,7 +299,7 @@ impl Layout {
         range.start.max(start)..range.end.min(start + self.stripe_bytes)
     }
 
-    /// What each device has of `range`, which is not empty.
+    /// The part of `range`, which is not empty, on each device.
     fn parts(self, range: &Range<u64>) -> Vec<Part> {
         let first = range.start / self.stripe_bytes;
         let last = (range.end - 1) / self.stripe_bytes;
@@ -314,7 +312,7 @@ impl Layout {
         (first..=last.min(first + self.devices - 1)).map(part).collect()
     }
 
-    /// The stripes of `part`, each as a range of the part's buffer and as one of the buffer of the
+    /// Calls `each` for the stripes of `part`, with the range in the part's buffer and the range in the buffer of the
     /// whole request, which covers `range`.
     fn each_stripe(
         self,

@@ -42,7 +42,7 @@ fn main() {
     }
 }
 
-/// The default first; then what else the firmware can do, one thing at a time.
+/// The default first; then other options of the firmware, one at a time.
 fn variants() -> [(&'static str, ManagedSsd); 5] {
     use VictimPolicy::{CostBenefit, DChoices, Fifo};
     [

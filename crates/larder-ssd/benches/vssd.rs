@@ -1,8 +1,8 @@
-//! Virtual SSDs on raw drives, counted, on one core: blocks that are allocated and looked up, pages that
-//! are appended, and how long an array takes to find again what a terabyte holds.
+//! Virtual SSDs on raw drives, without a clock, on one core: allocation and look-up of blocks, appends of pages, and
+//! the time that an array needs to recover a terabyte.
 //!
-//! `cargo bench -p larder-ssd --bench vssd`. Rounds are interleaved; medians and spread are printed, and
-//! whether they are what is promised of them. A miss ends the process with 1.
+//! `cargo bench -p larder-ssd --bench vssd`. Rounds are interleaved. Prints medians and spread, and whether they meet
+//! the targets. If one is missed, the exit status is 1.
 
 mod report;
 
@@ -16,14 +16,14 @@ use larder_ssd::vssd::{
 use report::{machine, print_rates, rate};
 
 const ROUNDS: usize = 5;
-/// Millions a second.
+/// Millions per second.
 const ALLOCATIONS_MIN: f64 = 1.0;
 const APPENDS_MIN: f64 = 5.0;
 const RECOVERY_SECONDS_MAX: f64 = 2.0;
-/// Of the map, for each 10^12 bytes of blocks.
+/// Maximum memory of the map, for each 10^12 bytes of blocks.
 const MAP_BYTES_MAX: u64 = 8_000_000;
 
-/// Blocks of 2 MiB, of stripes of a page: nothing is saved by programming many pages at once.
+/// Blocks of 2 MiB, with stripes of one page: programming many pages at once saves nothing.
 const BLOCKS: NandGeometry = NandGeometry {
     array: DieArray { channels: 16, dies_per_channel: 4 },
     planes: 1,
@@ -33,7 +33,7 @@ const BLOCKS: NandGeometry = NandGeometry {
     page_bytes: 4096,
     mapping_bytes: 4096,
 };
-/// The same in 1 TiB of 524,288 blocks; a row is 16 KiB of each of 4 planes, so that 32 bits number all.
+/// The same with 1 TiB in 524,288 blocks; a row is 16 KiB of each of 4 planes, so that 32 bits can number all.
 const TERABYTE: NandGeometry = NandGeometry {
     planes: 4,
     blocks_per_die: 8192,
@@ -58,7 +58,7 @@ fn main() {
     }
 }
 
-/// Says whether a promise is kept.
+/// Prints whether a target is met.
 fn judge(kept: bool, what: &str) -> bool {
     println!("{} {what}", if kept { "kept:  " } else { "MISSED:" });
     kept
@@ -105,7 +105,7 @@ fn blocks() -> bool {
         && allocations
 }
 
-/// Blocks a second that are allocated, get `pages` pages and are looked up. What frees them is not timed.
+/// Blocks per second that are allocated, get `pages` pages and are looked up. Frees are not timed.
 fn allocate(array: &mut Vssds<MemoryImages>, tenants: &[VssdId], pages: u32) -> f64 {
     let (mut seconds, mut count) = (0.0, 0);
     let mut made: Vec<(VssdId, LogicalBlock)> = Vec::new();
@@ -127,12 +127,12 @@ fn allocate(array: &mut Vssds<MemoryImages>, tenants: &[VssdId], pages: u32) -> 
             array.free_block(vssd, block).expect("it is there");
         }
     }
-    #[allow(clippy::cast_precision_loss)] // few
+    #[allow(clippy::cast_precision_loss)] // the count is small
     let millions = count as f64 / 1e6;
     millions / seconds
 }
 
-/// Pages a second that are programmed, `pages` at a time; then all is erased, which is not timed.
+/// Pages per second, programmed `pages` at a time; then all is erased, which is not timed.
 fn program(drive: &mut RawSsd, pages: u32) -> f64 {
     let mut blocks = Vec::new();
     for die in (0..BLOCKS.array.dies()).map(DieIndex) {
@@ -151,7 +151,7 @@ fn program(drive: &mut RawSsd, pages: u32) -> f64 {
     programmed
 }
 
-/// Pages a second that tenants append in turn, one at a time; allocations are timed, frees are not.
+/// Pages per second that tenants append in turn, one at a time; allocations are timed, frees are not.
 fn append(array: &mut Vssds<MemoryImages>, tenants: &[VssdId]) -> f64 {
     let block_pages = u64::from(BLOCKS.block_pages()) * u64::from(BLOCKS.array.dies_per_channel);
     let rounds = 16;
@@ -174,8 +174,8 @@ fn append(array: &mut Vssds<MemoryImages>, tenants: &[VssdId]) -> f64 {
     appended
 }
 
-/// A terabyte of tenants with a die each, all of their blocks begun: what the map takes, and how long an
-/// array needs for it after a loss of power.
+/// A terabyte of tenants with a die each, with all of their blocks begun: memory of the map, and recovery time of the
+/// array after a power loss.
 fn recovery() -> bool {
     let (mut array, tenants) = array(TERABYTE, Isolation::Die, TERABYTE.array.dies());
     for &vssd in &tenants {

@@ -1,6 +1,6 @@
-//! Numbers in bytes, one after the other, little-endian.
+//! Decoding of consecutive little-endian numbers from bytes.
 
-/// Takes bytes from the front. `None`: fewer are left.
+/// Takes values from the front of a slice. The methods return `None` if too few bytes are left.
 #[derive(Debug)]
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 

@@ -1,28 +1,27 @@
 //! A software SSD. Pure computation: no threads, no clock, no I/O, no `unsafe`; everything is a
 //! function of its inputs.
 //!
-//! [`managed`] is the firmware of an ordinary drive: a page-mapped flash translation layer (FTL)
-//! with over-provisioning, garbage collection and NVMe Flexible Data Placement (FDP). It counts
-//! what the drive writes to its media, so that device-level write amplification (DLWA) can be
-//! studied without a drive. Payload bytes are not its business: it maps logical pages to places,
-//! and whoever wants contents keeps them by logical address.
+//! [`managed`] is the firmware of an ordinary drive: a page-mapped flash translation layer (FTL) with
+//! over-provisioning, garbage collection and NVMe Flexible Data Placement (FDP). It counts the writes of the drive to
+//! its media, so that device-level write amplification (DLWA) can be studied without a drive. It does not store payload
+//! bytes: it maps logical pages to places, and a caller that needs contents keeps them by logical address.
 //!
-//! [`raw`] is the firmware of an open-channel drive: blocks of dies for a host that maps by itself.
+//! [`raw`] is the firmware of an open-channel drive: it exposes the blocks of its dies to a host that does its own
+//! mapping.
 //!
-//! [`vssd`] divides such drives among tenants: virtual SSDs on channels, dies or parts of dies of their own, whose wear
-//! it levels.
+//! [`vssd`] divides such drives among tenants: virtual SSDs on channels, dies or parts of dies of their own. It levels
+//! the wear among them.
 //!
-//! [`image`] keeps such drives in a file, in whatever state.
+//! [`image`] stores such drives in a file, in any state.
 //!
-//! [`nand`] is the medium that both stand on: blocks, wear, failures, power.
+//! [`nand`] is the medium under both: blocks, wear, failures, power.
 //!
-//! [`analytic`] is what theory says about such a drive: write amplification in closed form, life,
-//! embodied and operational carbon.
+//! [`analytic`] has closed-form models of such a drive: write amplification, life, embodied and operational carbon.
 //!
-//! [`timed`] is a clock for either: dies, channels, a link, a write buffer.
+//! [`timed`] adds a clock to either: dies, channels, a link, a write buffer.
 //!
-//! [`nvme`] is the drive at the level of commands, as hosts see it, and the encoders and decoders
-//! that a host needs.
+//! [`nvme`] is the drive at the level of NVMe commands, as a host sees it, with the encoders and decoders that a host
+//! needs.
 
 #![forbid(unsafe_code)]
 

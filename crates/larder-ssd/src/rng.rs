@@ -1,5 +1,5 @@
-//! Chance for victim policies and failures: `SplitMix64` (Steele, Lea, Flood: "Fast splittable pseudorandom number
-//! generators", OOPSLA'14). Its sequence is published, so a seed means the same run for ever.
+//! Random numbers for victim policies and failures: `SplitMix64` (Steele, Lea, Flood: "Fast splittable pseudorandom
+//! number generators", OOPSLA'14). Its sequence is published, so a seed always gives the same run.
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
@@ -36,7 +36,7 @@ mod tests {
         assert!(seen.iter().all(|&n| (800..1200).contains(&n)), "{seen:?}");
     }
 
-    /// Seeds are part of results: another sequence would be another drive.
+    /// Results depend on seeds: a different sequence would be a different drive.
     #[test]
     fn a_seed_means_the_same_numbers_for_ever() {
         let mut rng = Rng::new(7);

@@ -1,10 +1,10 @@
-//! Requests that would leave the device.
+//! Requests beyond the end of the device.
 
 use larder_device::{Device, ErrorKind, Io, IoBuffer, PlacementHandle};
 
 use crate::{BLOCK, Failure};
 
-/// Requests that end behind the device must be refused; the last block must not.
+/// Requests that end beyond the device must be refused; one for the last block must not.
 pub(super) fn check(device: &dyn Device) -> Result<(), Failure> {
     let end = device.info().capacity_bytes;
     let write = |offset: u64, blocks: usize| {

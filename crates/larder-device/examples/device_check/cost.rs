@@ -1,4 +1,4 @@
-//! What a request costs: processor time, time, allocations.
+//! The cost of a request: processor time, elapsed time, allocations.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -10,23 +10,23 @@ use crate::{Arguments, BLOCK, Failure};
 
 const COST_REQUESTS: u64 = 2_000;
 
-/// What is measured together: requests of a kind, so many under way.
+/// One kind of request to measure, with `depth` of them in flight.
 #[derive(Clone, Copy)]
 struct CostOf {
     depth: usize,
     write: bool,
-    /// The kernel may know the buffers: they come from a pool, which has had them before.
+    /// The buffers come from a pool that has handed them out before, so the kernel may have registered them.
     pooled: bool,
 }
 
-/// Processor time and allocations of requests, one under way and many, with buffers that the kernel may
-/// know and with others: medians of rounds that take turns. The first round warms up.
+/// Measures processor time and allocations of requests, at a queue depth of 1 and of 64, with buffers that the kernel
+/// may have registered and with others. Prints medians of rounds that alternate; the first round only warms up.
 pub(crate) fn measure(device: &dyn Device, arguments: &Arguments) -> Result<(), Failure> {
     let kinds = [(1, true), (1, false), (64, true), (64, false)].into_iter();
     let kinds: Vec<_> = kinds
         .flat_map(|(depth, write)| [false, true].map(|pooled| CostOf { depth, write, pooled }))
         .collect();
-    // All live as long as the measurement, and differ in nothing else.
+    // Both sets of buffers live as long as the measurement, so that nothing else differs between them.
     let pool = BufferPool::new();
     let of_pool = || (0..64).map(|_| pool.take(arguments.bytes)).collect::<Vec<_>>();
     drop(of_pool());
@@ -38,7 +38,7 @@ pub(crate) fn measure(device: &dyn Device, arguments: &Arguments) -> Result<(), 
         fixed = if number == 1 { device.stats().fixed_buffer_pieces } else { fixed };
         let mut round = vec![Round::default(); kinds.len()];
         for at in 0..kinds.len() {
-            // Of the two with and without, each comes first in every other round.
+            // Each kind is measured once with a pooled buffer and once without; which comes first alternates by round.
             let at = at ^ usize::from(number % 2 == 1);
             let buffers = &mut buffers[usize::from(kinds[at].pooled)];
             round[at] = requests(device, kinds[at], buffers, arguments.seed + number)?;
@@ -89,7 +89,7 @@ pub(crate) fn measure(device: &dyn Device, arguments: &Arguments) -> Result<(), 
     Ok(())
 }
 
-/// What the requests of a round cost together.
+/// The total cost of the requests of one kind in one round.
 #[derive(Clone, Copy, Default)]
 struct Round {
     cpu_ns: u64,
@@ -134,7 +134,7 @@ fn requests(
     Ok(Round { cpu_ns: cpu_ns() - cpu, ns, allocations })
 }
 
-/// Processor time of this process, kernel included.
+/// Processor time of this process in nanoseconds, including the kernel.
 fn cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     let [seconds, nanoseconds] =

@@ -1,13 +1,13 @@
-//! Checks a device against a shadow of what it must hold:
+//! Checks a device against a shadow of its expected content:
 //!
 //! ```sh
 //! cargo run --release -p larder-device --example device_check -- TARGET --help
 //! ```
 //!
-//! **What the target holds is lost.** Random writes, reads and deallocations of 1 to 32 blocks, many
-//! under way at once, each write with a random handle. What a block must hold follows from its number
-//! and the version that the shadow says it has. Prints what was done and the differences; the exit
-//! status is 1 if there are any.
+//! **The content of the target is lost.** Sends random writes, reads and deallocations of 1 to 32 blocks, many in
+//! flight at the same time, each write with a random handle. The expected content of a block is derived from its number
+//! and its version in the shadow. Prints counts of the operations and the differences; the exit status is 1 if there
+//! are any differences.
 //!
 //! TARGET is as in [`larder_device::opening`].
 
@@ -31,52 +31,52 @@ const RUN_BLOCKS_MAX: u64 = 32;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// Checks a device against a shadow of what it must hold. What it holds is lost.
+/// Checks a device against a shadow of its expected content. The content of the device is lost.
 #[derive(Debug, Parser)]
 #[command(name = "device_check", max_term_width = 100)]
 struct Arguments {
-    /// What is checked, such as block:/dev/nvme0n1; what it holds is lost
+    /// The device to check, such as block:/dev/nvme0n1; its content is lost
     target: String,
-    /// Requests of all threads
+    /// Requests of all threads together
     #[arg(long, value_name = "N", default_value_t = 200_000)]
     ops: u64,
-    /// What the requests follow from
+    /// Seed of the random requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// required, preferred or off
     #[arg(long, value_name = "MODE", default_value_t)]
     placement: PlacementMode,
-    /// Make a file of this size
+    /// Create a file of this size
     #[arg(long, value_name = "BYTES")]
     capacity: Option<u64>,
     /// Threads, each with a part of the device
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u64).range(1..))]
     threads: u64,
-    /// Requests that each has under way
+    /// Requests in flight per thread
     #[arg(long, value_name = "N", default_value_t = 64)]
     depth: usize,
-    /// What a file is used through
+    /// I/O engine for a file
     #[arg(long, value_enum, default_value_t = Engine::Auto)]
     engine: Engine,
-    /// Tell the kernel of no buffers ahead
+    /// Register no buffers with the kernel
     #[arg(long)]
     no_registered_buffers: bool,
-    /// So many of the threads host a ring (Linux)
+    /// Number of threads that host a ring (Linux)
     #[arg(long, value_name = "N", default_value_t = 0)]
     hosted: u64,
-    /// Length of the blocks that are compared: 512 to 4096, whole blocks of the device
+    /// Length of the compared blocks: 512 to 4096, whole blocks of the device
     #[arg(long, value_name = "N", default_value_t = BLOCK, value_parser = block_bytes)]
     block_bytes: usize,
-    /// Try to leave the device
+    /// Check that requests beyond the end are refused
     #[arg(long)]
     canary: bool,
     /// Measure processor time and allocations of a request, with and without registered buffers in turn
     #[arg(long)]
     cost: bool,
-    /// How often it is measured
+    /// Number of measured rounds
     #[arg(long, value_name = "N", default_value_t = 5, requires = "cost", value_parser = value_parser!(u64).range(1..))]
     rounds: u64,
-    /// Length of a request that is measured, rounded up to whole blocks of 4096
+    /// Length of a measured request, rounded up to whole blocks of 4096
     #[arg(long, value_name = "N", default_value_t = BLOCK, requires = "cost", value_parser = whole_blocks)]
     bytes: usize,
 }
@@ -212,7 +212,7 @@ fn hosted<T>(_: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     Err("rings are hosted on Linux only".into())
 }
 
-/// Says whether the device is gone.
+/// After a failure, prints whether the device is gone.
 fn look_after_failure(device: &dyn Device) {
     for reads in 1..=200 {
         match device.submit(Io::Read { offset: 0, buffer: IoBuffer::zeroed(BLOCK) }).wait() {

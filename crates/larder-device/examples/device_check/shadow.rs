@@ -1,4 +1,4 @@
-//! What a part of a device must hold: random requests to it, and what its blocks have then.
+//! The expected content of a part of a device, and random requests that are checked against it.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use larder_device::{BufferPool, Device, Io, IoBuffer, IoFuture, PlacementHandle}
 
 use crate::{Failure, RUN_BLOCKS_MAX};
 
-/// What was asked for, and found.
+/// Counts of the requests and of what was found.
 #[derive(Default)]
 pub(super) struct Counts {
     pub(super) writes: u64,
@@ -17,12 +17,12 @@ pub(super) struct Counts {
     pub(super) deallocations: u64,
     pub(super) flushes: u64,
     pub(super) compared: u64,
-    /// Blocks that were found with metadata.
+    /// Blocks that were read with metadata.
     pub(super) beside: u64,
     pub(super) different: u64,
 }
 
-/// What a part of the device must hold.
+/// The expected content of a part of the device.
 pub(super) struct Shadow<'a> {
     device: &'a dyn Device,
     /// Bytes of a block.
@@ -32,7 +32,7 @@ pub(super) struct Shadow<'a> {
     first: u64,
     /// Version of each block; 0 if its content is unspecified.
     versions: Vec<u32>,
-    /// Blocks of requests under way.
+    /// Whether a request to the block is in flight.
     busy: Vec<bool>,
     pool: BufferPool,
     counts: Counts,
@@ -53,7 +53,7 @@ struct UnderWay {
 }
 
 impl<'a> Shadow<'a> {
-    /// Of `blocks` blocks of `block` bytes, from `first` on.
+    /// The part has `blocks` blocks of `block` bytes, from block `first` on.
     pub(super) fn new(
         device: &'a dyn Device,
         block: usize,
@@ -74,7 +74,7 @@ impl<'a> Shadow<'a> {
         }
     }
 
-    /// Makes so many requests, `depth` of them under way at once, and reads all in the end.
+    /// Submits `ops` requests, `depth` of them in flight at the same time, and reads all blocks at the end.
     pub(super) fn run(mut self, ops: u64, depth: usize) -> Result<Counts, Failure> {
         let mut under_way = VecDeque::new();
         for _ in 0..ops {
@@ -102,7 +102,7 @@ impl<'a> Shadow<'a> {
         index(first)..index(first + blocks)
     }
 
-    /// A random request to blocks that are free. `None` after many that were not.
+    /// A random request to blocks without a request in flight; `None` after 100 failed attempts to find some.
     fn begin(&mut self) -> Option<UnderWay> {
         let all = self.versions.len() as u64;
         let (first, blocks) = (0..100).find_map(|_| {
@@ -129,7 +129,7 @@ impl<'a> Shadow<'a> {
         (self.first + first) * self.block as u64
     }
 
-    /// The same with metadata, every second time, where the device keeps some for such blocks.
+    /// A buffer, with metadata every second time if the device keeps metadata for blocks of this size.
     fn buffer(&mut self, blocks: u64) -> IoBuffer {
         let buffer = self.bytes(blocks);
         let info = self.device.info();
@@ -140,7 +140,7 @@ impl<'a> Shadow<'a> {
         buffer.with_metadata(self.pool.take(blocks * usize::from(info.metadata_bytes)))
     }
 
-    /// One buffer, or every fourth time a list, cut anywhere.
+    /// One buffer, or every fourth time a list, divided at random.
     fn bytes(&mut self, blocks: u64) -> IoBuffer {
         let mut left = usize::try_from(blocks).unwrap_or(1);
         if self.rng.u8(..4) > 0 {
@@ -167,7 +167,7 @@ impl<'a> Shadow<'a> {
                 bytes.copy_from_slice(&word.to_le_bytes());
             }
         }
-        // The first byte says that they were written: without, they are zeros.
+        // A first byte of 1 says that metadata was written; without, it reads as zeros.
         if let Some(metadata) = buffer.metadata_mut() {
             let each = usize::from(self.device.info().metadata_bytes);
             for (index, own) in Self::range(first, blocks).zip(metadata.chunks_exact_mut(each)) {
@@ -199,7 +199,7 @@ impl<'a> Shadow<'a> {
         self.counts.deallocations += 1;
         let io = Io::Deallocate { offset: self.offset(first), bytes: blocks * self.block as u64 };
         let request = self.start(Kind::Other, first, blocks, io);
-        // What it reads as is unspecified until it is written again, with a version that it never had.
+        // The content is unspecified until the next write, which uses a version that the block never had.
         self.versions[Self::range(first, blocks)].iter_mut().for_each(|it| *it |= DEAD);
         request
     }
@@ -233,7 +233,7 @@ impl<'a> Shadow<'a> {
                     self.compare(block, self.versions[index], page);
                 }
             }
-            // A write makes a dead block live.
+            // A write makes a deallocated block live again.
             Kind::Write => self.versions[range].iter_mut().for_each(|it| *it &= !(DEAD | ZERO)),
             Kind::Zero => self.versions[range].iter_mut().for_each(|it| *it &= !DEAD),
             Kind::Other => {}
@@ -260,10 +260,10 @@ impl<'a> Shadow<'a> {
 /// Marks the version of a block that was deallocated.
 const DEAD: u32 = 1 << 31;
 
-/// Marks the version of a block that was made zeros.
+/// Marks the version of a block that was zeroed.
 const ZERO: u32 = 1 << 30;
 
-/// What a block of so many bytes holds.
+/// The content of a block with this number of bytes, in words of 8.
 fn words((seed, bytes): (u64, usize), block: u64, version: u32) -> impl Iterator<Item = u64> {
     let version = u64::from(version & !(DEAD | ZERO));
     let mut rng = Rng::with_seed(seed ^ block.rotate_left(20) ^ version.rotate_left(44));

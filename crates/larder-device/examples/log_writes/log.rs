@@ -1,12 +1,12 @@
 //! The log of `dm-log-writes`, as `drivers/md/dm-log-writes.c` of Linux writes it: a super block, then entries, each a
 //! header in a sector of its own with the data in the sectors behind it. All numbers are little-endian. A mark has its
-//! text in the sector of its header, a discard has no data.
+//! text in the sector of its header; a discard has no data.
 
 use std::io::{Read, Seek, SeekFrom};
 
 const MAGIC: u64 = 0x006a_7366_7773_6872;
 const VERSION: u64 = 1;
-/// Of an entry without what follows it.
+/// Bytes of the fixed part of an entry's header.
 const HEADER_BYTES: usize = 32;
 /// No request of a block device is longer.
 const DATA_BYTES_MAX: u64 = 1 << 30;
@@ -20,7 +20,7 @@ const METADATA: u64 = 1 << 4;
 /// What an entry did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// Its data were written; there may be none of a flush.
+    /// Data was written; a flush may have none.
     Written,
     Discarded,
     Marked,
@@ -30,27 +30,27 @@ pub(crate) enum What {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) what: What,
-    /// Where it begins on the device that was logged, and how long it is, in bytes.
+    /// Start on the logged device, and length, in bytes.
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
-    /// It was a flush, or durable in itself.
+    /// Whether it was a flush, or was written with FUA.
     pub(crate) is_durable: bool,
     /// Text of a mark.
     pub(crate) text: String,
 }
 
-/// A log, read from its begin to its end.
+/// A log, read from start to end.
 pub(crate) struct Log<R> {
     from: R,
     sector_bytes: u64,
     entries: u64,
-    /// Number of the next, and where in the log it begins.
+    /// Number of the next entry, and its position in the log.
     next: u64,
     at: u64,
 }
 
 impl<R: Read + Seek> Log<R> {
-    /// Looks at the super block.
+    /// Reads and checks the super block.
     pub(crate) fn open(mut from: R) -> Result<Self, String> {
         let mut head = [0; 28];
         read(&mut from, 0, &mut head)?;
@@ -73,7 +73,7 @@ impl<R: Read + Seek> Log<R> {
         self.next
     }
 
-    /// The next entry, if there is one. Its data go to `data`, which is empty of all that has none.
+    /// The next entry, if there is one. Its data goes to `data`, which is left empty for an entry without data.
     pub(crate) fn next(&mut self, data: &mut Vec<u8>) -> Result<Option<Entry>, String> {
         data.clear();
         if self.next == self.entries {
@@ -119,7 +119,7 @@ impl<R: Read + Seek> Log<R> {
             }
             _ => String::new(),
         };
-        // A mark waits for nothing.
+        // The log driver does not make marks durable.
         let is_durable = what != What::Marked && flags & (FLUSH | FUA) != 0;
         Ok(Entry { what, offset, bytes, is_durable, text })
     }
@@ -135,7 +135,7 @@ fn read(from: &mut (impl Read + Seek), at: u64, bytes: &mut [u8]) -> Result<(), 
     read.map_err(|error| format!("{} bytes at {at}: {error}", bytes.len()))
 }
 
-/// The number at `at`, where eight bytes are.
+/// The 8-byte number at `at`.
 fn number(bytes: &[u8], at: usize) -> u64 {
     bytes[at..at + 8].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
@@ -148,7 +148,7 @@ pub(crate) mod tests {
 
     pub(crate) const SECTOR: usize = 512;
 
-    /// A log of these entries: sector, sectors, flags, and the data or the text.
+    /// A log of these entries: sector, number of sectors, flags, and the data or the text.
     pub(crate) fn log(entries: &[(u64, u64, u64, &[u8])]) -> Vec<u8> {
         let mut log = vec![0; SECTOR];
         log[..8].copy_from_slice(&MAGIC.to_le_bytes());

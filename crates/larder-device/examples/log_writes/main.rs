@@ -1,4 +1,4 @@
-//! Replays what `dm-log-writes` has logged of a device, up to any flush that it was asked for:
+//! Replays a log that `dm-log-writes` has written of a device, up to any flush that the device was asked for:
 //!
 //! ```sh
 //! cargo run -p larder-device --example log_writes -- points LOG --count 60
@@ -6,13 +6,14 @@
 //! cargo run -p larder-device --example log_writes -- marks LOG
 //! ```
 //!
-//! `points` prints numbers of entries, one a line, evenly spread among those behind which something was to be durable;
-//! the last is the end of the log. `replay` does to IMAGE what the entries from `--from` to before `--to` did to the
-//! device, and prints the marks among them, one a line. `marks` prints each mark behind the number to which it has to
-//! be replayed, `--to`: two logs with marks of the same moments can be replayed to the same one.
+//! `points` prints values for `--to`, one per line: each is the number of an entry directly behind one that was to be
+//! durable. They are evenly spread, and the last is the end of the log. `replay` does to IMAGE what the entries from
+//! `--from` to before `--to` did to the device, and prints the marks among them, one per line. `marks` prints each mark
+//! behind the value of `--to` that replays up to it: two logs with marks of the same moments can be replayed to the
+//! same moment.
 //!
-//! Writes that no flush has covered are in no entry before it: an image that was replayed up to a point is what a loss
-//! of power leaves at worst.
+//! A write that no flush has covered is not logged before that flush: an image replayed up to a point is the worst
+//! state that a loss of power can leave.
 
 mod log;
 mod replay;
@@ -26,7 +27,7 @@ use clap::{Parser, Subcommand, value_parser};
 
 use self::log::Log;
 
-/// Replays what dm-log-writes has logged of a device.
+/// Replays a log that dm-log-writes has written of a device.
 #[derive(Debug, Parser)]
 #[command(name = "log_writes", max_term_width = 100)]
 struct Arguments {
@@ -36,29 +37,29 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Entries behind which something was to be durable
+    /// Print the points at which something was to be durable
     Points {
-        /// The device or file that has the log
+        /// The device or file with the log
         log: PathBuf,
-        /// So many of them, or all if there are fewer
+        /// Number of points, or all if there are fewer
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u64).range(1..))]
         count: u64,
     },
-    /// Marks, each behind the number of the entry that follows it
+    /// Print the marks, each behind the number of the entry that follows it
     Marks {
-        /// The device or file that has the log
+        /// The device or file with the log
         log: PathBuf,
     },
-    /// Do to an image what entries did to the device
+    /// Do to an image what the entries did to the device
     Replay {
-        /// The device or file that has the log
+        /// The device or file with the log
         log: PathBuf,
         /// A file as long as the device
         image: PathBuf,
         /// The first entry
         #[arg(long, value_name = "N", default_value_t = 0)]
         from: u64,
-        /// Behind the last entry
+        /// The entry to stop before
         #[arg(long, value_name = "N")]
         to: u64,
     },

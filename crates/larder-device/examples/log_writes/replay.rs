@@ -1,4 +1,4 @@
-//! What is done with a log.
+//! Operations on a log.
 
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -8,7 +8,7 @@ use super::log::{Log, What};
 /// Longer runs of zeros are written in pieces.
 const ZEROS_BYTES: usize = 1 << 20;
 
-/// Numbers of the entries behind those that were to be durable, so many of them evenly spread; the last is the end.
+/// Numbers of the entries that follow durable ones, `count` of them evenly spread; the last is the end of the log.
 pub(crate) fn points(log: &mut Log<impl Read + Seek>, count: u64) -> Result<Vec<u64>, String> {
     let (mut all, mut data) = (Vec::new(), Vec::new());
     while let Some(entry) = log.next(&mut data)? {
@@ -21,11 +21,11 @@ pub(crate) fn points(log: &mut Log<impl Read + Seek>, count: u64) -> Result<Vec<
     }
     let last = all.len() - 1;
     let count = usize::try_from(count).unwrap_or(usize::MAX).min(all.len());
-    // The n-th of `count` lies so far from the first that the last is the end.
+    // Counted from the end, so that the last of the `count` points is always the end of the log.
     Ok((1..=count).map(|n| all[last - (count - n) * all.len() / count]).collect())
 }
 
-/// Marks, each behind the number of the entry that follows it.
+/// The marks, each behind the number of the entry that follows it.
 pub(crate) fn marks(log: &mut Log<impl Read + Seek>) -> Result<Vec<String>, String> {
     let (mut marks, mut data) = (Vec::new(), Vec::new());
     while let Some(entry) = log.next(&mut data)? {
@@ -36,7 +36,7 @@ pub(crate) fn marks(log: &mut Log<impl Read + Seek>) -> Result<Vec<String>, Stri
     Ok(marks)
 }
 
-/// Does to `image` what these entries did, and returns the marks among them.
+/// Does to `image` what these entries did to the device. Returns the marks among them.
 pub(crate) fn replay(
     log: &mut Log<impl Read + Seek>,
     image: &mut (impl Seek + Write),
@@ -73,7 +73,7 @@ fn write(image: &mut (impl Seek + Write), offset: u64, data: &[u8]) -> std::io::
     image.write_all(data)
 }
 
-/// Of what was discarded zeros are there, or anything: here it is zeros.
+/// After a discard the device may return zeros or anything else; here it is zeros.
 fn discard(image: &mut (impl Seek + Write), offset: u64, bytes: u64) -> std::io::Result<()> {
     image.seek(SeekFrom::Start(offset))?;
     let zeros = vec![0; ZEROS_BYTES];

@@ -1,4 +1,4 @@
-//! Who asks: one thread with many connections, far cheaper than the server.
+//! The clients: one thread with many connections, far cheaper than the server.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use rustix::event::epoll;
 
 use crate::measure::{ANSWER, Arguments, CLIENTS, Failure, QUESTION, pin};
 
-/// Clients that ask until they are told to end.
+/// Clients that send requests until they are told to stop.
 pub(crate) struct Clients {
     shared: Arc<Shared>,
     thread: JoinHandle<Result<Asked, Failure>>,
@@ -25,16 +25,16 @@ struct Shared {
     end: AtomicBool,
 }
 
-/// How the answers were.
+/// The measured latency.
 pub(crate) struct Asked {
     pub(crate) median_us: f64,
 }
 
-/// A connection, which asks again as soon as it was answered.
+/// A connection, which sends the next request as soon as it has an answer.
 struct Connection {
     stream: TcpStream,
     since: Instant,
-    /// Bytes of answers that have come.
+    /// Bytes of answers received so far.
     came: usize,
 }
 

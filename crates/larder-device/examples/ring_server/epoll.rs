@@ -1,8 +1,8 @@
-//! A server with a loop of its own over `epoll`, and how a ring is hosted in it.
+//! A server with an event loop of its own over `epoll`, and how to host a ring in it.
 //!
-//! In each turn: fetch what the drive has completed, go on with the connections that waited for it, tell
-//! the kernel of all reads that were begun meanwhile, sleep. The ring's descriptor is one among those of
-//! the sockets. Where a reaper fetches completions, it wakes the loop by an eventfd instead.
+//! Each turn of the loop fetches the drive's completions, continues the connections that waited for them, submits all
+//! new reads to the kernel, and sleeps. The descriptor of the ring is polled along with the sockets. Without a hosted
+//! ring, a reaper thread fetches the completions and wakes the loop through an eventfd.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -26,7 +26,7 @@ const CALLS: u64 = u64::MAX - 1;
 const RING: u64 = u64::MAX - 2;
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// Connections whose reads have ended, and how the loop is called if another thread ended them.
+/// Connections whose reads have completed, and the eventfd that wakes the loop when another thread completed them.
 struct Ready {
     numbers: Mutex<Vec<usize>>,
     calls: OwnedFd,
@@ -100,10 +100,10 @@ fn add(queue: &OwnedFd, fd: impl AsFd, data: u64) -> rustix::io::Result<()> {
 }
 
 impl Server {
-    /// `false`: all clients have gone.
+    /// Returns `false` once all clients have disconnected.
     fn turn(&mut self, events: &mut Vec<epoll::Event>) -> Result<bool, Failure> {
         if let Some(ring) = &self.ring {
-            // Whatever it was that ended the sleep: the kernel interrupts it before it reports the ring.
+            // Reap on every wake-up: the kernel may wake us before it marks the ring readable.
             ring.reap();
         }
         for number in self.ready.take() {
@@ -114,7 +114,7 @@ impl Server {
         if let Some(ring) = &self.ring {
             ring.submit();
         }
-        // SubmitMode the kernel may have ended some already.
+        // Submitting may already have completed some of the reads; if so, do not sleep.
         let at_once = if self.ready.is_empty() { None } else { Some(&NOW) };
         match epoll::wait(&self.queue, spare_capacity(events), at_once) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -161,7 +161,7 @@ impl Ready {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// The loop has heard the call: the next one is another.
+    /// The loop has seen the wake-up: the next one must write the eventfd again.
     fn called(&self) {
         let _ = rustix::io::read(&self.calls, &mut [0; 8]);
         self.called.store(false, Ordering::SeqCst);
@@ -169,7 +169,7 @@ impl Ready {
 }
 
 impl Connection {
-    /// Begins the reads that are asked for. `false`: the client has gone.
+    /// Begins the requested reads. Returns `false` if the client has disconnected.
     fn listen(&mut self, device: &FileDevice, pool: &BufferPool) -> Result<bool, Failure> {
         let mut bytes = [0; QUESTION * 64];
         let read = match self.stream.read(&mut bytes) {
@@ -179,7 +179,7 @@ impl Connection {
             Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(false),
             Err(error) => return Err(error.into()),
         };
-        // Questions are written whole, and loopback does not cut such short ones.
+        // Each question is written in one piece, and the loopback interface does not split such short ones.
         let (questions, rest) = bytes[..read].as_chunks::<QUESTION>();
         assert!(rest.is_empty(), "half a question");
         for question in questions {
@@ -191,7 +191,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Answers what was read, in the order of the questions.
+    /// Sends the answers of completed reads, in the order of the questions.
     fn answer(&mut self) -> Result<(), Failure> {
         let mut context = Context::from_waker(&self.waker);
         while let Some(read) = self.reads.front_mut() {

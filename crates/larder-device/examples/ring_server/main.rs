@@ -1,21 +1,22 @@
-//! What it costs to answer a request from flash, by who fetches the drive's completions:
+//! The cost of answering a request from flash, depending on which thread fetches the drive's completions:
 //!
 //! ```sh
 //! cargo run --release -p larder-device --example ring_server -- --help
 //! ```
 //!
-//! Servers that answer with the first 64 bytes of a block of 4 KiB, which they read from a file each time:
-//! a loop over `epoll` and a `current_thread` runtime of tokio, each on a ring that its thread hosts and on
-//! the rings of the device, whose reaper wakes it. Each connection has `--depth` requests under way. All run in
-//! turn in each round, in another order each time, the server with its reapers pinned to the first core and the clients
-//! to the last, unless it is said otherwise. Processor time is that of all threads but the clients' (`schedstat`).
+//! Each server answers with the first 64 bytes of a 4 KiB block, which it reads from a file each time. There are two
+//! kinds, a loop over `epoll` and a `current_thread` runtime of tokio. Each kind runs on a ring that its thread hosts,
+//! and on the rings of the device, whose reaper wakes it. Each connection has `--depth` requests in flight. All servers
+//! run in turn in each round, and the order alternates. Unless `--unpinned` is given, the server and its reapers are
+//! pinned to the first core and the clients to the last. Processor time is that of all threads except the clients'
+//! (`schedstat`).
 //!
-//! | file | what it is |
+//! | file | content |
 //! |---|---|
-//! | `epoll.rs` | a server with a loop of its own: how a ring is hosted beside sockets |
+//! | `epoll.rs` | a server with an event loop of its own: how to host a ring next to sockets |
 //! | `runtime.rs` | the same in tasks of tokio |
-//! | `clients.rs` | who asks |
-//! | `measure.rs` | rounds, medians, what they were measured on |
+//! | `clients.rs` | the clients |
+//! | `measure.rs` | rounds, medians, the measured machine |
 
 #[cfg(target_os = "linux")]
 mod clients;

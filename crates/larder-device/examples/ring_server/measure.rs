@@ -1,4 +1,4 @@
-//! Rounds of all servers, what they cost, and on what it was measured.
+//! Runs rounds of all servers; prints their costs and the machine on which they were measured.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -16,53 +16,53 @@ use crate::{epoll, runtime};
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Bytes of a question, the number of a block.
+/// Bytes of a question, which is the number of a block.
 pub(crate) const QUESTION: usize = 8;
 /// Bytes of an answer, the first of the block.
 pub(crate) const ANSWER: usize = 64;
 pub(crate) const BLOCK: usize = 4096;
 
-/// Name of the threads whose processor time is not the server's.
+/// Name of the threads whose processor time does not count as the server's.
 pub(crate) const CLIENTS: &str = "clients";
 
-/// What it costs to answer a request from flash, by who fetches the drive's completions.
+/// The cost of answering a request from flash, by the thread that fetches the drive's completions.
 #[derive(Debug, Parser)]
 #[command(name = "ring_server", max_term_width = 100)]
 pub(crate) struct Arguments {
-    /// Where the file goes, which is removed at the end
+    /// Directory for the file, which is removed at the end
     #[arg(default_value_os_t = std::env::temp_dir())]
     directory: PathBuf,
-    /// How often each server is measured
+    /// Number of measured rounds
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = value_parser!(u32).range(1..))]
     rounds: u32,
-    /// How long each time
+    /// Seconds per measurement
     #[arg(long, value_name = "S", default_value_t = 1.2)]
     seconds: f64,
     /// Connections
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u32).range(1..))]
     pub(crate) connections: u32,
-    /// Requests that each connection has under way
+    /// Requests in flight per connection
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
     pub(crate) depth: u32,
     /// Size of the file in MiB
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u64).range(1..1 << 40))]
     megabytes: u64,
-    /// Leave threads where the kernel puts them
+    /// Do not pin threads to cores
     #[arg(long)]
     unpinned: bool,
 }
 
 impl Arguments {
-    /// How many blocks the file has.
+    /// Number of blocks in the file.
     pub(crate) fn blocks(&self) -> u64 {
         self.megabytes << 8
     }
 }
 
-/// A server: runs on the thread that calls it until its clients have gone.
+/// A server: runs on the calling thread until its clients have disconnected.
 type Server = fn(TcpListener, Arc<FileDevice>, bool) -> Result<(), Failure>;
 
-/// All servers: name, server, whether its thread hosts a ring.
+/// All servers: name, function, whether its thread hosts a ring.
 const SERVERS: [(&str, Server, bool); 4] = [
     ("epoll, ring hosted", epoll::serve, true),
     ("epoll, reaper", epoll::serve, false),
@@ -70,7 +70,7 @@ const SERVERS: [(&str, Server, bool); 4] = [
     ("tokio, reaper", runtime::serve, false),
 ];
 
-/// What one server did in one round.
+/// The results of one server in one round.
 #[derive(Clone, Copy)]
 struct Measured {
     cpu_us: f64,
@@ -102,7 +102,7 @@ pub(crate) fn main() -> Result<(), Failure> {
     let mut measured = vec![Vec::new(); SERVERS.len()];
     for round in 0..arguments.rounds {
         for turn in 0..SERVERS.len() {
-            // Every other round goes backwards: whoever comes after whom changes.
+            // Every other round runs in reverse order, so that no server always follows the same one.
             let at = if round % 2 == 0 { turn } else { SERVERS.len() - 1 - turn };
             measured[at].push(run(SERVERS[at], &path, (&arguments, time))?);
         }
@@ -136,14 +136,14 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
-/// Median, and the least and the most.
+/// The median, with the minimum and the maximum.
 fn spread(mut of: Vec<f64>, digits: usize) -> String {
     of.sort_unstable_by(f64::total_cmp);
     let (least, most) = (of[0], of[of.len() - 1]);
     format!("{:.digits$} ({least:.digits$} to {most:.digits$})", of[of.len() / 2])
 }
 
-/// A file of blocks that begin with their numbers. Says how it is reached.
+/// Creates a file of blocks that begin with their numbers. Returns how the file is accessed.
 fn fill(path: &std::path::Path, blocks: u64) -> Result<String, Failure> {
     let device = FileDevice::create(path, blocks * BLOCK as u64)?;
     let run = 64;
@@ -174,14 +174,14 @@ fn run(
     let (ready, is_ready) = channel();
     let server = std::thread::Builder::new().name("server".to_owned()).spawn(move || {
         pin(0);
-        // Opened here: the threads that the device makes are pinned as well.
+        // Opened on this thread, so that the threads that the device starts are pinned as well.
         let device = FileDevice::open(path, &FileOptions::default())?;
         ready.send(())?;
         serve(listener, Arc::new(device), hosted)
     })?;
     is_ready.recv()?;
     let clients = Clients::begin(address, arguments)?;
-    // Connections are made and rings warm.
+    // Until the connections exist and the rings are warm.
     std::thread::sleep(Duration::from_millis(200));
     let (begin, asked, cpu) = (Instant::now(), clients.asked(), server_ns()?);
     std::thread::sleep(time);
@@ -198,7 +198,7 @@ fn run(
 
 static PINNED: AtomicBool = AtomicBool::new(true);
 
-/// Keeps this thread on the first core, or the last, unless threads are to run where they like.
+/// Pins this thread to the core `which`, or to the last one if there are fewer cores. Does nothing with `--unpinned`.
 pub(crate) fn pin(which: usize) {
     if !PINNED.load(Ordering::Relaxed) {
         return;
@@ -209,7 +209,7 @@ pub(crate) fn pin(which: usize) {
     let _ = sched_setaffinity(None, &set);
 }
 
-/// Nanoseconds on a core of all threads of this process but the clients'.
+/// Nanoseconds of processor time of all threads of this process except the clients'.
 fn server_ns() -> Result<u64, Failure> {
     let mut sum = 0;
     for task in std::fs::read_dir("/proc/self/task")? {

@@ -1,7 +1,8 @@
-//! The same server in tasks of tokio, on one thread, and how a ring is hosted in it.
+//! The same server in tasks of tokio, on one thread, and how to host a ring in it.
 //!
-//! The runtime calls before it sleeps and after it wakes: then the kernel is told of new reads, and what it
-//! has completed is fetched. A task that waits for the ring's descriptor only ends the sleep.
+//! The runtime calls back before it sleeps and after it wakes. Before it sleeps, new reads are submitted; after it
+//! wakes, the completions are fetched. A task that waits for the ring's descriptor makes sure that a completion ends
+//! the sleep.
 
 use std::io::ErrorKind;
 use std::net::TcpListener;
@@ -35,7 +36,7 @@ pub(crate) fn serve(
     let served = LocalSet::new().block_on(&runtime, async {
         if let Some(ring) = &ring {
             let fd = ring.as_fd().try_clone_to_owned()?;
-            // Deprecated for what may close its descriptor too early; an owned one does not.
+            // Deprecated because a wrapped type may close its descriptor too early; an owned descriptor does not.
             #[allow(deprecated)]
             let readable = AsyncFd::with_interest(fd, Interest::READABLE)?;
             tokio::task::spawn_local(async move {
@@ -70,7 +71,7 @@ async fn accept(listener: tokio::net::TcpListener, device: Arc<FileDevice>) -> R
     }
 }
 
-/// Serves one connection until its client has gone.
+/// Serves one connection until its client disconnects.
 async fn answer(
     mut stream: TcpStream,
     device: Arc<FileDevice>,

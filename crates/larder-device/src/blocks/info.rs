@@ -1,13 +1,13 @@
-//! Names of blocks, and what a store says of itself.
+//! Names of blocks, and the description of a store.
 
 use std::fmt;
 
-/// Names a block of one store, for ever.
+/// The number of a block of one store. It is never used for another block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BlockId(u64);
 
 impl BlockId {
-    /// The block of this number.
+    /// The block with this number.
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
@@ -24,20 +24,20 @@ impl fmt::Display for BlockId {
     }
 }
 
-/// What is expected to die together: a placement handle where the store has some.
+/// Data that are expected to die together: a placement handle, where the store has any.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Stream(u16);
 
 impl Stream {
-    /// The one of whatever names no other.
+    /// The stream for writes that name no other.
     pub const DEFAULT: Self = Self(0);
 
-    /// The stream at `index` of the store's.
+    /// The stream at `index` among the store's streams.
     pub const fn new(index: u16) -> Self {
         Self(index)
     }
 
-    /// Its position among the store's.
+    /// Its index among the store's streams.
     pub const fn index(self) -> u16 {
         self.0
     }
@@ -49,7 +49,7 @@ impl fmt::Display for Stream {
     }
 }
 
-/// What a store shares with its neighbours, from nothing on downwards.
+/// What a store shares with its neighbours; the first shares nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum IsolationRung {
@@ -57,17 +57,17 @@ pub enum IsolationRung {
     Channels,
     /// Dies of its own, on channels that others use.
     Dies,
-    /// Time on dies that others use.
+    /// Shares of the time of dies that others use.
     Software,
-    /// Dies that others use, and nobody divides their time.
+    /// Dies that others use, without any division of their time.
     Shared,
-    /// Reclaim units that nobody else writes to.
+    /// Reclaim units that only this store writes to.
     ReclaimGroups,
     /// A namespace of a drive.
     Namespace,
     /// A range of a device's addresses.
     Partition,
-    /// Nobody says.
+    /// Unknown.
     Unknown,
 }
 
@@ -86,29 +86,30 @@ impl fmt::Display for IsolationRung {
     }
 }
 
-/// What a store says of itself; it does not change while the store is open.
+/// The description of a store, which does not change while the store is open.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoreInfo {
-    /// For people.
+    /// Name, for messages.
     pub name: String,
-    /// Bytes of a block, a multiple of `page_bytes`.
+    /// Block size in bytes, a multiple of `page_bytes`.
     pub block_bytes: u64,
-    /// Appends and reads begin at multiples of it, and are as long. A power of two of at least 512 bytes.
+    /// Offsets and lengths of appends and reads are multiples of this. A power of two of at least 512 bytes.
     pub page_bytes: u32,
-    /// Blocks that can be allocated at a time.
+    /// Most blocks that can be allocated at a time.
     pub blocks: u64,
-    /// Streams, the default among them; at least 1.
+    /// Number of streams, including the default; at least 1.
     pub streams: u16,
-    /// Blocks that may be neither full nor closed at a time, where that is limited (zones: open and active limits).
+    /// Most blocks that may be neither full nor closed at a time, where there is such a limit (zones: open and active
+    /// limits).
     pub open_blocks_max: Option<u32>,
     /// What it shares with its neighbours.
     pub isolation: IsolationRung,
-    /// Which kind of store it is, for people: "memory", "blocks on a device", …
+    /// Kind of the store, for people: "memory", "blocks on a device", …
     pub rung: &'static str,
 }
 
 impl StoreInfo {
-    /// The stream for what is written with this placement handle: the default one if there are fewer streams.
+    /// The stream for writes with this placement handle; the default if the store has fewer streams.
     pub(crate) fn stream_of(&self, handle: u16) -> Stream {
         if handle < self.streams { Stream::new(handle) } else { Stream::DEFAULT }
     }

@@ -1,10 +1,11 @@
 //! The state of the blocks of a store, and the one place where requests to it are checked.
 //!
-//! 1. Of a block `landed ≤ submitted ≤ block_bytes`. Appends are admitted at `submitted` alone, reads up to `landed`.
-//! 2. A number is given once. A block is in the ledger from the admission of its allocation on until its freeing is
-//!    durable; so `blocks` of the store bounds what is allocated, whatever is under way.
-//! 3. Who is told of the end of a request was admitted before; the store tells of each allocation, append and freeing
-//!    once.
+//! 1. For every block `landed ≤ submitted ≤ block_bytes`. Appends are admitted only at `submitted`, reads only up to
+//!    `landed`.
+//! 2. A number is given once. A block is in the ledger from the admission of its allocation until its freeing is
+//!    durable. So the store's `blocks` limits the allocated blocks, including those in flight.
+//! 3. The store reports the end only of requests that were admitted, and reports the end of each allocation, append and
+//!    freeing once.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,18 +17,18 @@ use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
 use crate::io::IoFailure;
 
-/// What a store knows of one of its blocks.
+/// The state of one block of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockState {
     /// Its number.
     pub block: BlockId,
-    /// What its user knows it by.
+    /// The tag that the block's user gave it.
     pub tag: u64,
     /// Its stream.
     pub stream: Stream,
     /// Bytes that have landed, and can be read.
     pub written_bytes: u64,
-    /// Whether it takes no more, though it may not be full: an append failed, or a loss of power left it so.
+    /// Whether it takes no more appends although it may not be full: an append failed, or a loss of power left it so.
     pub closed: bool,
 }
 
@@ -39,7 +40,7 @@ pub struct Ledger(Mutex<State>);
 struct State {
     blocks: BTreeMap<u64, Entry>,
     next: u64,
-    /// Ends of appends that ended before one in front of them did, by block and place.
+    /// Ends of appends that landed before an earlier append did, by block and start.
     early: BTreeMap<(u64, u64), u64>,
 }
 
@@ -57,24 +58,24 @@ enum Phase {
     /// Its allocation is not durable yet.
     Allocating,
     Open,
-    /// It takes no more.
+    /// It takes no more appends.
     Closed,
-    /// Its freeing is under way.
+    /// Its freeing is in flight.
     Freeing,
 }
 
 type Refusal = (ErrorKind, String);
 
 impl Ledger {
-    /// Of a store without blocks, whose first one gets the number `next`.
+    /// The ledger of a store without blocks, whose first block gets the number `next`.
     pub fn new(next: u64) -> Self {
         Self(Mutex::new(State { blocks: BTreeMap::new(), next, early: BTreeMap::new() }))
     }
 
-    /// Of a store that has these already, and has given no number from `next` on.
+    /// The ledger of a store that has these blocks, and has given no number from `next` on.
     ///
     /// # Panics
-    /// If one of them has such a number.
+    /// If a block has such a number.
     pub fn restored(blocks: impl IntoIterator<Item = BlockState>, next: u64) -> Self {
         let entry = |state: BlockState| {
             assert!(state.block.number() < next, "{state:?} has a number not given before {next}");
@@ -92,14 +93,14 @@ impl Ledger {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The blocks that are allocated, in the order of their numbers.
+    /// The allocated blocks, in the order of their numbers.
     pub fn list(&self) -> Vec<BlockState> {
         let state = self.lock();
         let listed = state.blocks.iter().filter(|(_, entry)| entry.phase != Phase::Allocating);
         listed.map(|(&number, entry)| entry.state(BlockId::new(number))).collect()
     }
 
-    /// The state of one of them.
+    /// The state of an allocated block.
     pub fn get(&self, block: BlockId) -> Option<BlockState> {
         let state = self.lock();
         let entry = state.blocks.get(&block.number()).filter(|it| it.phase != Phase::Allocating)?;
@@ -111,15 +112,15 @@ impl Ledger {
         BlockId::new(self.lock().next)
     }
 
-    /// How many blocks are neither full nor closed.
+    /// Number of blocks that are neither full nor closed.
     pub fn open_blocks(&self, info: &StoreInfo) -> usize {
         self.lock().open(info)
     }
 
-    /// Admits an allocation, and chooses its number.
+    /// Admits an allocation, and chooses the block's number.
     ///
     /// # Errors
-    /// As [`BlockStore::alloc`](super::BlockStore::alloc) has them of a bad request.
+    /// As [`BlockStore::alloc`](super::BlockStore::alloc) for a bad request.
     pub fn admit_alloc(
         &self,
         info: &StoreInfo,
@@ -129,8 +130,8 @@ impl Ledger {
         self.admit_alloc_from(info, stream, tag, BlockId::new(0))
     }
 
-    /// The same for a store that gives its blocks numbers itself, which must grow: this one gets the number `at_least`,
-    /// or the next of the ledger if that is higher.
+    /// Like [`Ledger::admit_alloc`], for a store that numbers its blocks itself, with growing numbers. The block gets
+    /// the number `at_least`, or the ledger's next one if that is higher.
     ///
     /// # Errors
     /// As [`Ledger::admit_alloc`].
@@ -156,7 +157,7 @@ impl Ledger {
     /// Admits any other request.
     ///
     /// # Errors
-    /// As the calls of [`BlockStore`](super::BlockStore) have them of bad requests, with the buffer.
+    /// As the methods of [`BlockStore`](super::BlockStore) for bad requests, with the buffer.
     pub fn admit(&self, info: &StoreInfo, io: BlockIo) -> Result<CheckedBlockIo, IoFailure> {
         let mut state = self.lock();
         let refusal = match &io {
@@ -174,7 +175,7 @@ impl Ledger {
         Err(IoFailure { error: Error::new(kind, context), buffer: io.into_buffer() })
     }
 
-    /// An allocation has ended, well or not.
+    /// An allocation has ended; `well` says whether it succeeded.
     pub fn allocated(&self, block: BlockId, well: bool) {
         let mut state = self.lock();
         let entry = state.entry(block);
@@ -186,8 +187,8 @@ impl Ledger {
         }
     }
 
-    /// An allocation was refused by a store that gives its blocks numbers itself, before it gave this one: the next
-    /// block has it.
+    /// A store that numbers its blocks itself has refused an allocation before it gave this number: the next block gets
+    /// it.
     pub fn alloc_refused(&self, block: BlockId) {
         let mut state = self.lock();
         let refused = state.blocks.remove(&block.number());
@@ -198,7 +199,8 @@ impl Ledger {
         }
     }
 
-    /// An append of the bytes from `at` to `end` is where it belongs. It has landed when all before it are too.
+    /// The bytes of an append from `at` to `end` are in place. The append has landed once all appends before it are in
+    /// place too.
     pub fn landed(&self, block: BlockId, at: u64, end: u64) {
         let state = &mut *self.lock();
         let entry = state.blocks.get_mut(&block.number()).expect("its append was admitted");
@@ -212,7 +214,7 @@ impl Ledger {
         }
     }
 
-    /// The block takes no more: an append failed, or the store had to close it.
+    /// The block takes no more appends: one failed, or the store had to close it.
     pub fn closed(&self, block: BlockId) {
         let mut state = self.lock();
         let entry = state.entry(block);
@@ -221,7 +223,7 @@ impl Ledger {
         }
     }
 
-    /// A freeing has ended, well or not.
+    /// A freeing has ended; `well` says whether it succeeded.
     pub fn freed(&self, block: BlockId, well: bool) {
         let mut state = self.lock();
         let entry = state.entry(block);
@@ -234,12 +236,12 @@ impl Ledger {
         }
     }
 
-    /// Whether the block is there and nobody frees it: what was read of it before is its own.
+    /// Whether the block exists and is not being freed: then bytes read from it before were its own.
     pub fn is_there(&self, block: BlockId) -> bool {
         self.lock().blocks.get(&block.number()).is_some_and(|entry| entry.phase != Phase::Freeing)
     }
 
-    /// What an append ends with that is behind one that failed, or whose block was freed meanwhile.
+    /// The failure of an append that comes after a failed one, or whose block was freed.
     #[cold]
     pub fn takes_no_more(block: BlockId, at: u64, buffer: IoBuffer) -> IoFailure {
         let context =
@@ -247,7 +249,7 @@ impl Ledger {
         IoFailure { error: Error::new(ErrorKind::NotOpen, context), buffer }
     }
 
-    /// What a read ends with whose block was freed meanwhile.
+    /// The failure of a read whose block was freed while it ran.
     pub fn gone(block: BlockId, buffer: IoBuffer) -> IoFailure {
         let context = format!("read of block {block}: it was freed meanwhile");
         IoFailure { error: Error::new(ErrorKind::NotOpen, context), buffer }
@@ -290,7 +292,7 @@ impl State {
         })
     }
 
-    /// Blocks that are neither full nor closed.
+    /// Number of blocks that are neither full nor closed.
     fn open(&self, info: &StoreInfo) -> usize {
         let is_open = |entry: &&Entry| {
             matches!(entry.phase, Phase::Allocating | Phase::Open)
@@ -348,7 +350,7 @@ impl State {
         Ok(())
     }
 
-    /// A block that is there, and that nobody frees.
+    /// A block that exists and is not being freed.
     fn known(&mut self, block: BlockId) -> Result<&mut Entry, Refusal> {
         let entry = self.blocks.get_mut(&block.number());
         let known = entry.filter(|it| !matches!(it.phase, Phase::Allocating | Phase::Freeing));

@@ -1,4 +1,4 @@
-//! Blocks in memory: the simplest store, and what the others are compared with.
+//! Blocks in memory: the simplest store, with which the others are compared.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::device::{DeviceStats, SECTOR_BYTES};
 use crate::error::{Error, ErrorKind};
 use crate::io::{IoFuture, IoResult};
 
-/// A store in memory, without a life of its own: it is empty at first, and gone with its process.
+/// A store in memory. It starts empty, and is gone with its process.
 ///
 /// ```
 /// use larder_device::blocks::{BlockStore, MemoryBlocks, Stream};
@@ -41,10 +41,11 @@ struct State {
 }
 
 impl MemoryBlocks {
-    /// `blocks` blocks of `block_bytes` bytes in pages of `page_bytes`.
+    /// A store of `blocks` blocks of `block_bytes` bytes in pages of `page_bytes`.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if a page is no power of two of at least 512 bytes, or a block not some of them.
+    /// [`ErrorKind::Setup`] if the page size is no power of two of at least 512 bytes, or the block size no multiple of
+    /// it.
     pub fn new(blocks: u64, block_bytes: u64, page_bytes: u32) -> Result<Self, Error> {
         let info = StoreInfo {
             name: "memory".to_owned(),
@@ -59,7 +60,7 @@ impl MemoryBlocks {
         Self::with_info(info)
     }
 
-    /// The same with all that a store says of itself.
+    /// A store with the given description.
     ///
     /// # Errors
     /// As [`MemoryBlocks::new`].
@@ -94,7 +95,7 @@ impl MemoryBlocks {
         state.stats.host_written_bytes_by_handle[stream] += buffer.len() as u64;
         let bytes = state.bytes.entry(block).or_default();
         let place = place(at, buffer.len());
-        // Appends of several threads may come in another order than that of their places.
+        // Appends of several threads may get here out of order.
         if bytes.len() < place.end {
             bytes.resize(place.end, 0);
         }
@@ -156,7 +157,7 @@ impl BlockStore for MemoryBlocks {
         self.lock().stats.clone()
     }
 
-    /// Its life: the same for all, for none of them loses power while its process lives.
+    /// The same for every such store: none of them loses power while its process runs.
     fn boot(&self) -> Option<u64> {
         Some(1)
     }

@@ -1,8 +1,8 @@
-//! Storage for whoever only appends: blocks that are allocated, written in order, read and freed.
+//! Append-only storage: blocks that are allocated, written in order, read and freed.
 //!
-//! Erase blocks of raw flash, zones, and reclaim units that somebody writes in order have this in common. A
-//! [`BlockStore`] gives them one face (FlashBlox §3.3 has the calls of a virtual SSD; zoned namespaces have the same
-//! with other names). Who needs addresses that can be overwritten takes a [`Device`](crate::Device).
+//! Erase blocks of raw flash, zones, and reclaim units that are written in order have this in common. A [`BlockStore`]
+//! gives them one interface (FlashBlox §3.3 has these calls for a virtual SSD; zoned namespaces have the same under
+//! other names). For addresses that can be overwritten use a [`Device`](crate::Device).
 //!
 //! ```text
 //!           alloc              append … append, in order
@@ -15,25 +15,25 @@
 //!                              gone, and its number is not used again
 //! ```
 //!
-//! What all of them promise:
+//! All stores guarantee:
 //!
-//! 1. What has returned is durable: a loss of power undoes no allocation, no append and no freeing that was
-//!    acknowledged. Of those under way each happens or does not.
-//! 2. Appends to a block land in the order of their places, though several may be under way together: if one has
-//!    landed, so have all before it.
-//! 3. A number names one block for ever. A freed block is not found again, whatever happens.
-//! 4. After a loss of power [`BlockStore::list`] has every block with its tag and the bytes that can be read of it: all
-//!    that were acknowledged, and perhaps more that was under way.
+//! 1. A request that has returned is durable: a loss of power undoes no allocation, append or freeing that was
+//!    acknowledged. Each of those in flight happens or does not.
+//! 2. Appends to a block land in order, even if several are in flight at once: if one has landed, so have all before
+//!    it.
+//! 3. A number names one block forever. A freed block never comes back.
+//! 4. After a loss of power [`BlockStore::list`] has every block with its tag and its readable bytes: all that were
+//!    acknowledged, and perhaps more that were in flight.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | [`BlockStore`] | the trait |
 //! | [`ledger`] | the state of the blocks, and all checks of requests |
 //! | [`memory`] | blocks in memory: the simplest store, for tests |
 //! | [`on_device`] | blocks on any [`Device`](crate::Device) |
-//! | [`vssd`] | the blocks of a virtual SSD on open-channel drives of the model |
+//! | [`vssd`] | the blocks of a virtual SSD on the model's open-channel drives |
 //! | [`zoned`] | the zones of a zoned block device |
-//! | [`device`] | the other way round: a [`Device`](crate::Device) on any blocks |
+//! | [`device`] | the reverse: a [`Device`](crate::Device) on any blocks |
 
 pub mod device;
 mod info;

@@ -8,40 +8,40 @@ use crate::io::{IoFailure, IoFuture};
 /// A request to a block store. It owns its buffer; the completion gives it back.
 #[derive(Debug)]
 pub enum BlockIo {
-    /// Make the block. Its number is the ledger's choice: [`BlockStore::alloc`](super::BlockStore::alloc) alone makes
+    /// Allocate the block. The ledger chooses its number, so only [`BlockStore::alloc`](super::BlockStore::alloc) makes
     /// such a request.
     Alloc {
-        /// Which one.
+        /// The block.
         block: BlockId,
         /// Its stream.
         stream: Stream,
-        /// What its user knows it by.
+        /// The tag that the block's user gives it.
         tag: u64,
     },
-    /// Write all of `buffer` at `at`.
+    /// Write the whole `buffer` at `at`.
     Append {
-        /// Where to.
+        /// The block.
         block: BlockId,
-        /// The end of what was submitted to the block, in bytes.
+        /// Offset in bytes: the end of what was submitted to the block.
         at: u64,
-        /// The bytes.
+        /// The bytes to write.
         buffer: IoBuffer,
     },
     /// Fill `buffer` from `offset` on.
     Read {
-        /// Where from.
+        /// The block.
         block: BlockId,
-        /// Byte in the block.
+        /// Offset in the block in bytes.
         offset: u64,
         /// Filled whole, or the request fails.
         buffer: IoBuffer,
     },
-    /// Give the block up.
+    /// Free the block.
     Free {
-        /// Which one.
+        /// The block.
         block: BlockId,
     },
-    /// See to it that all is durable.
+    /// Make sure that everything is durable.
     Flush,
 }
 
@@ -55,7 +55,7 @@ impl BlockIo {
     }
 }
 
-/// A request that a [`Ledger`](super::Ledger) has admitted; it alone makes one.
+/// A request that a [`Ledger`](super::Ledger) has admitted. Only the ledger makes one.
 #[derive(Debug)]
 pub struct CheckedBlockIo(BlockIo);
 
@@ -64,7 +64,7 @@ impl CheckedBlockIo {
         Self(io)
     }
 
-    /// The request, to look at.
+    /// The request, to inspect.
     pub fn get(&self) -> &BlockIo {
         &self.0
     }

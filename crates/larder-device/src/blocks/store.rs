@@ -1,4 +1,4 @@
-//! The trait: what a block store does.
+//! The trait of block stores.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,17 +16,17 @@ use crate::park::block_on;
 
 /// Blocks that are written in order. Used as `dyn`.
 ///
-/// Who implements it gives [`BlockStore::start`] and keeps a [`Ledger`], which has checked what comes there; who uses
-/// it calls the others.
+/// An implementation provides [`BlockStore::start`] and keeps a [`Ledger`], which has checked every request that
+/// reaches it. Users call the other methods.
 pub trait BlockStore: Send + Sync {
-    /// What the store says of itself.
+    /// The description of the store.
     fn info(&self) -> &StoreInfo;
 
-    /// The state of its blocks. The store tells it what has come of requests.
+    /// The state of its blocks. The store reports the ends of requests to it.
     fn ledger(&self) -> &Ledger;
 
-    /// Starts `io`, which the ledger has admitted. Appends of one block may come in another order than that of their
-    /// places if they come from several threads.
+    /// Starts `io`, which the ledger has admitted. Appends to one block may arrive out of order if they come from
+    /// several threads.
     fn start(&self, io: CheckedBlockIo) -> IoFuture;
 
     /// Counters since the store was opened; handles are streams.
@@ -37,25 +37,25 @@ pub trait BlockStore: Send + Sync {
         None
     }
 
-    /// Allocates a block for `stream`. The tag comes back in [`BlockStore::list`]. A store that stands before another
-    /// one passes this on, for the one below may choose the number.
+    /// Allocates a block for `stream`. [`BlockStore::list`] returns the tag. A store that wraps another one must
+    /// forward this call, because the inner store may choose the number.
     ///
     /// # Errors
-    /// [`NoSpace`](crate::ErrorKind::NoSpace) if all blocks are allocated, or as many are open as may be;
-    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) for a stream that the store does not have; what the storage below
-    /// reports.
+    /// [`NoSpace`](crate::ErrorKind::NoSpace) if all blocks are allocated, or the limit of open blocks is reached;
+    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) for a stream that the store does not have; errors of the storage
+    /// below.
     fn alloc(&self, stream: Stream, tag: u64) -> AllocFuture {
         let admitted = self.ledger().admit_alloc(self.info(), stream, tag);
         AllocFuture::begin(admitted, |_, io| self.start(io))
     }
 
-    /// Writes all of `buffer` at `at`, which must be the end of what was submitted to the block.
+    /// Writes the whole `buffer` at `at`, which must be the end of what was submitted to the block.
     ///
     /// # Errors
     /// [`NotSequential`](crate::ErrorKind::NotSequential), [`BlockFull`](crate::ErrorKind::BlockFull),
-    /// [`NotOpen`](crate::ErrorKind::NotOpen), [`Misaligned`](crate::ErrorKind::Misaligned): nothing was written.
-    /// What the storage below reports ([`Io`](crate::ErrorKind::Io) of media): the block takes no more, what had
-    /// landed can be read, and what of the append is there is unknown.
+    /// [`NotOpen`](crate::ErrorKind::NotOpen), [`Misaligned`](crate::ErrorKind::Misaligned): nothing was written. After
+    /// an error of the storage below (such as [`Io`](crate::ErrorKind::Io) of the media) the block takes no more
+    /// appends; what had landed can be read, and it is unknown how much of this append is stored.
     fn append(&self, block: BlockId, at: u64, buffer: IoBuffer) -> IoFuture {
         self.begin(BlockIo::Append { block, at, buffer })
     }
@@ -63,28 +63,29 @@ pub trait BlockStore: Send + Sync {
     /// Fills `buffer` from `offset` of the block on.
     ///
     /// # Errors
-    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) behind what has landed, [`NotOpen`](crate::ErrorKind::NotOpen) if
-    /// there is no such block, or it was freed meanwhile, [`Misaligned`](crate::ErrorKind::Misaligned); what the
-    /// storage below reports.
+    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) beyond what has landed; [`NotOpen`](crate::ErrorKind::NotOpen) if
+    /// there is no such block, or it was freed while the read ran; [`Misaligned`](crate::ErrorKind::Misaligned); errors
+    /// of the storage below.
     fn read(&self, block: BlockId, offset: u64, buffer: IoBuffer) -> IoFuture {
         self.begin(BlockIo::Read { block, offset, buffer })
     }
 
-    /// Gives a block up, when the appends that are under way have ended.
+    /// Frees a block, after the appends in flight have ended.
     ///
     /// # Errors
-    /// [`NotOpen`](crate::ErrorKind::NotOpen) if there is no such block; what the storage below reports: the block is
-    /// still there, takes no more, and can be freed again.
+    /// [`NotOpen`](crate::ErrorKind::NotOpen) if there is no such block. After an error of the storage below the block
+    /// still exists, takes no more appends, and can be freed again.
     fn free(&self, block: BlockId) -> IoFuture {
         self.begin(BlockIo::Free { block })
     }
 
-    /// Waits until all that has returned is durable: it is anyway, this only looks whether the storage answers.
+    /// Waits until everything that has returned is durable. It is durable anyway; this only checks that the storage
+    /// answers.
     fn flush(&self) -> IoFuture {
         self.begin(BlockIo::Flush)
     }
 
-    /// Checks a request and starts it. The future may be dropped: the request goes on.
+    /// Checks a request and starts it. If the future is dropped, the request continues.
     fn begin(&self, io: BlockIo) -> IoFuture {
         match self.ledger().admit(self.info(), io) {
             Ok(checked) => self.start(checked),
@@ -92,7 +93,7 @@ pub trait BlockStore: Send + Sync {
         }
     }
 
-    /// The blocks that are allocated, in the order of their numbers.
+    /// The allocated blocks, in the order of their numbers.
     fn list(&self) -> Vec<BlockState> {
         self.ledger().list()
     }
@@ -124,7 +125,7 @@ impl<S: BlockStore + ?Sized> BlockStore for Arc<S> {
     }
 }
 
-/// An allocation under way. Any executor can poll it; a plain thread can [`AllocFuture::wait`].
+/// An allocation in flight. Any executor can poll it; a plain thread can call [`AllocFuture::wait`].
 #[derive(Debug)]
 pub struct AllocFuture(Alloc);
 
@@ -135,12 +136,12 @@ enum Alloc {
 }
 
 impl AllocFuture {
-    /// One that ends as `future` does, with this block.
+    /// An allocation that ends as `future` does, with this block.
     pub fn under_way(block: BlockId, future: IoFuture) -> Self {
         Self(Alloc::UnderWay(block, future))
     }
 
-    /// Starts one that the ledger has admitted.
+    /// Starts an allocation that the ledger has admitted.
     pub fn begin(
         admitted: Result<(BlockId, CheckedBlockIo), Error>,
         start: impl FnOnce(BlockId, CheckedBlockIo) -> IoFuture,
@@ -151,7 +152,7 @@ impl AllocFuture {
         }
     }
 
-    /// One that has failed.
+    /// An allocation that has failed.
     pub fn refused(error: Error) -> Self {
         Self(Alloc::Refused(Some(error)))
     }
@@ -165,7 +166,7 @@ impl AllocFuture {
     /// If the future was polled to its end before.
     pub fn wait(self) -> Result<BlockId, Error> {
         match self.0 {
-            // A thread that blocks ends a delay of the device below, if it knows the request itself.
+            // Wait on the request itself: blocking on it ends a delay of a [`FaultDevice`](crate::FaultDevice) below.
             Alloc::UnderWay(block, future) => future.wait().map(|_| block).map_err(|it| it.error),
             refused @ Alloc::Refused(_) => block_on(Self(refused)),
         }

@@ -1,8 +1,7 @@
-//! Aligned, pooled buffers that an I/O owns while it is under way.
+//! Aligned, pooled buffers that a request owns while it is in flight.
 //!
-//! Direct I/O wants memory aligned to the device's block. A buffer is a run of
-//! [`PAGE_BYTES`]-aligned pages, so it fits every block size up to 4096. Dropping a buffer hands
-//! its pages back to the pool that it came from.
+//! Direct I/O wants memory aligned to the device's block. A buffer is a run of [`PAGE_BYTES`]-aligned pages, so it fits
+//! every block size up to 4096. Dropping a buffer hands its pages back to the pool that it came from.
 
 mod pages;
 mod pool;
@@ -14,13 +13,15 @@ pub use pages::PAGE_BYTES;
 use pages::Pages;
 pub use pool::BufferPool;
 
-/// Bytes that an I/O reads into or writes from: one run of memory, or a list of them.
+/// Bytes that a request reads into or writes from: one run of memory, or a list of runs.
 ///
-/// A list ([`IoBuffer::list`]) is one request to a device, which fills or writes its buffers in their order; they come
-/// back in that order ([`IoBuffer::into_list`]). Each has its own memory and goes back to its own pool.
+/// A list ([`IoBuffer::list`]) is one request to a device. The device fills or writes the list's buffers in order, and
+/// they come back in that order ([`IoBuffer::into_list`]). Each buffer has its own memory and goes back to its own
+/// pool.
 ///
-/// Where a device keeps metadata beside its blocks ([`DeviceInfo::keeps_metadata`](crate::DeviceInfo::keeps_metadata)),
-/// they travel with the data ([`IoBuffer::with_metadata`]): those of the first block first. They count in no length.
+/// Where a device keeps metadata with its blocks ([`DeviceInfo::keeps_metadata`](crate::DeviceInfo::keeps_metadata)),
+/// the metadata travel with the data ([`IoBuffer::with_metadata`]), in the order of the blocks. No length includes
+/// them.
 ///
 /// # Examples
 /// ```
@@ -35,21 +36,22 @@ pub use pool::BufferPool;
 /// ```
 pub struct IoBuffer {
     pages: Pages,
-    /// Of all buffers of a list together.
+    /// Bytes; for a list, the sum of its buffers.
     len: usize,
     pool: Option<BufferPool>,
-    /// Behind a pointer, for futures have room for a buffer, and few buffers have more.
+    /// Boxed: every future has room for a buffer, and few buffers need these fields.
     more: Option<Box<More>>,
 }
 
-/// What few buffers have.
+/// Fields that few buffers need.
 #[derive(Default)]
 struct More {
-    /// The buffers of a list: none of them is a list, and the pages beside it are none. Empty: it is no list.
+    /// The buffers of a list, none of which is a list itself; the outer buffer then has no pages. Empty if this is no
+    /// list.
     list: Vec<IoBuffer>,
-    /// Of the blocks of all of its bytes, in one run.
+    /// The metadata of all blocks, in one run.
     metadata: Option<IoBuffer>,
-    /// They are the device's, for its request.
+    /// Whether the device added the metadata for the request.
     is_lent: bool,
 }
 
@@ -60,16 +62,16 @@ impl IoBuffer {
         Self { pages, len, pool: None, more: None }
     }
 
-    /// A buffer without bytes, for requests that carry none. Allocates nothing.
+    /// A buffer without bytes, for requests that carry none. It allocates nothing.
     pub fn empty() -> Self {
         Self { pages: Pages::default(), len: 0, pool: None, more: None }
     }
 
-    /// Several buffers as one, for a request that reads into or writes from all of them in their order. Lists in the
-    /// list become part of it. For a device each must be whole blocks long.
+    /// Several buffers as one, for a request that reads into or writes from all of them in order. Lists among `buffers`
+    /// are flattened. A device accepts the list only if each buffer is whole blocks long.
     ///
     /// # Panics
-    /// If one has metadata: these are of a whole list.
+    /// If a buffer has metadata: metadata belong to the list as a whole.
     pub fn list(buffers: Vec<Self>) -> Self {
         let has_none = buffers.iter().all(|buffer| buffer.metadata().is_none());
         assert!(has_none, "metadata are of a whole list; give them to that");
@@ -83,7 +85,7 @@ impl IoBuffer {
         Self { pages: Pages::default(), len, pool: None, more: Some(Box::new(more)) }
     }
 
-    /// The same bytes with the metadata of their blocks, to be filled or written with them.
+    /// The same bytes with metadata of their blocks, which a request reads or writes together with them.
     ///
     /// ```
     /// use larder_device::{Device, Io, IoBuffer, MemoryDevice, PlacementHandle};
@@ -108,17 +110,17 @@ impl IoBuffer {
         self
     }
 
-    /// The metadata of its blocks, if it has room for them.
+    /// The metadata of its blocks, if the buffer has any.
     pub fn metadata(&self) -> Option<&[u8]> {
         self.more.as_ref()?.metadata.as_ref().map(Self::as_slice)
     }
 
-    /// The same, to fill.
+    /// The metadata of its blocks, to fill.
     pub fn metadata_mut(&mut self) -> Option<&mut [u8]> {
         self.more.as_mut()?.metadata.as_mut().map(Self::as_mut_slice)
     }
 
-    /// The same for a request to a device that has to be given some.
+    /// Like [`IoBuffer::with_metadata`], for metadata that the device adds because it cannot do the request without.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub(crate) fn lent_metadata(self, metadata: Self) -> Self {
         let mut buffer = self.with_metadata(metadata);
@@ -126,7 +128,7 @@ impl IoBuffer {
         buffer
     }
 
-    /// Without metadata that a device has lent.
+    /// The buffer without metadata that a device has added ([`IoBuffer::lent_metadata`]).
     pub(crate) fn without_lent_metadata(mut self) -> Self {
         if let Some(more) = self.more.as_mut().filter(|more| more.is_lent) {
             (more.metadata, more.is_lent) = (None, false);
@@ -134,7 +136,7 @@ impl IoBuffer {
         self
     }
 
-    /// The buffers of a list in their order, without metadata; of any other buffer, that one.
+    /// The buffers of a list in order, without the list's metadata. A buffer that is no list comes back alone.
     pub fn into_list(mut self) -> Vec<Self> {
         if !self.is_list() {
             return vec![self];
@@ -142,23 +144,23 @@ impl IoBuffer {
         self.more.take().map(|more| more.list).unwrap_or_default()
     }
 
-    /// Whether its bytes lie in several runs of memory.
+    /// Whether the buffer is a list of several runs of memory.
     pub fn is_list(&self) -> bool {
         !self.buffers().is_empty()
     }
 
-    /// Those of a list; none, if it is no list.
+    /// The buffers of a list; empty if this is no list.
     fn buffers(&self) -> &[Self] {
         self.more.as_ref().map(|more| more.list.as_slice()).unwrap_or_default()
     }
 
-    /// Its bytes, in order, as the runs of memory that they lie in.
+    /// Its bytes, in order, as runs of memory.
     pub fn runs(&self) -> impl Iterator<Item = &[u8]> {
         let own = (!self.is_list()).then(|| self.as_slice());
         own.into_iter().chain(self.buffers().iter().map(Self::as_slice))
     }
 
-    /// The same, to fill.
+    /// Its runs of memory, to fill.
     pub fn runs_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let is_list = self.is_list();
         let own = (!is_list).then(|| &mut self.pages.as_mut_bytes()[..self.len]);
@@ -166,10 +168,10 @@ impl IoBuffer {
         own.into_iter().chain(list.unwrap_or_default().iter_mut().map(Self::as_mut_slice))
     }
 
-    /// Copies bytes from `at` on out of it, wherever they lie.
+    /// Copies bytes from offset `at` on into `into`, across runs.
     ///
     /// # Panics
-    /// If it ends before `into` is full.
+    /// If the buffer ends before `into` is full.
     pub fn copy_out(&self, at: usize, mut into: &mut [u8]) {
         let mut skip = at;
         for run in self.runs() {
@@ -182,10 +184,10 @@ impl IoBuffer {
         assert!(into.is_empty(), "{} bytes behind the end of a buffer", into.len());
     }
 
-    /// Copies `from` into it from `at` on, wherever that lies.
+    /// Copies `from` into the buffer at offset `at`, across runs.
     ///
     /// # Panics
-    /// If it has no room for all of `from`.
+    /// If the buffer has no room for all of `from`.
     pub fn copy_in(&mut self, at: usize, mut from: &[u8]) {
         let mut skip = at;
         for run in self.runs_mut() {
@@ -198,10 +200,10 @@ impl IoBuffer {
         assert!(from.is_empty(), "{} bytes behind the end of a buffer", from.len());
     }
 
-    /// Copies all of `from` into it from `at` on, wherever both lie.
+    /// Copies all of `from` into the buffer at offset `at`, across the runs of both.
     ///
     /// # Panics
-    /// If it has no room for all of `from`.
+    /// If the buffer has no room for all of `from`.
     pub fn copy_buffer_in(&mut self, mut at: usize, from: &Self) {
         for run in from.runs() {
             self.copy_in(at, run);
@@ -209,12 +211,12 @@ impl IoBuffer {
         }
     }
 
-    /// Number of bytes.
+    /// Number of bytes, without metadata.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no bytes.
+    /// Whether the buffer has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -222,7 +224,7 @@ impl IoBuffer {
     /// The bytes.
     ///
     /// # Panics
-    /// If it is a list: these have [`IoBuffer::runs`].
+    /// If it is a list: use [`IoBuffer::runs`].
     pub fn as_slice(&self) -> &[u8] {
         assert!(!self.is_list(), "a list of buffers has no one slice; take its runs");
         &self.pages.as_bytes()[..self.len]
@@ -231,14 +233,14 @@ impl IoBuffer {
     /// The bytes, to fill.
     ///
     /// # Panics
-    /// If it is a list: these have [`IoBuffer::runs_mut`].
+    /// If it is a list: use [`IoBuffer::runs_mut`].
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         assert!(!self.is_list(), "a list of buffers has no one slice; take its runs");
         &mut self.pages.as_mut_bytes()[..self.len]
     }
 
-    /// What names this memory among all buffers as long as it lives, and its bytes, counted in whole
-    /// pages. `None`: it is too young or too large to be registered with a ring.
+    /// A tag that is unique to this memory while it lives, and the memory's size in bytes, whole pages. `None` if the
+    /// memory was not yet reused or is too large to be registered with a ring.
     pub(crate) fn registrable(&self) -> Option<(Tag, usize)> {
         let index = self.pages.index.as_ref()?;
         Some((index.tag(), self.pages.count() * PAGE_BYTES))

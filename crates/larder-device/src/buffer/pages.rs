@@ -1,4 +1,4 @@
-//! Memory of a buffer: whole pages, aligned to their length.
+//! Memory of a buffer: whole pages, aligned to [`PAGE_BYTES`].
 
 use memmap2::MmapMut;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -8,11 +8,12 @@ use crate::fixed_index::FixedIndex;
 /// Alignment and granularity of a buffer's memory.
 pub const PAGE_BYTES: usize = 4096;
 
-/// Buffers of so many pages and more have a mapping of their own, which goes back to the kernel with them. Buffers
-/// of many lengths come and go: the allocator would keep what lies between those that stay, as much again.
+/// Buffers of at least this number of pages get a mapping of their own, which is unmapped when they are freed. Buffers
+/// of many lengths come and go: the allocator would keep the gaps between those that stay, as much memory again.
 const MAPPED_PAGES_MIN: usize = 16;
 
-/// From so many pages on, buffers are longer than they were asked to be, by an eighth at most.
+/// Up to this number of pages a buffer has the length that was asked for. Longer ones are rounded up by at most an
+/// eighth.
 const EXACT_PAGES_MAX: usize = 16;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -24,11 +25,11 @@ enum Memory {
     Mapped(MmapMut),
 }
 
-/// Memory of a buffer.
+/// The pages of one buffer.
 #[derive(Default)]
 pub(super) struct Pages {
     memory: Memory,
-    /// Names it to io_uring, once its pool has kept it.
+    /// Index of a fixed buffer for io_uring, set once the pool has kept the memory.
     pub(super) index: Option<FixedIndex>,
 }
 
@@ -39,7 +40,7 @@ impl Default for Memory {
 }
 
 impl Pages {
-    /// So many pages of zeros.
+    /// `count` zeroed pages.
     pub(super) fn zeroed(count: usize) -> Self {
         Self { memory: Memory::zeroed(count), index: None }
     }
@@ -70,12 +71,13 @@ impl Memory {
         {
             return Self::Mapped(mapping);
         }
-        // As the allocator of a `Vec` does: where there is no memory left, nothing goes on.
+        // Out of memory: panic, as `Vec` aborts.
         Self::Allocated(<[Page]>::new_box_zeroed_with_elems(count).expect("there is memory"))
     }
 }
 
-/// How many pages a pool takes for a buffer that needs `count`: of few lengths, so that what comes back serves others.
+/// Number of pages that a pool takes for a buffer that needs `count`. It gives few different lengths, so that returned
+/// buffers can be reused.
 pub(super) fn pages_to_take(count: usize) -> usize {
     if count <= EXACT_PAGES_MAX {
         return count;

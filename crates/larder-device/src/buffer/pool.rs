@@ -1,7 +1,7 @@
-//! Memory of buffers, kept for those to come.
+//! A pool of buffer memory for reuse.
 //!
-//! What a pool has kept once, it hands out again and again: such pages get a `FixedIndex`, so that
-//! io_uring can be told of them once and for all.
+//! Memory that a pool has kept once is likely to be used many times. Such pages get a `FixedIndex`, so that they can be
+//! registered with io_uring once.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,22 +10,22 @@ use super::IoBuffer;
 use super::pages::{PAGE_BYTES, Pages, pages_to_take};
 use crate::fixed_index::FixedIndex;
 
-/// Pages kept for reuse per pool: so many in buffers that can be registered, and so many in longer ones,
-/// which must not take the former's place. More are freed.
+/// Most pages that a pool keeps for reuse: this number in buffers that can be registered, and this number in longer
+/// ones, which must not displace the former. Pages beyond that are freed.
 const POOL_PAGES_MAX: usize = 4096;
 
-/// Pages of each kind that a pool keeps, whoever uses it: of those that can be registered, more than one of each length
-/// that [`pages_to_take`] gives.
+/// Pages of each kind (registrable, longer) that a pool may keep regardless of its use. For registrable buffers that is
+/// more than one buffer of each length that [`pages_to_take`] gives.
 const POOL_PAGES_MIN: [usize; 2] = [1024, 64];
 
-/// It keeps so many times what was in use at once.
+/// A pool keeps at most this number of times the most pages that were in use at once.
 const KEPT_PER_TAKEN: usize = 2;
 
-/// Longest buffer that gets an index: what a cache writes of a region at a time. Longer ones are few,
-/// and a single one may be all that the kernel lets a process register (`RLIMIT_MEMLOCK`).
+/// Longest buffer that gets an index, in pages: the amount of a region that a cache writes at a time. Longer buffers
+/// are few, and a single one may use up all that the kernel lets a process register (`RLIMIT_MEMLOCK`).
 const INDEXED_PAGES_MAX: usize = 64;
 
-/// Reuses the memory of buffers: a hot path takes and drops them without asking the allocator.
+/// Reuses the memory of buffers: a hot path takes and drops buffers without calling the allocator.
 #[derive(Clone, Default)]
 pub struct BufferPool {
     free_list: Arc<Mutex<FreeList>>,
@@ -33,23 +33,23 @@ pub struct BufferPool {
 
 #[derive(Default)]
 struct FreeList {
-    /// One a length; there are few lengths.
+    /// One entry per length; there are few lengths.
     lengths: Vec<Length>,
-    /// Of buffers of up to `INDEXED_PAGES_MAX`, and of longer ones.
+    /// Counts for buffers of up to `INDEXED_PAGES_MAX` pages, and for longer ones.
     kinds: [Kind; 2],
-    /// How often something was taken.
+    /// How many buffers were taken.
     taken: u64,
 }
 
-/// Buffers of one length.
+/// The kept buffers of one length.
 struct Length {
     pages: usize,
     kept: Vec<Pages>,
-    /// When one was last asked for, by [`FreeList::taken`].
+    /// When this length was last asked for, as a value of [`FreeList::taken`].
     asked: u64,
 }
 
-/// Pages of buffers of one kind.
+/// Page counts for one kind of buffers.
 #[derive(Default)]
 struct Kind {
     kept: usize,
@@ -63,7 +63,7 @@ impl BufferPool {
         Self::default()
     }
 
-    /// A buffer of `len` bytes. Its content is unspecified (zero, or what an earlier user left).
+    /// A buffer of `len` bytes. Its content is unspecified (zeros, or what an earlier user left).
     pub fn take(&self, len: usize) -> IoBuffer {
         let count = pages_to_take(len.div_ceil(PAGE_BYTES));
         let pages = self.lock().take(count);
@@ -73,11 +73,11 @@ impl BufferPool {
 
     /// Takes memory back.
     pub(super) fn put(&self, pages: Pages) {
-        // What is not kept is freed without the lock.
+        // Memory that is not kept is freed after the lock is released.
         let _freed = self.lock().put(pages);
     }
 
-    /// Memory of the buffers that are in use and of those that wait to be.
+    /// Bytes of the buffers in use and of those kept for reuse.
     pub fn memory_bytes(&self) -> usize {
         let free_list = self.lock();
         free_list.kinds.iter().map(|kind| kind.kept + kind.in_use).sum::<usize>() * PAGE_BYTES
@@ -101,7 +101,7 @@ impl FreeList {
         Some(pages)
     }
 
-    /// Keeps `pages` if there is room. Returns what is to be freed.
+    /// Keeps `pages` if there is room. Returns the memory to free.
     fn put(&mut self, mut pages: Pages) -> Vec<Pages> {
         let count = pages.count();
         self.kinds[kind_of(count)].in_use -= count;
@@ -114,7 +114,8 @@ impl FreeList {
             return freed;
         }
         self.kinds[kind_of(count)].kept += count;
-        // Not before: of a pool that keeps too little for its users, most are used only once.
+        // Pages get their index only once they are kept: in a pool that keeps too little for its users, most are used
+        // only once.
         if pages.index.is_none() && count <= INDEXED_PAGES_MAX {
             pages.index = FixedIndex::take(count);
         }
@@ -128,9 +129,9 @@ impl FreeList {
         freed
     }
 
-    /// Makes room for a buffer of `count` pages. Of those that can be registered, at the expense of longer ones: these
-    /// are fewer, and a read of one page gains the most. Of longer ones, at the expense of a length that nobody has
-    /// asked for since.
+    /// Makes room for a buffer of `count` pages. A registrable buffer displaces longer registrable ones: these are
+    /// fewer, and a read of one page gains the most. A longer buffer displaces the length that was not asked for the
+    /// longest.
     fn make_room(&mut self, count: usize, freed: &mut Vec<Pages>) -> bool {
         let number = kind_of(count);
         let kind = &mut self.kinds[number];
@@ -156,7 +157,7 @@ impl FreeList {
 
 const INDEXED: usize = 0;
 
-/// Which kind a buffer of `count` pages is of.
+/// Kind of a buffer of `count` pages.
 fn kind_of(count: usize) -> usize {
     usize::from(count > INDEXED_PAGES_MAX)
 }
@@ -227,7 +228,7 @@ mod tests {
         }
     }
 
-    /// What is as short has no right to another's place.
+    /// A buffer does not displace another of the same length.
     #[test]
     fn a_full_pool_keeps_the_short_buffers_that_it_has() {
         let pool = BufferPool::new();
@@ -242,7 +243,7 @@ mod tests {
         [0, 1].map(|kind| pool.lock().kinds[kind].kept)
     }
 
-    /// Buffers of many lengths, one at a time: what nobody asks for again goes.
+    /// Buffers of many lengths, one at a time: lengths that are not asked for again are freed.
     #[test]
     fn a_pool_keeps_little_more_than_was_in_use_at_once() {
         let pool = BufferPool::new();
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!(there, Some(1), "what is asked for again and again stays");
     }
 
-    /// Buffers of all lengths, one at a time, do not keep one out that is taken again and again.
+    /// Buffers of all lengths, one at a time, do not push out the buffer of a length that is taken repeatedly.
     #[test]
     fn a_length_that_is_asked_for_finds_its_buffer_again() {
         let pool = BufferPool::new();

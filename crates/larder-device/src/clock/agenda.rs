@@ -1,20 +1,20 @@
-//! What is due when.
+//! Timed events, ordered by due time.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Something that happens at a time.
+/// An action to run at a time.
 pub(super) type Event = Box<dyn FnOnce() + Send>;
 
-/// Names an event on an agenda: its time, and how many were noted before.
+/// Identifies an event on an agenda: its due time in nanoseconds, and its sequence number.
 pub(super) type Number = (u64, u64);
 
-/// Events by their time, and by the order in which they were noted where that is the same.
+/// Events ordered by due time, and by sequence number where the times are equal.
 pub(super) struct Agenda {
-    /// When the next one is due, `u64::MAX` for none: most clocks have none, and are asked often. Written under
-    /// the lock of `events`.
+    /// Due time of the next event, `u64::MAX` if there is none. Kept separately because most clocks have no event, and
+    /// are asked often. Written under the lock of `events`.
     next_due_ns: AtomicU64,
     events: Mutex<Events>,
 }
@@ -26,7 +26,7 @@ struct Events {
 }
 
 impl Events {
-    /// When the first one is due, `u64::MAX` for none.
+    /// Due time of the first event, `u64::MAX` if there is none.
     fn next_due_ns(&self) -> u64 {
         self.by_due.keys().next().map_or(u64::MAX, |(due_ns, _)| *due_ns)
     }
@@ -39,7 +39,7 @@ impl Default for Agenda {
 }
 
 impl Agenda {
-    /// Notes what is to happen at `due_ns`; at the end of time nothing does.
+    /// Adds an event at `due_ns`. A due time of `u64::MAX` means never, and nothing is added.
     pub(super) fn note(&self, due_ns: u64, event: Event) -> Option<Number> {
         if due_ns == u64::MAX {
             return None;
@@ -53,17 +53,17 @@ impl Agenda {
         Some(number)
     }
 
-    /// Nobody waits for this event any more, if it has not happened.
+    /// Removes an event that is not needed any more, if it has not happened.
     pub(super) fn strike(&self, number: Number) {
         let mut events = self.lock();
         let struck = events.by_due.remove(&number);
         self.next_due_ns.store(events.next_due_ns(), Ordering::SeqCst);
         drop(events);
-        // Without the lock: what an event holds may have something to strike itself.
+        // Dropped without the lock: the event may own something that removes another event.
         drop(struck);
     }
 
-    /// When the next event is due.
+    /// Due time of the next event.
     pub(super) fn next_due_ns(&self) -> Option<u64> {
         match self.next_due_ns.load(Ordering::SeqCst) {
             u64::MAX => None,
@@ -71,7 +71,7 @@ impl Agenda {
         }
     }
 
-    /// Takes the first event out if it is due at `now_ns` at the latest, with its time.
+    /// Takes the first event, with its due time, if it is due at `now_ns` or earlier.
     pub(super) fn take_due(&self, now_ns: u64) -> Option<(u64, Event)> {
         if now_ns < self.next_due_ns.load(Ordering::SeqCst) {
             return None;
@@ -85,8 +85,8 @@ impl Agenda {
         Some((due_ns, event))
     }
 
-    /// Takes out all that is due at `now_ns` at the latest, in the order in which it was noted: the clock was set
-    /// past all of it at once.
+    /// Takes all events that are due at `now_ns` or earlier, in the order in which they were added: the clock was set
+    /// past all of them at once.
     pub(super) fn take_overdue(&self, now_ns: u64) -> Vec<Event> {
         if now_ns < self.next_due_ns.load(Ordering::SeqCst) {
             return Vec::new();

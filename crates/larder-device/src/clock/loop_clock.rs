@@ -1,4 +1,4 @@
-//! The operating system's clock, with timers that a loop looks after.
+//! The operating system's clock, with timers that a loop runs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::agenda::Agenda;
 use super::{Clock, RealClock, Sleep, nanoseconds, sleeper};
 
-/// Tells the time as [`RealClock`] does, but whoever runs a loop looks after what sleeps by it: no thread beside,
-/// and who is woken is woken on the loop's own thread.
+/// Tells the time as [`RealClock`] does, but a loop of the caller runs the timers. So there is no timer thread, and
+/// tasks are woken on the loop's own thread.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,15 +28,15 @@ pub struct LoopClock {
 }
 
 impl LoopClock {
-    /// `waker` ends the sleep of the loop, or the next one
-    /// ([`HostedRing::waker`](crate::ring::HostedRing::waker)): it is woken where something is due before all else.
+    /// A clock for a loop. `waker` ends the loop's current or next sleep
+    /// ([`HostedRing::waker`](crate::ring::HostedRing::waker)). It is woken when a new timer is due before all others.
     pub fn new(waker: Waker) -> Self {
         Self { agenda: Arc::default(), waker }
     }
 
-    /// Wakes all that sleep until `now` ([`Clock::monotonic`]) or less, in the order of their times. Returns after how
-    /// long to call it again at the latest; `None`: when the waker says so. For the loop, in each turn, before it looks
-    /// for tasks that were woken, for it has woken some.
+    /// Wakes all tasks that sleep until `now` ([`Clock::monotonic`]) or earlier, in the order of their times. Returns
+    /// the time after which it must be called again at the latest; `None`: only when the waker was woken. The loop
+    /// calls it in each turn, before it looks for woken tasks.
     pub fn work(&self, now: Duration) -> Option<Duration> {
         let now_ns = nanoseconds(now);
         while let Some((_, event)) = self.agenda.take_due(now_ns) {
@@ -59,8 +59,8 @@ impl Clock for LoopClock {
     fn sleep_until(&self, at: Duration) -> Sleep {
         let due_ns = nanoseconds(at);
         let sleep = sleeper::sleep_until(&self.agenda, due_ns);
-        // Looked at after it was noted: what was due before may be over since, and then the loop sleeps as if nothing
-        // were. If something is due before this still, the loop comes to both.
+        // Check after adding the timer: the earlier timers may have ended since, and the loop may sleep as if there
+        // were none. If an earlier timer still exists, the loop will reach both.
         if self.agenda.next_due_ns() == Some(due_ns) {
             self.waker.wake_by_ref();
         }
@@ -132,7 +132,7 @@ mod tests {
         sleeper.join().unwrap();
     }
 
-    /// Something may be noted just when all that was due before it is over.
+    /// A timer may be added just when all earlier ones have ended.
     #[test]
     fn no_sleep_is_forgotten_between_two_turns_of_the_loop() {
         let (calls, called) = std::sync::mpsc::channel();
@@ -176,7 +176,7 @@ mod tests {
             turns += 1;
         }
         assert!(turns < 20, "{turns}: it does not sleep");
-        // Another thread has something that is due first.
+        // Another thread has the timer that is due first.
         let far = clock.sleep_until(clock.monotonic() + Duration::from_secs(10));
         let (beside, ended) = (Arc::clone(&clock), ring.waker());
         let woken = Arc::new(std::sync::atomic::AtomicBool::new(false));

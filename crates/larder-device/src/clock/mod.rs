@@ -1,6 +1,6 @@
-//! Time, injected: the wall clock in production, a number that a simulation sets in tests and
-//! replays. Timers are the clock's too, so whoever brings the clock decides who looks after them: a thread beside
-//! ([`RealClock`]), the loop that a server runs anyway ([`LoopClock`]), or a simulation ([`VirtualClock`]).
+//! Time, injected: the wall clock in production, and a number that a simulation sets in tests and replays. Timers
+//! belong to the clock too, so the choice of the clock decides what runs them: a thread of its own ([`RealClock`]), the
+//! loop that a server runs anyway ([`LoopClock`]), or a simulation ([`VirtualClock`]).
 
 mod agenda;
 mod loop_clock;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub use loop_clock::LoopClock;
 pub use virtual_clock::VirtualClock;
 
-/// Ends at some time of a clock, or soon after.
+/// A future that ends at a time of a clock, or soon after.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Tells the time. Engines ask it, never the operating system.
@@ -23,14 +23,13 @@ pub trait Clock: Send + Sync {
     /// Time since the Unix epoch (or since the start of a simulation).
     fn now(&self) -> Duration;
 
-    /// Time since some moment, which nobody sets: to measure how long something takes. As
-    /// [`Clock::now`], unless the clock knows better.
+    /// Time since an arbitrary moment, unaffected by setting the clock: for measuring durations. The same as
+    /// [`Clock::now`], unless the clock overrides it.
     fn monotonic(&self) -> Duration {
         self.now()
     }
 
-    /// Ends when [`Clock::monotonic`] has come to `at`. Unless the clock knows better, time passes as it
-    /// does for the operating system.
+    /// Ends when [`Clock::monotonic`] has reached `at`. By default this waits on the operating system's timers.
     ///
     /// ```
     /// use std::time::Duration;

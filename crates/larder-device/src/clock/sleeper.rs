@@ -1,4 +1,4 @@
-//! Somebody who sleeps until something on an agenda is due.
+//! A future that sleeps until a time on an agenda.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use super::Sleep;
 use super::agenda::{Agenda, Number};
 
-/// Ends when `agenda` has come to `due_ns`. Dropped before, it leaves nothing behind.
+/// Ends when the time of `agenda` has reached `due_ns`. Dropped before, it removes its event.
 pub(super) fn sleep_until(agenda: &Arc<Agenda>, due_ns: u64) -> Sleep {
     let sleeper = Arc::new(Sleeper::default());
     let noted = Arc::clone(&sleeper);
@@ -44,7 +44,7 @@ impl Future for Sleeping {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut waker = self.sleeper.waker.lock().unwrap_or_else(PoisonError::into_inner);
-        // With the lock of the waker: who wakes sets this first and takes the waker then.
+        // Checked under the lock of the waker: `wake` sets the flag first and takes the waker after that.
         if self.sleeper.is_due.load(Ordering::SeqCst) {
             return Poll::Ready(());
         }

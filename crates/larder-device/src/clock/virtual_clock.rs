@@ -8,11 +8,11 @@ use super::agenda::Agenda;
 use super::{Clock, Sleep, nanoseconds, sleeper};
 use crate::park::{Driver, Parker};
 
-/// A clock that stands still until it is set, and the agenda of what is due by it. Whoever sleeps by it is
-/// woken by who sets it.
+/// A clock that stands still until it is set, with an agenda of events. The thread that sets the clock wakes the tasks
+/// that sleep by it.
 ///
-/// As the clock moves on, what is due happens in the order of its time, and what is due at the same time in the
-/// order in which it was noted: with one thread a run is the same each time.
+/// As the clock moves on, events happen in the order of their times, and those of the same time in the order in which
+/// they were added. So with one thread every run is the same.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -41,7 +41,7 @@ impl VirtualClock {
         Self { nanoseconds: AtomicU64::new(nanoseconds(start)), agenda: Arc::default() }
     }
 
-    /// Moves the clock on to `now`; an earlier time is ignored. What is due until then happens on the way,
+    /// Moves the clock on to `now`; an earlier time is ignored. Events that are due until then happen on the way, each
     /// at its time.
     pub fn advance_to(&self, now: Duration) {
         let now_ns = nanoseconds(now);
@@ -50,33 +50,33 @@ impl VirtualClock {
             event();
         }
         self.nanoseconds.fetch_max(now_ns, Ordering::SeqCst);
-        // Something may have been noted meanwhile.
+        // Another thread may have added an event in the meantime.
         self.catch_up();
     }
 
-    /// Moves the clock on to when something is due, and lets all happen that is due then. Returns that time,
-    /// or `None` if nothing is due, ever.
+    /// Moves the clock on to the next due time, and runs all events that are due then. Returns that time, or `None` if
+    /// there are no events.
     pub fn advance_to_next(&self) -> Option<Duration> {
         let due = self.next_due()?;
         self.advance_to(due);
         Some(due)
     }
 
-    /// When something is due next.
+    /// Due time of the next event.
     pub fn next_due(&self) -> Option<Duration> {
         self.agenda.next_due_ns().map(Duration::from_nanos)
     }
 
-    /// Calls `event` when the clock has come to `at`, on the thread that moves it there; at once if it is there.
-    /// It should do little: nothing else that is due happens meanwhile.
+    /// Calls `event` when the clock has reached `at`, on the thread that moves it there; at once if it is already
+    /// there. The event should be short: other due events wait for it.
     pub fn call_at(&self, at: Duration, event: impl FnOnce() + Send + 'static) {
         let _ = self.agenda.note(nanoseconds(at), Box::new(event));
-        // The clock may be there, or have been set meanwhile.
+        // The clock may have been there already, or have been set in the meantime.
         self.catch_up();
     }
 
-    /// Sets the clock, also to an earlier time: as an administrator does, or a time server. What is due
-    /// until then happens late, when the clock is set already, in the order in which it was noted.
+    /// Sets the clock, also to an earlier time, as an administrator or a time server does. Events that are due until
+    /// then happen late, with the clock already set, in the order in which they were added.
     ///
     /// ```
     /// use std::time::Duration;
@@ -104,13 +104,13 @@ impl Clock for VirtualClock {
 
     fn sleep_until(&self, at: Duration) -> Sleep {
         let sleep = sleeper::sleep_until(&self.agenda, nanoseconds(at));
-        // The clock may be there, or have been set meanwhile.
+        // The clock may have been there already, or have been set in the meantime.
         self.catch_up();
         sleep
     }
 }
 
-/// A thread in [`block_on`](crate::block_on) that waits for what ends by the clock moves it on itself.
+/// A thread in [`block_on`](crate::block_on) that waits for something that ends by the clock moves the clock on itself.
 impl Driver for VirtualClock {
     fn drive(self: Arc<Self>, parker: &Arc<Parker>) {
         while !parker.is_woken() {
@@ -122,15 +122,15 @@ impl Driver for VirtualClock {
 
     fn tell(&self) {}
 
-    /// Whoever drives sleeps where the parker knows it.
+    /// The driving thread sleeps in its parker, which can wake it.
     fn interrupt(&self) {}
 
-    /// Nothing has ended before the clock says so.
+    /// Nothing ends before the clock says so.
     fn reap(&self) {}
 
     fn noted(&self, _more: bool) {}
 
-    /// Who polls it elsewhere moves the clock, or has somebody do so.
+    /// A task that polls elsewhere must move the clock itself or have it moved.
     fn adopted(&self, _more: bool) {}
 
     fn left(&self) {}

@@ -1,8 +1,8 @@
-//! A device that is well, fails or is slow, as it is told from one request to the next.
+//! A device that works, fails or is slow, and can be switched from one request to the next.
 //!
-//! What it lets through it leaves to the device below, unchanged: many requests are under way at once, and take as long
-//! as they take there. So under virtual time latency and throughput mean what they mean without it, which those of a
-//! [`FaultDevice`](super::FaultDevice) do not: that carries out one request after the other.
+//! Requests that pass go to the device below unchanged: many are in flight at once, and take as long as they take
+//! there. So under virtual time latency and throughput keep their meaning. Those of a
+//! [`FaultDevice`](super::FaultDevice) do not, because it carries out one request after the other.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,22 +15,23 @@ use crate::error::{Error, ErrorKind};
 use crate::io::{CheckedIo, IoFuture};
 use crate::steps;
 
-/// How a [`DegradedDevice`] fares.
+/// State of a [`DegradedDevice`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Condition {
-    /// As the device below.
+    /// Like the device below.
     #[default]
     Well,
     /// Every request fails at once with [`ErrorKind::Gone`], and is not carried out.
     Gone,
-    /// The same with [`ErrorKind::Io`].
+    /// Every request fails at once with [`ErrorKind::Io`], and is not carried out.
     Failing,
-    /// Each request takes so many times as long as the device below takes, at least 1; it is carried out there as it
-    /// comes. Where time is virtual, somebody has to move it on: a thread that waits for the request does not.
+    /// Each request takes this number of times as long as on the device below, at least 1. The device below carries it
+    /// out at once. Where time is virtual, the caller must move the clock: waiting for the request does not.
     Slower(u32),
 }
 
-/// A device around `D` that is in the [`Condition`] that it was told last. What was sent before goes on as it began.
+/// A device around `D` that behaves as its current [`Condition`] says. Requests that were sent before a change continue
+/// as they began.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -51,17 +52,17 @@ pub struct DegradedDevice<D> {
 }
 
 impl<D: Device> DegradedDevice<D> {
-    /// `inner`, which is well. By the monotonic time of `clock` it is slow when it is.
+    /// `inner`, in condition [`Condition::Well`]. Delays use the monotonic time of `clock`.
     pub fn new(inner: D, clock: Arc<dyn Clock>) -> Self {
         Self { inner, clock, condition: Mutex::default() }
     }
 
-    /// How it fares from the next request on.
+    /// Sets the condition for all requests from the next one on.
     pub fn becomes(&self, condition: Condition) {
         *self.condition.lock().unwrap_or_else(PoisonError::into_inner) = condition;
     }
 
-    /// How it fares now.
+    /// The current condition.
     pub fn condition(&self) -> Condition {
         *self.condition.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,6 @@
-//! How requests fare on a device that misbehaves: one at a time, in the order of submission but for those that are
-//! held back. A request that is held back happens when it is let go, or has happened and its owner is told then: until
-//! that a write counts as under way, whatever it has done.
+//! How a misbehaving device carries out requests: one at a time, in the order of submission, except for those that are
+//! held back. A request that is held back is carried out when it is released, or was carried out already and its owner
+//! is told then. Until its owner is told, a write counts as in flight.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -15,18 +15,18 @@ use crate::error::{Error, ErrorKind};
 use crate::io::{Completer, Io, IoFailure, IoFuture, IoResult};
 use crate::placement::PlacementHandle;
 
-/// What no loss of power tears, on most drives.
+/// On most drives a loss of power does not tear a sector of this size.
 const SECTOR_BYTES: usize = 512;
-/// The same of memory, which has smaller blocks.
+/// The same for memory, which has smaller blocks.
 const WORD_BYTES: u32 = 8;
 
-/// What a fault device and the futures of its delayed requests share.
+/// State that a fault device shares with the futures of its delayed requests.
 pub(super) struct Core<D> {
     pub(super) inner: D,
     pub(super) info: DeviceInfo,
-    /// Whether a loss of power may undo what has completed.
+    /// Whether a loss of power may undo completed writes.
     forgets: bool,
-    /// What a write is torn into.
+    /// Unit in which a write is torn, in bytes.
     torn_bytes: usize,
     state: Mutex<State>,
 }
@@ -35,7 +35,7 @@ pub(super) struct State {
     pub(super) injector: Injector,
     pub(super) volatile: Volatile,
     delayed: Vec<Delayed>,
-    /// Writes that have happened and whose owners were not told.
+    /// Writes that were carried out and whose owners were not told yet.
     untold: BTreeSet<WriteId>,
     pub(super) submissions: u64,
     pub(super) down: Option<Down>,
@@ -43,12 +43,12 @@ pub(super) struct State {
 }
 
 impl State {
-    /// What has completed, of which a flush that is submitted now can be sure.
+    /// The completed writes, which a flush that is submitted now makes durable.
     fn completed(&self) -> Covers {
         Covers { before: self.volatile.next(), but: self.untold.clone() }
     }
 
-    /// The owner of a write is told that it has ended.
+    /// Marks a write whose owner is told that it has ended.
     fn told(&mut self, write: Option<(WriteId, bool)>) {
         let Some((id, survives)) = write else { return };
         self.untold.remove(&id);
@@ -73,9 +73,9 @@ pub(super) struct Delayed {
 
 /// A request whose owner was not told that it has ended.
 enum Held {
-    /// It is carried out when it is let go. If it is a flush, it covers these.
+    /// Carried out when released. A flush then covers these writes.
     Request(Io, Covers),
-    /// It was carried out.
+    /// Already carried out.
     Done {
         verb: &'static str,
         result: IoResult,
@@ -84,8 +84,8 @@ enum Held {
     },
 }
 
-/// Requests that have ended but whose owners were not told yet. They are told when the lock is
-/// released, for a waker may submit.
+/// Requests that have ended but whose owners were not told yet. They are told after the lock is released, because a
+/// waker may submit.
 pub(super) type Due = Vec<(Completer, IoResult)>;
 
 impl<D: Device + 'static> Core<D> {
@@ -166,7 +166,7 @@ impl<D: Device + 'static> Core<D> {
         if let Io::WriteZeroes { bytes, .. } = io
             && matches!(fault, Some(Fault::TornWrite { .. } | Fault::TornSectors | Fault::BitFlip))
         {
-            // These need bytes that they can damage.
+            // These faults need bytes to damage.
             let empty = |failure: IoFailure| IoFailure { buffer: IoBuffer::empty(), ..failure };
             let written = self.misbehave(state, fault, as_write(io, bytes), due);
             return written.map(|_| IoBuffer::empty()).map_err(empty);
@@ -209,19 +209,19 @@ impl<D: Device + 'static> Core<D> {
         Error::new(ErrorKind::Io, context)
     }
 
-    /// Whether no loss of power undoes it once it has completed.
+    /// Whether no loss of power can undo it once it has completed.
     fn survives(&self, io: &Io) -> bool {
         !self.forgets || io.is_power_durable()
     }
 
-    /// Carries `io` out, which was submitted just now.
+    /// Carries out `io`, which was submitted just now.
     fn carry_out(&self, state: &mut State, io: Io) -> IoResult {
         let covers = state.completed();
         self.carry_out_covering(state, io, &covers)
     }
 
-    /// Carries `io` out as the device below does, and notes what a crash could undo. A flush makes what `covers`
-    /// names durable.
+    /// Carries `io` out on the device below, and records what a crash could undo. A flush makes the writes of `covers`
+    /// durable.
     fn carry_out_covering(&self, state: &mut State, io: Io, covers: &Covers) -> IoResult {
         let survives = self.survives(&io);
         let is_flush = matches!(io, Io::Flush);
@@ -234,7 +234,7 @@ impl<D: Device + 'static> Core<D> {
         result
     }
 
-    /// The same of what is under way when power is lost: nothing of it is certain.
+    /// Carries `io` out and records it, without making it durable: it counts as in flight.
     fn write_noting(&self, state: &mut State, io: Io) -> (Option<WriteId>, IoResult) {
         let recorded = match &io {
             Io::Write { offset, buffer, .. } => {
@@ -299,7 +299,7 @@ impl<D: Device + 'static> Core<D> {
         }
         state.counts.torn_writes += 1;
         state.counts.errors += 1;
-        // What the write under it says is what the caller is told in any case.
+        // The caller gets the injected error, whatever the write below returns.
         let _failed = self.carry_out(state, Io::Write { offset, buffer: torn, handle, durability });
         Err(self.failed(Io::Write { offset, buffer, handle, durability }))
     }
@@ -320,7 +320,7 @@ impl<D: Device + 'static> Core<D> {
         match io {
             Io::Write { offset, buffer, handle, durability } => {
                 let buffer = flip(buffer);
-                // The caller's bytes come back as they were.
+                // Flip the bit back: the caller gets its bytes unchanged.
                 match self.carry_out(state, Io::Write { offset, buffer, handle, durability }) {
                     Ok(buffer) => Ok(flip(buffer)),
                     Err(f) => Err(IoFailure { error: f.error, buffer: flip(f.buffer) }),
@@ -330,7 +330,7 @@ impl<D: Device + 'static> Core<D> {
         }
     }
 
-    /// Goes down while `io` is under way.
+    /// Goes down while `io` is in flight.
     fn die(&self, state: &mut State, how: Down, io: Io, due: &mut Due) -> IoResult {
         let error = self.gone(io.extent().0);
         let buffer = self.strand(state, io);
@@ -340,8 +340,8 @@ impl<D: Device + 'static> Core<D> {
         }
     }
 
-    /// A request that was under way when power was lost: a write may have reached the device like
-    /// any other unflushed one.
+    /// Handles a request that was in flight when power was lost: a write may have reached the device like any other
+    /// unflushed one.
     pub(super) fn strand(&self, state: &mut State, io: Io) -> IoBuffer {
         match io {
             Io::Write { .. } | Io::WriteZeroes { .. } => {
@@ -383,7 +383,8 @@ impl<D: Device + 'static> Core<D> {
         self.hold(state, number, left, held)
     }
 
-    /// Lets later requests complete before `io`, which happens now or when it is let go. A flush does nothing before.
+    /// Lets later requests complete before `io`, which is carried out now or when it is released, by a seeded choice. A
+    /// flush is carried out only when it is released.
     fn hold_back(self: &Arc<Self>, state: &mut State, number: u64, left: u32, io: Io) -> IoFuture {
         state.counts.held_back += 1;
         let happens_later = matches!(io, Io::Flush) || state.injector.rng.bool();
@@ -409,7 +410,7 @@ impl<D: Device + 'static> Core<D> {
         future
     }
 
-    /// Nothing that its owner does brings it on.
+    /// Holds `io` until it is released: neither further submissions nor a blocked owner let it continue.
     fn stall(state: &mut State, number: u64, io: Io) -> IoFuture {
         state.counts.stalls += 1;
         let (future, completer) = IoFuture::pending();
@@ -418,13 +419,12 @@ impl<D: Device + 'static> Core<D> {
         future
     }
 
-    /// One submission has passed for the first `waiting` delayed requests; those whose delay is
-    /// over are carried out.
+    /// Counts one submission for the first `waiting` delayed requests, and carries out those whose delay is over.
     fn let_pass(&self, state: &mut State, waiting: usize, due: &mut Due) {
-        // A crash has emptied the list meanwhile.
+        // A crash may have emptied the list in the meantime.
         let waiting = waiting.min(state.delayed.len());
         state.delayed[..waiting].iter_mut().for_each(|delayed| {
-            // Those that stall wait for ever.
+            // Stalled requests wait forever.
             if delayed.submissions_left != u32::MAX {
                 delayed.submissions_left -= 1;
             }
@@ -465,20 +465,20 @@ impl<D: Device + 'static> Core<D> {
     }
 }
 
-/// A write of zeros with the zeros.
+/// A write of zeros as an ordinary write.
 fn as_write(io: Io, bytes: u64) -> Io {
     let buffer = IoBuffer::zeroed(usize::try_from(bytes).unwrap_or(usize::MAX));
     Io::write(io.extent().1, buffer, PlacementHandle::DEFAULT)
 }
 
-/// The metadata of the first blocks of a write: zeros, if it has none.
+/// Copies the metadata of the first blocks of a write. If the write has none, they stay zeros.
 fn copy_metadata(from: &IoBuffer, into: &mut IoBuffer) {
     if let (Some(from), Some(into)) = (from.metadata(), into.metadata_mut()) {
         into.copy_from_slice(&from[..into.len()]);
     }
 }
 
-/// What a write carries, in one run.
+/// The bytes of a write, in one run.
 fn bytes_of(buffer: &IoBuffer) -> Cow<'_, [u8]> {
     if !buffer.is_list() {
         return buffer.as_slice().into();
@@ -488,7 +488,7 @@ fn bytes_of(buffer: &IoBuffer) -> Cow<'_, [u8]> {
     bytes.into()
 }
 
-/// Completes requests; the lock is not held.
+/// Completes requests. The lock must not be held.
 pub(super) fn tell(due: Due) {
     due.into_iter().for_each(|(completer, result)| completer.complete(result));
 }

@@ -1,4 +1,4 @@
-//! A device that misbehaves to plan, around any other.
+//! A device that misbehaves according to a plan, around any other device.
 
 mod degraded;
 mod inject;
@@ -18,20 +18,20 @@ use crate::io::{CheckedIo, IoFuture};
 use inject::{Core, Down, Due, tell};
 use plan::Injector;
 
-/// What was injected so far, by kind.
+/// Numbers of injected faults so far, by kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FaultCounts {
-    /// Requests failed.
+    /// Failed requests.
     pub errors: u64,
-    /// Requests reported as failed that were carried out.
+    /// Requests that were carried out but reported as failed.
     pub failed_but_done: u64,
-    /// Writes torn.
+    /// Torn writes.
     pub torn_writes: u64,
-    /// Writes lost.
+    /// Lost writes.
     pub lost_writes: u64,
     /// Transfers with a flipped bit.
     pub bit_flips: u64,
-    /// Requests delayed.
+    /// Delayed requests.
     pub delays: u64,
     /// Requests that were held back so that others overtake them.
     pub held_back: u64,
@@ -39,7 +39,7 @@ pub struct FaultCounts {
     pub stalls: u64,
     /// Crashes.
     pub crashes: u64,
-    /// Times that the device was pulled out: 0 or 1.
+    /// How often the device was pulled out: 0 or 1.
     pub gone: u64,
     /// Requests refused because the device was down.
     pub refused: u64,
@@ -47,28 +47,28 @@ pub struct FaultCounts {
     pub kept_by_crash: u64,
     /// Unflushed writes that a crash undid.
     pub lost_by_crash: u64,
-    /// Unflushed writes of which a crash left some sectors.
+    /// Unflushed writes of which a crash left only some sectors.
     pub torn_by_crash: u64,
 }
 
-/// A device around `D` that does what a [`FaultPlan`] says.
+/// A device around `D` that misbehaves as a [`FaultPlan`] says.
 ///
 /// It carries requests out one at a time, and in the order of submission unless the plan says otherwise
-/// ([`FaultPlan::completing_out_of_order`]), whatever the device below could do at once: so the same requests meet the
-/// same faults, also over a device with threads of its own.
+/// ([`FaultPlan::completing_out_of_order`]), even if the device below could do more at once. So the same requests meet
+/// the same faults, also over a device with threads of its own.
 ///
-/// **Crash.** The request at which power is lost, and everything after it, fails with
-/// [`ErrorKind::Gone`](crate::ErrorKind::Gone) until [`FaultDevice::restart`]. Writes that had completed
-/// before the last successful flush was submitted survive, and so does a write with
-/// [`Durability::Power`](crate::Durability::Power) that has completed. Of all others, those under way and delayed ones
-/// included, any subset of the sectors of 512 bytes survives (of a device with smaller blocks: of its words of 8
-/// bytes), and where several touched a sector, any of their versions, by seeded choices. [`FaultPlan::volatile_cache`]
-/// and [`FaultPlan::atomic_write_bytes`] are for better drives. Deallocations are not undone: what a deallocated range
+/// **Crash.** The request at which power is lost, and every later one, fails with
+/// [`ErrorKind::Gone`](crate::ErrorKind::Gone) until [`FaultDevice::restart`]. Writes that had completed before the
+/// last successful flush was submitted survive, and so does a completed write with
+/// [`Durability::Power`](crate::Durability::Power). Of all other writes, including those in flight and delayed ones,
+/// any subset of the 512-byte sectors survives (8-byte words on a device with smaller blocks). If several writes
+/// touched a sector, any of their versions may survive. The choices are seeded. [`FaultPlan::volatile_cache`] and
+/// [`FaultPlan::atomic_write_bytes`] describe better drives. Deallocations are not undone: what a deallocated range
 /// reads as is unspecified anyway.
 ///
-/// **Delay.** A delayed request is carried out late: those that overtake it do not see it. A thread
-/// that blocks on it ([`IoFuture::wait`]) ends the delay, for it will submit nothing further. An
-/// executor that has run out of work must call [`FaultDevice::release_delayed`].
+/// **Delay.** A delayed request is carried out late: requests that overtake it do not see its effect. A thread that
+/// blocks on it ([`IoFuture::wait`]) ends the delay, because it will submit nothing further. An executor that has run
+/// out of work must call [`FaultDevice::release_delayed`].
 pub struct FaultDevice<D: Device + 'static> {
     core: Arc<Core<D>>,
 }
@@ -79,18 +79,18 @@ impl<D: Device + 'static> FaultDevice<D> {
         Self { core: Arc::new(Core::new(inner, plan)) }
     }
 
-    /// The device below. It holds the live image, or after a crash the one that survived.
+    /// The device below. It holds the live image or, after a crash, the surviving one.
     pub fn inner(&self) -> &D {
         &self.core.inner
     }
 
-    /// What was injected so far.
+    /// The number of injected faults so far.
     pub fn counts(&self) -> FaultCounts {
         self.core.lock().counts
     }
 
-    /// Requests submitted so far, refused ones excepted; the number that [`FaultRule::at_io`] would
-    /// give the next one.
+    /// Requests submitted so far, without refused ones. This is the number that [`FaultRule::at_io`] would give the
+    /// next request.
     pub fn submissions(&self) -> u64 {
         self.core.lock().submissions
     }
@@ -100,13 +100,13 @@ impl<D: Device + 'static> FaultDevice<D> {
         self.core.lock().down.is_some()
     }
 
-    /// Replaces the plan, but not what it says of volatile writes. Counting by match and chance
-    /// start anew; submissions go on.
+    /// Replaces the plan, except for its settings on volatile writes. Counts of matches and the seed start again; the
+    /// number of submissions continues.
     pub fn set_plan(&self, plan: &FaultPlan) {
         self.core.lock().injector = Injector::new(plan);
     }
 
-    /// Carries out everything delayed, now.
+    /// Carries out all delayed requests now.
     pub fn release_delayed(&self) {
         self.core.release(|_| true);
     }
@@ -114,13 +114,13 @@ impl<D: Device + 'static> FaultDevice<D> {
     /// Loses power now, between two requests.
     ///
     /// # Errors
-    /// What the device below reported while it was brought to the surviving image.
+    /// The error of the device below while it was brought to the surviving image.
     pub fn crash(&self) -> Result<(), Error> {
         self.crash_during(Vec::new())
     }
 
-    /// Loses power while these are under way, of which nobody will hear: any subset of the sectors of a write
-    /// survives, whatever its durability, and a flush covers nothing.
+    /// Loses power while the requests `under_way` are in flight; they never complete. Any subset of the sectors of a
+    /// write survives, whatever its durability, and a flush covers nothing.
     ///
     /// # Errors
     /// As [`FaultDevice::crash`].
@@ -141,11 +141,11 @@ impl<D: Device + 'static> FaultDevice<D> {
         outcome
     }
 
-    /// Brings the device back after a crash, with the image that survived. The plan goes on where
-    /// it was. A device that is up stays so.
+    /// Brings the device back after a crash, with the surviving image. The plan continues where it was. Does nothing if
+    /// the device is up.
     ///
     /// # Errors
-    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone) if the device is not down by a crash but gone.
+    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone) if the device was pulled out instead of crashed.
     pub fn restart(&self) -> Result<(), Error> {
         let mut state = self.core.lock();
         if state.down == Some(Down::Gone) {
@@ -176,8 +176,8 @@ impl<D: Device + 'static> Device for FaultDevice<D> {
         future
     }
 
-    /// The inner device's counters without what the fault device moved to keep and restore images,
-    /// and with the failures that it injected. Media counters are the inner device's own.
+    /// The inner device's counters, without the bytes that the fault device moved to keep and restore images, and with
+    /// the failures that it injected. Media counters are the inner device's own.
     fn stats(&self) -> DeviceStats {
         let state = self.core.lock();
         let (own, counts) = (state.volatile.housekeeping, state.counts);

@@ -1,4 +1,4 @@
-//! What goes wrong, and when: rules, and the plan that they make.
+//! Rules that say which faults happen when, and the plan that they make.
 
 use std::ops::Range;
 
@@ -8,39 +8,36 @@ use crate::io::Io;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The request fails and nothing of it happens.
+    /// The request fails and has no effect.
     Error,
-    /// The request is carried out and reported as failed: the drive went on after the host's
-    /// timeout, or lost the completion.
+    /// The request is carried out and reported as failed: the drive continued after the host's timeout, or lost the
+    /// completion.
     FailedButDone,
     /// Only the first blocks of a write reach the device. Writes only.
     TornWrite {
-        /// How many do; fewer than the write has, or it is not torn. `None`: a seeded choice of at
-        /// least none and at most all but one.
+        /// Number of these blocks. If the write has no more than that, it is not torn. `None`: a seeded choice from
+        /// none to all but one.
         blocks: Option<u32>,
         /// Whether the write is reported as done all the same.
         reported_done: bool,
     },
-    /// Only the first sectors of 512 bytes of a write (of a device with smaller blocks: words of 8) reach the device,
-    /// the rest keeps what was there, and the write is reported as failed: a drive whose own unit is smaller than a
-    /// block. Writes only.
+    /// Only the first 512-byte sectors of a write reach the device (8-byte words on a device with smaller blocks), the
+    /// rest keeps its old content, and the write is reported as failed: a drive whose own unit is smaller than a block.
+    /// Writes only.
     TornSectors,
-    /// The write is reported as done and never happens. Writes only.
+    /// The write is reported as done but never happens. Writes only.
     LostWrite,
-    /// One seeded bit of the transfer is flipped, on its way to the caller or to the device. Reads
-    /// and writes only.
+    /// One seeded bit of the transfer is flipped, on its way to the caller or to the device. Reads and writes only.
     BitFlip,
-    /// The request is carried out, and its future completes, after that many further submissions.
+    /// The request is carried out, and its future completes, after this number of further submissions.
     Delay {
         /// Further submissions to let pass, at least 1.
         submissions: u32,
     },
-    /// The request is carried out, and its future completes, when
-    /// [`FaultDevice::release_delayed`](super::FaultDevice::release_delayed) is called: a device that
-    /// answers nothing.
+    /// The request is carried out, and its future completes, only when
+    /// [`FaultDevice::release_delayed`](super::FaultDevice::release_delayed) is called: a device that does not answer.
     Stall,
-    /// Power is lost while the request is under way. See [`FaultDevice`](super::FaultDevice) for
-    /// what survives.
+    /// Power is lost while the request is in flight. [`FaultDevice`](super::FaultDevice) says what survives.
     Crash,
     /// The device is pulled out, and does not come back.
     Gone,
@@ -58,7 +55,7 @@ pub enum Fault {
 pub struct FaultRule {
     fault: Fault,
     when: When,
-    /// Bits of [`kind_of`]; 0: any kind.
+    /// Bits of [`kind_of`]; 0 means any kind.
     kinds: u8,
     range: Option<Range<u64>>,
     at_most: u64,
@@ -69,7 +66,7 @@ enum When {
     Always,
     /// Number among all submissions to the device.
     Io(u64),
-    /// Number among the requests that the rule is about.
+    /// Number among the requests that the rule applies to.
     Match(u64),
     Probability(f64),
 }
@@ -94,15 +91,13 @@ impl FaultRule {
         Self { fault, when: When::Always, kinds: 0, range: None, at_most: u64::MAX }
     }
 
-    /// Only at submission number `number`, counted from 0 over all requests since the device was
-    /// made.
+    /// Only at submission number `number`, counted from 0 over all requests since the device was made.
     #[must_use]
     pub fn at_io(self, number: u64) -> Self {
         Self { when: When::Io(number), ..self }
     }
 
-    /// Only at the request with this `number`, counted from 0 over those of the rule's kinds and
-    /// range.
+    /// Only at the request with this `number`, counted from 0 over the requests of the rule's kinds and range.
     #[must_use]
     pub fn at_match(self, number: u64) -> Self {
         Self { when: When::Match(number), ..self }
@@ -114,25 +109,25 @@ impl FaultRule {
         Self { when: When::Probability(probability), ..self }
     }
 
-    /// At reads (and at what else was named).
+    /// At reads (and at the other kinds that were named).
     #[must_use]
     pub fn on_reads(self) -> Self {
         Self { kinds: self.kinds | READ, ..self }
     }
 
-    /// At writes, of zeros too (and at what else was named).
+    /// At writes, including writes of zeros (and at the other kinds that were named).
     #[must_use]
     pub fn on_writes(self) -> Self {
         Self { kinds: self.kinds | WRITE, ..self }
     }
 
-    /// At deallocations (and at what else was named).
+    /// At deallocations (and at the other kinds that were named).
     #[must_use]
     pub fn on_deallocates(self) -> Self {
         Self { kinds: self.kinds | DEALLOCATE, ..self }
     }
 
-    /// At flushes (and at what else was named).
+    /// At flushes (and at the other kinds that were named).
     #[must_use]
     pub fn on_flushes(self) -> Self {
         Self { kinds: self.kinds | FLUSH, ..self }
@@ -165,7 +160,7 @@ impl FaultRule {
     }
 }
 
-/// All that goes wrong with one device. The same plan over the same requests does the same.
+/// All faults of one device. The same plan over the same requests gives the same faults.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FaultPlan {
     pub(super) seed: u64,
@@ -177,7 +172,7 @@ pub struct FaultPlan {
 }
 
 impl FaultPlan {
-    /// A plan by which nothing goes wrong.
+    /// A plan without faults.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -196,36 +191,36 @@ impl FaultPlan {
         self
     }
 
-    /// How many of the latest unflushed writes a crash may lose; older ones count as durable, and
-    /// so do those before the latest 64 MiB. Default: 1024. With 0 every write is
-    /// durable at once, and the device keeps no copies of what is written.
+    /// How many of the latest unflushed writes a crash may lose. Older ones count as durable, and so do those before
+    /// the latest 64 MiB. Default: 1024. With 0 every write is durable at once, and the device keeps no copies of
+    /// written data.
     #[must_use]
     pub fn volatile_writes(self, writes: usize) -> Self {
         Self { volatile_writes: writes, ..self }
     }
 
-    /// Whether the device has a cache that loses what is in it together with power. Default: it has. Without one,
-    /// what has completed stays; a loss of power tears only what is under way.
+    /// Whether the device has a cache that loses its content without power. Default: it has. Without one, completed
+    /// writes stay, and a loss of power tears only those in flight.
     #[must_use]
     pub fn volatile_cache(self, has: bool) -> Self {
         Self { volatile_cache: has, ..self }
     }
 
-    /// Lets requests complete out of order: each that no rule is about is held back until a number of further
-    /// submissions has passed, drawn by seed from 0 to `submissions`. Which of them happen when they come, and are only
-    /// told later, and which happen later is drawn too. Of a write that has not completed nothing is certain when
+    /// Lets requests complete out of order. Each request that no rule applies to is held back for a number of further
+    /// submissions, drawn by seed from 0 to `submissions`. It is also drawn which of them are carried out at once and
+    /// only reported later, and which are carried out later. A write that has not completed may be lost or torn when
     /// power is lost, and no flush that was submitted before covers it. Default: 0, all complete in order.
     ///
-    /// As with [`Fault::Delay`], whoever blocks on a request lets it complete.
+    /// As with [`Fault::Delay`], blocking on a request lets it complete.
     #[must_use]
     pub fn completing_out_of_order(self, submissions: u32) -> Self {
         Self { held_back_max: submissions, ..self }
     }
 
-    /// What a loss of power leaves whole or not at all, in bytes: a power of two of at least 512, or of at least 8 of a
-    /// device with blocks of less than 512. The device
-    /// says so ([`DeviceInfo::atomic_write_bytes`](crate::DeviceInfo::atomic_write_bytes)). By default it is a sector
-    /// of 512 bytes, of which it says nothing, or a word of 8.
+    /// Bytes that a loss of power leaves whole or not at all: a power of two of at least 512, or of at least 8 on a
+    /// device with blocks of less than 512. The device reports it
+    /// ([`DeviceInfo::atomic_write_bytes`](crate::DeviceInfo::atomic_write_bytes)). The default is a sector of 512
+    /// bytes, which the device does not report, or a word of 8 bytes.
     #[must_use]
     pub fn atomic_write_bytes(self, bytes: u32) -> Self {
         Self { atomic_write_bytes: Some(bytes), ..self }
@@ -253,16 +248,15 @@ impl Injector {
         Self { rules, held_back_max, rng }
     }
 
-    /// For how many further submissions a request is held back that no rule is about.
+    /// For how many further submissions a request is held back that no rule applies to.
     pub(super) fn holds_back(&mut self) -> u32 {
         if self.held_back_max == 0 { 0 } else { self.rng.u32(..=self.held_back_max) }
     }
 
-    /// What happens to `io`, which is submission number `number`.
+    /// The fault that happens to `io`, which is submission number `number`.
     pub(super) fn decide(&mut self, number: u64, io: &Io) -> Option<Fault> {
         let mut decision = None;
-        // Every rule counts and draws at every request, so that one firing does not shift the
-        // others.
+        // Every rule counts and draws at every request, so that one rule's fault does not shift the others.
         for armed in self.rules.iter_mut().filter(|armed| armed.rule.is_about(io)) {
             let nth = armed.matches;
             armed.matches += 1;

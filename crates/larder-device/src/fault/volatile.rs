@@ -1,17 +1,17 @@
-//! What a loss of power may still undo: writes that no flush has covered, sector by sector, and what lay under them.
+//! What a loss of power may still undo: unflushed writes, sector by sector, and the content below them.
 //!
-//! The device below always holds the live image. Of every sector that an unflushed write touched, `under` is what a
-//! crash that loses all of these writes leaves, and `newer` are the versions that they wrote, in order. A crash leaves
-//! one of all these in each sector, by one of three rules that it draws:
+//! The device below always holds the live image. For every sector that an unflushed write touched, `under` is what a
+//! crash leaves that loses all of these writes, and `newer` are the versions that they wrote, in order. A crash leaves
+//! one of these versions in each sector, by one of three rules that it draws:
 //!
 //! | rule | what becomes of a sector |
 //! |---|---|
-//! | by write | each write is kept, lost, or torn behind some sector; later ones lie over earlier ones |
+//! | by write | each write is kept, lost, or torn after some sector; later ones lie over earlier ones |
 //! | by sector | each version is kept or lost by itself, with a chance drawn for this crash; the latest kept stays |
-//! | any version | one of all, each as likely: also an older one where later ones reached other sectors |
+//! | any version | one of all, equally likely: also an older one where later ones reached other sectors |
 //!
-//! A sector is what no loss of power tears: 512 bytes, 8 of memory, or what the plan says; where the device keeps
-//! metadata, a block at least, with its metadata.
+//! A sector is what no loss of power tears: 512 bytes, 8 for memory, or what the plan says. Where the device keeps
+//! metadata, a sector is at least a block with its metadata.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,18 +21,18 @@ use crate::error::Error;
 use crate::io::Io;
 use crate::placement::PlacementHandle;
 
-/// Unflushed bytes beyond which the oldest writes count as durable, however few they are: no
-/// drive's cache is endless, nor is memory.
+/// If more bytes than this are unflushed, the oldest writes count as durable, whatever their number: drives' caches are
+/// limited, and so is memory.
 const UNFLUSHED_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes that the fault device moved for its own purposes; the host did not ask for them.
+/// Bytes that the fault device moved for its own purposes, not for the host.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Housekeeping {
     pub(super) read_bytes: u64,
     pub(super) written_bytes: u64,
 }
 
-/// How the unflushed writes fared in crashes.
+/// What crashes did to the unflushed writes.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Fates {
     pub(super) kept: u64,
@@ -40,15 +40,15 @@ pub(super) struct Fates {
     pub(super) torn: u64,
 }
 
-/// Number of a write that was recorded. Those of later writes are higher.
+/// Number of a recorded write. Later writes have higher numbers.
 pub(super) type WriteId = u64;
 
 /// The writes that a flush makes durable: those that had completed when it was submitted.
 #[derive(Clone, Default)]
 pub(super) struct Covers {
-    /// They were recorded before this one.
+    /// Writes before this number are covered.
     pub(super) before: WriteId,
-    /// They had happened, and nobody had been told.
+    /// Exceptions: carried out, but their owners had not been told.
     pub(super) but: BTreeSet<WriteId>,
 }
 
@@ -59,30 +59,30 @@ pub(super) struct Volatile {
     beside_bytes: usize,
     writes_max: usize,
     next: WriteId,
-    /// Unflushed writes.
+    /// The unflushed writes.
     writes: BTreeMap<WriteId, Extent>,
-    /// Sectors that they touch, by index.
+    /// The sectors that they touch, by index.
     sectors: BTreeMap<u64, Sector>,
-    /// Bytes of `writes`.
+    /// Total bytes of `writes`.
     unflushed_bytes: usize,
     pub(super) housekeeping: Housekeeping,
 }
 
-/// Sectors of a write.
+/// The sectors of a write.
 #[derive(Clone, Copy)]
 struct Extent {
     first: u64,
     sectors: u64,
 }
 
-/// What lies in whole sectors.
+/// The content of whole sectors.
 #[derive(Clone)]
 struct Content {
     bytes: Vec<u8>,
     metadata: Vec<u8>,
 }
 
-/// Versions of a sector, with its metadata behind it.
+/// The versions of a sector, each followed by its metadata.
 struct Sector {
     under: Box<[u8]>,
     /// At least one.
@@ -91,7 +91,7 @@ struct Sector {
 
 /// What a crash does to the versions of a sector.
 enum Rule {
-    /// So many sectors of each write are kept, from its first on.
+    /// This number of sectors of each write is kept, from its first on.
     ByWrite(BTreeMap<WriteId, u64>),
     /// Each version is kept with this chance.
     BySector(f64),
@@ -112,12 +112,12 @@ impl Volatile {
         }
     }
 
-    /// The first write that was not recorded yet.
+    /// The number of the next write.
     pub(super) fn next(&self) -> WriteId {
         self.next
     }
 
-    /// Takes note of a write before it reaches `device`. `None`: nothing can undo it.
+    /// Records a write before it reaches `device`. `None` if nothing can undo it.
     pub(super) fn record(
         &mut self,
         device: &dyn Device,
@@ -128,7 +128,7 @@ impl Volatile {
             return Ok(None);
         }
         let size = self.sector_bytes as u64;
-        // Blocks are whole sectors, or sectors whole blocks: what is atomic may be longer than the write.
+        // A block is whole sectors or a sector whole blocks. The atomic unit may be longer than the write.
         let (first, end) = (offset / size, (offset + bytes.len() as u64).div_ceil(size));
         let (start, length) = (first * size, (end - first) * size);
         let there = self.read(device, start, length)?;
@@ -178,7 +178,7 @@ impl Volatile {
         self.beside_bytes * block_bytes / self.sector_bytes
     }
 
-    /// Each sector with its metadata behind it.
+    /// Each sector followed by its metadata.
     fn sectors_of(&self, content: &Content) -> Vec<Box<[u8]>> {
         let sectors = content.bytes.chunks_exact(self.sector_bytes).enumerate();
         let whole = |(number, sector): (usize, &[u8])| {
@@ -197,15 +197,15 @@ impl Volatile {
         }
     }
 
-    /// One write has become durable. Of its sectors nothing older comes back.
+    /// One write has become durable. No older version of its sectors can come back.
     pub(super) fn became_durable(&mut self, id: WriteId) {
-        // Earlier writes keep the sectors that it did not touch, later ones all of theirs.
+        // Earlier writes keep the sectors that it did not touch, later ones keep all of theirs.
         if let Some(extent) = self.writes.remove(&id) {
             self.settle(extent, id + 1);
         }
     }
 
-    /// A write of these sectors is unflushed no more: of them no version before `end` can be undone.
+    /// A write of these sectors is no longer unflushed: no version of them before `end` can be undone.
     fn settle(&mut self, extent: Extent, end: WriteId) {
         self.unflushed_bytes -= usize::try_from(extent.sectors).unwrap_or(0) * self.sector_bytes;
         for index in extent.first..extent.first + extent.sectors {
@@ -220,7 +220,7 @@ impl Volatile {
         }
     }
 
-    /// Power is lost: draws what becomes of each sector and brings `device` to the image that survives.
+    /// Power is lost: draws what becomes of each sector and brings `device` to the surviving image.
     pub(super) fn crash(
         &mut self,
         device: &dyn Device,
@@ -233,7 +233,7 @@ impl Volatile {
             return Ok(Fates::default());
         }
         let rule = Rule::draw(&writes, rng);
-        // Sectors of each write that hold it, or what was written over it.
+        // Number of sectors of each write that hold its version or a later one.
         let mut held: BTreeMap<WriteId, u64> = BTreeMap::new();
         for (index, sector) in sectors {
             let kept = rule.of(index, &sector, &writes, rng);
@@ -258,7 +258,7 @@ impl Volatile {
         Ok(fates)
     }
 
-    /// Writes one sector with its metadata, in the block that it is a part of if that is longer.
+    /// Writes one sector with its metadata, within its block if that is longer.
     fn put_back(&mut self, device: &dyn Device, index: u64, sector: &[u8]) -> Result<(), Error> {
         let info = device.info();
         let (bytes, metadata) = sector.split_at(self.sector_bytes);
@@ -273,7 +273,7 @@ impl Volatile {
         let mut buffer = room_for(info, whole.bytes.len());
         buffer.as_mut_slice().copy_from_slice(&whole.bytes);
         if let Some(beside) = buffer.metadata_mut() {
-            // Such a sector is whole blocks, and it begins with one.
+            // A sector with metadata is whole blocks and begins at a block.
             beside.copy_from_slice(&metadata[..beside.len()]);
         }
         let handle = PlacementHandle::DEFAULT;
@@ -283,7 +283,7 @@ impl Volatile {
     }
 }
 
-/// A buffer for so many bytes of a device, whole blocks, with their metadata if it keeps any.
+/// A buffer for `bytes` bytes of a device, whole blocks, with their metadata if it keeps any.
 pub(super) fn room_for(info: &DeviceInfo, bytes: usize) -> IoBuffer {
     let buffer = IoBuffer::zeroed(bytes);
     if !info.keeps_metadata {
@@ -305,7 +305,7 @@ impl Rule {
         }
     }
 
-    /// The version of a sector that stays; `None`: what lay under all of them.
+    /// The version of a sector that survives; `None`: the content below all of them.
     fn of(
         &self,
         index: u64,
@@ -330,7 +330,7 @@ impl Rule {
 }
 
 impl Extent {
-    /// How many of a write's sectors survive. One of a single sector is written whole or not at all.
+    /// How many of a write's sectors survive. A write of a single sector survives whole or not at all.
     fn draw_kept(&self, rng: &mut fastrand::Rng) -> u64 {
         match rng.u8(..3) {
             0 => 0,

@@ -1,4 +1,4 @@
-//! What the file device asks of an I/O engine, and the choice of one.
+//! The interface between the file device and an I/O engine, and the choice of the engine.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -7,29 +7,28 @@ use super::options::{FileOptions, IoEngine};
 use super::threads::ThreadPool;
 use super::transfer::Pieces;
 
-/// Carries pieces to the kernel. Dropping an engine waits until every piece that it was given has
-/// ended.
+/// Carries pieces to the kernel. Dropping an engine waits until every piece that it was given has ended.
 pub(crate) trait Engine: Send + Sync {
-    /// Takes all pieces of one request. Does not block on them.
+    /// Takes all pieces of one request. It does not wait for them.
     fn submit(&self, pieces: Pieces);
 
-    /// Whether the kernel was told of the file once and for all, not with every request.
+    /// Whether the file is registered with the kernel, so that requests need not name it each time.
     fn registered_file(&self) -> bool {
         false
     }
 
-    /// Whether the kernel is told of buffers that are used again and again, and has refused none.
+    /// Whether frequently used buffers are registered with the kernel, and the kernel has refused none.
     fn registered_buffers(&self) -> bool {
         false
     }
 
-    /// Pieces that went to the kernel with a registered buffer.
+    /// Number of pieces that went to the kernel with a registered buffer.
     fn fixed_pieces(&self) -> u64 {
         0
     }
 }
 
-/// An engine, which one it is, and why it is not the one that was preferred.
+/// An engine, its kind, and why it is not the preferred one.
 pub(crate) struct Chosen {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) kind: IoEngine,
@@ -40,13 +39,13 @@ pub(crate) struct Chosen {
 #[derive(Debug, Clone, Copy, Default)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub(crate) struct Reach {
-    /// It is a block device.
+    /// Whether it is a block device.
     pub(crate) block: bool,
-    /// Writes carry the write streams of their handles.
+    /// Whether writes carry the write streams of their placement handles.
     pub(crate) streams: bool,
 }
 
-/// Starts the engine that `options` ask for. The error says, for people, why there is none.
+/// Starts the engine that `options` ask for. The error is a text that says why there is none.
 pub(crate) fn choose(
     file: &Arc<File>,
     how: Reach,

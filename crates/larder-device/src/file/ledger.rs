@@ -1,56 +1,56 @@
-//! What the transfers of one device share.
+//! State that the transfers of one device share.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::device::DeviceStats;
 
-/// So many requests that failed one after another mean that the device is gone, whatever the
-/// kernel says of each: a disk that was pulled may fail with `EIO` for ever.
+/// After this number of consecutive failed requests the device counts as gone, whatever error the kernel gives: a disk
+/// that was pulled may fail with `EIO` forever.
 pub(super) const FAILURES_IN_ROW_MAX: u32 = 64;
 
-/// What the transfers of one device share: its name for messages, its counters.
+/// State that the transfers of one device share: the device's name for messages, and its counters.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) name: String,
-    /// Binary logarithm of the bytes of a block.
+    /// Binary logarithm of the block size in bytes.
     block_shift: u32,
     pub(crate) read_bytes: AtomicU64,
-    /// Those of the bytes written that the page cache has.
+    /// Bytes written that went to the page cache.
     pub(super) page_cache_written_bytes: AtomicU64,
-    /// By placement handle.
+    /// Bytes written, per placement handle.
     pub(crate) written_bytes: Box<[AtomicU64]>,
-    /// Those of the bytes written that survive a loss of power.
+    /// Bytes written that survive a loss of power.
     pub(crate) durable_written_bytes: AtomicU64,
-    /// Pieces of such writes that a flush had to follow.
+    /// Pieces of durable writes that needed a flush after them.
     pub(crate) durable_flushes: AtomicU64,
-    /// The kernel has refused to be told with a write that it is to survive a loss of power.
+    /// The kernel has refused the flag that makes a write survive a loss of power.
     pub(super) durable_flag_refused: AtomicBool,
     pub(crate) deallocated_bytes: AtomicU64,
     pub(crate) zeroed_bytes: AtomicU64,
-    /// Those of them that had to be written.
+    /// Bytes of `zeroed_bytes` for which zeros had to be written.
     pub(crate) zeroes_written_bytes: AtomicU64,
-    /// Neither kernel nor drive knows how to make zeros without a transfer.
+    /// Neither the kernel nor the drive can make zeros without a transfer.
     pub(super) zeroing_refused: AtomicBool,
     pub(crate) failed_requests: AtomicU64,
-    /// Those of them that found the device too busy.
+    /// Failed requests that found the device too busy.
     pub(crate) shed_requests: AtomicU64,
-    /// Deallocations that the filesystem does not know how to carry out.
+    /// Deallocations that the filesystem does not support.
     pub(crate) ignored_deallocations: AtomicU64,
-    /// Requests that the device has failed since one succeeded.
+    /// Requests that the device has failed since one last succeeded.
     failures_in_row: AtomicU32,
-    /// What sysfs shows as long as the device is there.
+    /// The sysfs path that exists as long as the device does.
     shown_at: Option<PathBuf>,
 }
 
 impl Ledger {
-    /// For a device of that name with so many placement handles.
+    /// A ledger for a device of that name with `handles` placement handles.
     pub(crate) fn new(name: String, handles: u16) -> Self {
         let written_bytes = (0..handles).map(|_| AtomicU64::new(0)).collect();
         Self { name, written_bytes, ..Self::default() }
     }
 
-    /// The same, for a device with blocks of so many bytes, a power of two.
+    /// The same, for a device with blocks of `block_bytes`, a power of two.
     pub(crate) fn in_blocks(self, block_bytes: u32) -> Self {
         assert!(
             block_bytes.is_power_of_two(),
@@ -59,12 +59,12 @@ impl Ledger {
         Self { block_shift: block_bytes.trailing_zeros(), ..self }
     }
 
-    /// The whole blocks of `bytes` bytes.
+    /// `bytes` rounded down to whole blocks.
     pub(super) fn whole_blocks(&self, bytes: u64) -> u64 {
         bytes >> self.block_shift << self.block_shift
     }
 
-    /// The same, for a device that is gone once `path` is.
+    /// The same, for a device that is gone once `path` does not exist any more.
     pub(crate) fn shown_at(self, path: Option<PathBuf>) -> Self {
         Self { shown_at: path, ..self }
     }
@@ -79,11 +79,11 @@ impl Ledger {
         self.written_bytes.get(usize::from(handle))
     }
 
-    /// Takes note of how a request ended that the device was asked to carry out. `true`: so many
-    /// have failed that it must be gone.
+    /// Records the outcome of a request that the device was asked to carry out. Returns `true` if the device must be
+    /// gone, because too many requests have failed or sysfs does not show it any more.
     pub(super) fn is_gone_after(&self, failed: bool) -> bool {
         if !failed {
-            // Read before it is written: it is hardly ever other than 0, and shared by all.
+            // Read before writing: the counter is shared by all threads and nearly always 0.
             if self.failures_in_row.load(Ordering::Relaxed) > 0 {
                 self.failures_in_row.store(0, Ordering::Relaxed);
             }
@@ -94,7 +94,7 @@ impl Ledger {
         before >= FAILURES_IN_ROW_MAX || !self.is_shown()
     }
 
-    /// Whether sysfs shows the device. `true` of what it does not know.
+    /// Whether sysfs shows the device. `true` for a device without a sysfs path.
     pub(super) fn is_shown(&self) -> bool {
         self.shown_at.as_ref().is_none_or(|path| path.exists())
     }

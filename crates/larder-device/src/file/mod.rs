@@ -1,17 +1,16 @@
-//! A plain file, or a block device, as device.
+//! A device on a plain file or a block device.
 //!
-//! The file is locked, so that two caches never share one; its space is reserved, so that a full
-//! disk is found at start; and the page cache is bypassed where the filesystem grants it, for a
-//! cache below a cache only wastes memory. Requests travel through io_uring or, where that is
-//! refused, a pool of threads. What was granted is reported: [`FileDevice::engine`],
-//! [`FileDevice::direct`], [`FileDevice::preallocated`].
+//! The file is locked, so that two caches never share it. Its space is reserved, so that a full disk is found at start.
+//! The page cache is bypassed where the filesystem allows it, because a cache below a cache only wastes memory.
+//! Requests travel through io_uring or, where that is refused, a pool of threads. The device reports what was granted:
+//! [`FileDevice::engine`], [`FileDevice::direct`], [`FileDevice::preallocated`].
 //!
-//! A block is what the kernel asks for: of direct I/O what the filesystem says that it needs (`statx`), or 4096 bytes
-//! where it does not say; of a block device its logical block; of the page cache 512 bytes.
+//! The block size depends on the kernel. With direct I/O it is what the filesystem says that it needs (`statx`), or
+//! 4096 bytes where it does not say. For a block device it is the logical block. With the page cache it is 512 bytes.
 //!
-//! Of a block device nothing is locked or reserved: it is opened for us alone, which a mounted one
-//! refuses, and always without the page cache. Where it has write streams, [`mod@crate::opening`] has
-//! the handles for them.
+//! A block device is not locked and no space is reserved on it. It is opened exclusively, which fails while it is
+//! mounted, and always without the page cache. Where it has write streams, [`mod@crate::opening`] provides the
+//! placement handles for them.
 
 pub(crate) mod engine;
 mod join;
@@ -44,11 +43,10 @@ use ledger::Ledger;
 use page_cache::PageCache;
 use transfer::Pieces;
 
-/// A file as device. Dropping it waits for the requests under way and then releases the file.
+/// A file as a device. Dropping it waits for the requests in flight and then releases the file.
 ///
-/// A flush covers the writes that had ended when it was submitted. A deallocated range is given
-/// back to the filesystem and reads as zeros, where the filesystem knows how; elsewhere
-/// deallocation does nothing and is counted.
+/// A flush covers the writes that had ended when it was submitted. A deallocated range is given back to the filesystem
+/// and reads as zeros, where the filesystem supports that. Elsewhere a deallocation does nothing and is counted.
 ///
 /// # Examples
 /// ```
@@ -68,7 +66,7 @@ pub struct FileDevice {
     info: DeviceInfo,
     identity: DeviceIdentity,
     engine: Box<dyn Engine>,
-    /// For what need only outlive the process. `None`: it goes the way of all.
+    /// For writes that need only outlive the process. `None`: they go through the engine like all others.
     page_cache: Option<PageCache>,
     kind: IoEngine,
     fallback: Option<String>,
@@ -78,8 +76,8 @@ pub struct FileDevice {
 }
 
 impl FileDevice {
-    /// Makes a file of `capacity_bytes` (a positive multiple of its block; 4096 suits all) at `path`, or
-    /// opens the one that is there, whose content is kept; a smaller one grows, unless another
+    /// Creates a file of `capacity_bytes` at `path`, or opens the existing file and keeps its content. The capacity is
+    /// a positive multiple of the file's block; a multiple of 4096 always works. A smaller file grows, unless another
     /// program wrote it. All other options have their defaults.
     ///
     /// # Errors
@@ -93,22 +91,20 @@ impl FileDevice {
         Self::open(path, &options)
     }
 
-    /// Opens the file at `path`. A larger file than asked for is accepted, its end is not used. One
-    /// that is in use is waited for ([`FileOptions::lock_wait`]), on this thread.
+    /// Opens the file at `path`. If the file is larger than asked for, its end is not used. If the file is in use, this
+    /// blocks the thread until it is free, at most [`FileOptions::lock_wait`].
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if the file is missing, neither a regular file nor a block
-    /// device, too small, or too small and another program's, or if
-    /// an option is out of range or asks for what the system refuses;
-    /// [`ErrorKind::InUse`] if another cache has it; [`ErrorKind::NoSpace`] if its space cannot be
-    /// reserved. A file made for this is removed again.
+    /// [`ErrorKind::Setup`] if the file is missing, is neither a regular file nor a block device, or is too small (also
+    /// where it may not grow because it holds another program's data), or if an option is out of range or asks for what
+    /// the system refuses; [`ErrorKind::InUse`] if another cache has it; [`ErrorKind::NoSpace`] if its space cannot be
+    /// reserved. A file that this call created is removed again.
     pub fn open(path: impl AsRef<Path>, options: &FileOptions) -> Result<Self, Error> {
         Self::open_placing(path.as_ref(), options, PlacementInfo::none())
     }
 
-    /// As [`FileDevice::open`], on a block device whose write streams are as `streams` says: the
-    /// default handle writes without a stream, handle `n` with stream `n + 1`. Where the engine cannot
-    /// carry streams, the device has none.
+    /// Like [`FileDevice::open`], on a block device with the write streams of `streams`: the default handle writes
+    /// without a stream, handle `n` with stream `n + 1`. Where the engine cannot carry streams, the device has none.
     pub(crate) fn open_placing(
         path: &Path,
         options: &FileOptions,
@@ -120,11 +116,11 @@ impl FileDevice {
         let shown_at = sys::shown_at(&prepared.file);
         let queue = sys::queue_below(&prepared.file);
         let volatile_cache = match queue.as_deref().map(sys::volatile_cache) {
-            // What the filesystem itself has to write for a block of a file may still wait.
+            // The filesystem's own data that a block of a file depends on may still be unwritten.
             Some(VolatileCache::No) if !prepared.block => VolatileCache::Unknown,
             said => said.unwrap_or_default(),
         };
-        // Nor does a filesystem promise what its device does with the blocks of a file.
+        // A filesystem does not pass its device's guarantees on to the blocks of a file.
         let atomic_write_bytes =
             queue.as_deref().filter(|_| prepared.block).and_then(sys::atomic_write_bytes);
         let metadata_bytes =
@@ -138,7 +134,7 @@ impl FileDevice {
             _ => PlacementInfo::none(),
         };
         let (capacity_bytes, block_bytes) = (prepared.capacity_bytes, prepared.block_bytes);
-        // Blocks of more than 4096 bytes are possible, too.
+        // Blocks may be larger than 4096 bytes.
         let transfer = (options.max_transfer_bytes / block_bytes).max(1) * block_bytes;
         assert!(transfer.is_multiple_of(block_bytes), "pieces are cut between blocks");
         let info = DeviceInfo {
@@ -166,28 +162,27 @@ impl FileDevice {
         })
     }
 
-    /// The engine that serves: [`IoEngine::IoUring`] or [`IoEngine::Threads`].
+    /// The engine in use: [`IoEngine::IoUring`] or [`IoEngine::Threads`].
     pub fn engine(&self) -> IoEngine {
         self.kind
     }
 
-    /// Why [`IoEngine::Auto`] had to settle for threads, if it had to.
+    /// Why [`IoEngine::Auto`] fell back to threads, if it did.
     pub fn engine_fallback(&self) -> Option<&str> {
         self.fallback.as_deref()
     }
 
-    /// Whether the kernel was told of the file once and for all, which saves it a look-up with
-    /// every request. Only io_uring can, and it serves without where this is refused.
+    /// Whether the file is registered with the kernel, which saves a look-up with every request. Only io_uring supports
+    /// this, and where the kernel refuses, the device works without.
     pub fn registered_file(&self) -> bool {
         self.engine.registered_file()
     }
 
-    /// Whether the kernel is told of buffers once and for all, which saves it looking up their pages
-    /// with every request: those of a [`BufferPool`](crate::BufferPool) of up to 256 KiB, from their
-    /// second use on. `false` where that is switched off
-    /// ([`FileOptions::registered_buffers`]), no ring serves, the kernel is too old, or it has refused a
-    /// buffer (`RLIMIT_MEMLOCK`): the other requests then name their memory each time.
-    /// [`DeviceStats::fixed_buffer_pieces`] counts those that did not.
+    /// Whether buffers are registered with the kernel, which saves it looking up their pages with every request.
+    /// Buffers of a [`BufferPool`](crate::BufferPool) of up to 256 KiB are registered from their second use on. `false`
+    /// where this is switched off ([`FileOptions::registered_buffers`]), the engine is not io_uring, the kernel is too
+    /// old, or it has refused a buffer (`RLIMIT_MEMLOCK`). The other requests then name their memory each time.
+    /// [`DeviceStats::fixed_buffer_pieces`] counts the pieces with a registered buffer.
     pub fn registered_buffers(&self) -> bool {
         self.engine.registered_buffers()
     }
@@ -197,12 +192,12 @@ impl FileDevice {
         self.direct
     }
 
-    /// Whether the file's space is reserved. If not, a write may still find the disk full.
+    /// Whether the file's space is reserved. If not, a write may fail because the disk is full.
     pub fn preallocated(&self) -> bool {
         self.preallocated
     }
 
-    /// Deallocations that did nothing because the filesystem does not know how.
+    /// Deallocations that did nothing because the filesystem does not support them.
     pub fn ignored_deallocations(&self) -> u64 {
         self.ledger.ignored_deallocations.load(Ordering::Relaxed)
     }
@@ -236,7 +231,7 @@ impl Device for FileDevice {
         DeviceStats { fixed_buffer_pieces: self.engine.fixed_pieces(), ..self.ledger.stats() }
     }
 
-    /// The kernel's boot identifier: what it has taken survives every process.
+    /// The kernel's boot identifier: data that the kernel has taken survives every process.
     fn boot(&self) -> Option<u64> {
         sys::boot()
     }

@@ -1,23 +1,23 @@
-//! How a file device is opened.
+//! Options for opening a file device.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::device::SECTOR_BYTES;
 
-/// Every filesystem that grants direct I/O grants it for blocks of so many bytes. Capacities that nobody names are
-/// multiples of it, so that a file or a drive has the same capacity however it is opened.
+/// Block size that works with every filesystem that allows direct I/O. A capacity that the caller did not name is a
+/// multiple of it, so that a file or drive has the same capacity however it is opened.
 pub(crate) const SAFE_BLOCK_BYTES: u32 = 4096;
 
-/// Who carries requests to the kernel.
+/// How requests reach the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum IoEngine {
-    /// io_uring where the kernel grants it, else a thread pool.
-    /// [`FileDevice::engine`](super::FileDevice::engine) tells which.
+    /// io_uring where the kernel allows it, else a thread pool. [`FileDevice::engine`](super::FileDevice::engine) says
+    /// which.
     #[default]
     Auto,
-    /// io_uring, or the device does not open. Linux only.
+    /// io_uring; the device does not open without it. Linux only.
     IoUring,
     /// A pool of threads that make blocking calls.
     Threads,
@@ -37,63 +37,58 @@ impl fmt::Display for IoEngine {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum DirectIo {
-    /// Where the filesystem grants it. [`FileDevice::direct`](super::FileDevice::direct) tells
-    /// whether it did.
+    /// Where the filesystem allows it. [`FileDevice::direct`](super::FileDevice::direct) says whether it did.
     #[default]
     Auto,
-    /// Always, or the device does not open.
+    /// Always; the device does not open without it.
     Required,
     /// Never.
     Off,
 }
 
-/// How a file device is opened. [`FileOptions::default`] suits a cache on a local disk.
+/// How to open a file device. [`FileOptions::default`] suits a cache on a local disk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileOptions {
-    /// Usable bytes, a positive multiple of the device's block: 512 suits files without direct I/O, and 4096 suits
-    /// all. `None`: what the file holds, rounded down to a multiple of 4096.
+    /// Usable bytes, a positive multiple of the device's block: a multiple of 512 for files without direct I/O, while a
+    /// multiple of 4096 always works. `None`: the file's size, rounded down to a multiple of 4096.
     pub capacity_bytes: Option<u64>,
-    /// Make the file if there is none, and let a smaller one grow to `capacity_bytes`. Its content
-    /// is kept in either case. A smaller file that holds another program's data is refused as it is:
-    /// what is neither all zeros nor begins with a mark of ours ([`label`](crate::label)) in its first
-    /// 128 KiB.
+    /// Create the file if it is missing, and let a smaller one grow to `capacity_bytes`. Existing content is kept. A
+    /// smaller file is refused if it holds another program's data, that is, if its first 128 KiB are not all zeros and
+    /// do not begin with one of our labels ([`label`](crate::label)).
     pub create: bool,
-    /// Open it for reading alone: it may be on a file system that is mounted so. Writes fail then, and nothing is
-    /// created, reserved or made longer.
+    /// Open read-only, for example on a file system that is mounted read-only. Writes then fail, and nothing is
+    /// created, reserved or extended.
     pub read_only: bool,
-    /// How long to wait for a file or a block device that another cache has. The kernel may let go of
-    /// the requests of a process that died, and with them of its locks, seconds after its end. Default
-    /// 5 s; zero does not wait.
+    /// How long to wait for a file or block device that another cache has. After a process dies, the kernel may need
+    /// seconds to end its requests and release its locks. Default 5 s; zero does not wait.
     pub lock_wait: Duration,
     /// Reserve all space now, so that a full disk is found at start and not during a write.
     pub preallocate: bool,
-    /// Who carries requests to the kernel.
+    /// How requests reach the kernel.
     pub engine: IoEngine,
     /// Whether to bypass the page cache.
     pub direct: DirectIo,
-    /// Longest piece that reaches the kernel in one call, a multiple of 4096 up to 1
-    /// GiB. Longer transfers are split, and their pieces are under way at the same time.
+    /// Longest piece that reaches the kernel in one call, in bytes: a multiple of 4096 up to 1 GiB. Longer transfers
+    /// are split, and their pieces are in flight at the same time.
     pub max_transfer_bytes: u32,
-    /// Pieces that each ring keeps under way at once, 1 to 4096; further ones wait their turn.
-    /// There is a ring for each core that submits, and one for each thread that hosts one
-    /// (`ring::host`), which has a bound for all devices together besides.
+    /// Pieces that each ring keeps in flight, 1 to 4096; further ones wait. There is a ring for each core that submits,
+    /// and one for each thread that hosts a ring (`ring::host`); a hosted ring also has a bound for all its devices
+    /// together.
     pub queue_depth: u16,
-    /// Tell the kernel once and for all of buffers that are used again and again (io_uring's registered
-    /// buffers), instead of with every request. It holds their memory from then on, which counts
-    /// against `RLIMIT_MEMLOCK` without `CAP_IPC_LOCK`, of which at most a quarter is used; what goes
-    /// beyond, and what the kernel refuses, goes on without.
-    /// Nothing changes but processor time.
+    /// Register frequently used buffers with the kernel (io_uring's registered buffers) instead of naming their memory
+    /// with every request. The kernel then pins their memory, which counts against `RLIMIT_MEMLOCK` unless the process
+    /// has `CAP_IPC_LOCK`; at most a quarter of that limit is used. Buffers beyond that, and buffers that the kernel
+    /// refuses, are used unregistered. Only processor time changes.
     pub registered_buffers: bool,
-    /// Threads of the pool (where it serves), 1 to 256.
+    /// Threads of the pool (where it is used), 1 to 256.
     pub threads: u16,
-    /// Pieces that may wait for their turn, at least 1, in each ring or in the pool. While that
-    /// many wait, every further request fails at once with [`ErrorKind::Busy`].
+    /// Pieces that may wait for a free slot, at least 1, in each ring or in the pool. While that many wait, every
+    /// further request fails at once with [`ErrorKind::Busy`].
     ///
     /// [`ErrorKind::Busy`]: crate::ErrorKind::Busy
     pub waiting_max: u32,
-    /// How long a piece may wait for its turn; one that has waited longer fails its request with
-    /// [`ErrorKind::Busy`] as soon as another request comes or ends. What is under way is
-    /// not subject to it.
+    /// How long a piece may wait for a free slot. If it has waited longer, its request fails with [`ErrorKind::Busy`]
+    /// as soon as another request is submitted or ends. Pieces in flight have no such limit.
     ///
     /// [`ErrorKind::Busy`]: crate::ErrorKind::Busy
     pub waiting_age_max: Duration,
@@ -120,7 +115,7 @@ impl Default for FileOptions {
 }
 
 impl FileOptions {
-    /// What is wrong with the options, if anything: the field, its value and what it may be.
+    /// What is wrong with the options, if anything: the field, its value and the allowed values.
     pub(crate) fn complaint(&self) -> Option<String> {
         let block = u64::from(SECTOR_BYTES);
         if let Some(bytes) = self.capacity_bytes

@@ -1,4 +1,4 @@
-//! From a path to a file that can serve as a device: open, lock, size, reserve, direct.
+//! Prepares a file for use as a device: open, lock, set the size, reserve the space, enable direct I/O.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind};
 use crate::label;
 use crate::private::create_private_file;
 
-/// How long to let pass before looking whether a file is free now.
+/// Pause between two attempts to get a file that is in use.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(20);
 
 /// A file that is locked, large enough and, if asked for, reserved.
@@ -24,7 +24,7 @@ pub(crate) struct Prepared {
     pub(super) block_bytes: u32,
     pub(super) direct: bool,
     pub(crate) preallocated: bool,
-    /// It is a block device.
+    /// Whether it is a block device.
     pub(super) block: bool,
 }
 
@@ -40,8 +40,7 @@ pub(crate) fn prepare(path: &Path, options: &FileOptions) -> Result<Prepared, Er
     let (file, fresh) = open(path, options)?;
     let prepared = set_up(path, file, options);
     if fresh && prepared.is_err() {
-        // A file that cannot serve only takes space. Whatever hinders its removal was not the first
-        // thing to go wrong.
+        // A new file that cannot be used only takes space. An error of its removal would hide the first error.
         let _ = std::fs::remove_file(path);
     }
     prepared
@@ -56,7 +55,7 @@ fn set_up(path: &Path, file: File, options: &FileOptions) -> Result<Prepared, Er
     Ok(Prepared { file, capacity_bytes, block_bytes, direct, preallocated, block: false })
 }
 
-/// A block device: nobody else may have it, its room is there, and the page cache is no option.
+/// Sets up a block device: opens it exclusively. Its space exists already, and the page cache is not used by default.
 fn set_up_block(path: &Path, options: &FileOptions) -> Result<Prepared, Error> {
     let mut file = claim(path, options.lock_wait, options.read_only)?;
     let present = file.seek(SeekFrom::End(0)).map_err(|e| os(path, "reading its size", e))?;
@@ -80,9 +79,9 @@ fn set_up_block(path: &Path, options: &FileOptions) -> Result<Prepared, Error> {
     Ok(Prepared { file, capacity_bytes, block_bytes, direct, preallocated: true, block: true })
 }
 
-/// Opens a block device for us alone: it is not mounted, not part of another device, not another
-/// cache's, and will not become so while the file is open. The kernel counts a partition and its disk
-/// as one here. Waits for it at most `wait`.
+/// Opens a block device exclusively: it is not mounted, not part of another device and not used by another cache, and
+/// stays so while the file is open. The kernel treats a partition and its disk as one here. Waits at most `wait` for
+/// it.
 pub(crate) fn claim(path: &Path, wait: Duration, read_only: bool) -> Result<File, Error> {
     let opened = patiently(wait, || match sys::open_alone(path, read_only) {
         Err(error) if sys::is_busy(&error) => Ok(None),
@@ -103,7 +102,7 @@ pub(crate) fn claim(path: &Path, wait: Duration, read_only: bool) -> Result<File
     Ok(file)
 }
 
-/// The file, and whether it was made just now.
+/// Opens the file. Also returns whether this call created it.
 fn open(path: &Path, options: &FileOptions) -> Result<(File, bool), Error> {
     let create = options.create;
     let mut how = OpenOptions::new();
@@ -121,8 +120,8 @@ fn open(path: &Path, options: &FileOptions) -> Result<(File, bool), Error> {
     Ok(file)
 }
 
-/// The lock belongs to the open file: it goes when the last descriptor is closed, and, after a
-/// crash, when the kernel has ended the requests that were under way.
+/// Locks the file. The lock belongs to the open file: it is released when the last descriptor is closed and, after a
+/// crash, when the kernel has ended the requests that were in flight.
 pub(crate) fn lock(path: &Path, file: &File, wait: Duration) -> Result<(), Error> {
     let locked = patiently(wait, || match file.try_lock() {
         Ok(()) => Ok(Some(())),
@@ -138,7 +137,7 @@ pub(crate) fn lock(path: &Path, file: &File, wait: Duration) -> Result<(), Error
     }
 }
 
-/// Tries until `attempt` has something or fails, or `wait` is over.
+/// Retries until `attempt` returns something or fails, or `wait` is over.
 fn patiently<T>(
     wait: Duration,
     mut attempt: impl FnMut() -> io::Result<Option<T>>,
@@ -160,8 +159,7 @@ fn in_use(path: &Path, who: &str, waited: Duration, way_out: &str) -> Error {
     refuse(path, &complaint).of_kind(ErrorKind::InUse)
 }
 
-/// The capacity that the options ask for or the file suggests; the file is at least that large
-/// afterwards.
+/// The capacity that the options ask for, or else the file's own. Afterwards the file is at least that large.
 fn settle_size(path: &Path, file: &File, options: &FileOptions) -> Result<u64, Error> {
     let metadata = file.metadata().map_err(|e| os(path, "reading the file's size", e))?;
     let present = metadata.len();
@@ -193,7 +191,7 @@ fn settle_size(path: &Path, file: &File, options: &FileOptions) -> Result<u64, E
     Ok(wanted)
 }
 
-/// Refuses to grow what another program has written: its owner would not know its length again.
+/// Refuses to grow a file that another program has written: its owner could not find its original length again.
 fn check_content(path: &Path, mut file: &File, present: u64, wanted: u64) -> Result<(), Error> {
     let mut front = Vec::new();
     let read = file.take(label::FRONT_BYTES).read_to_end(&mut front);
@@ -209,7 +207,7 @@ fn check_content(path: &Path, mut file: &File, present: u64, wanted: u64) -> Res
     Err(refuse(path, &complaint))
 }
 
-/// Reserves the file's space. `false`: the filesystem does not know how.
+/// Reserves the file's space. Returns `false` if the filesystem does not support that.
 fn reserve(path: &Path, file: &File, bytes: u64) -> Result<bool, Error> {
     check_space(path, file, bytes)?;
     match sys::preallocate(file, bytes) {
@@ -219,7 +217,7 @@ fn reserve(path: &Path, file: &File, bytes: u64) -> Result<bool, Error> {
     }
 }
 
-/// Refuses what cannot fit. Trying would fill the disk to its last block before it failed.
+/// Refuses a size that cannot fit. Trying it would fill the disk to its last block before failing.
 fn check_space(path: &Path, file: &File, bytes: u64) -> Result<(), Error> {
     let Some((free, taken)) = sys::space(file) else { return Ok(()) };
     let missing = bytes.saturating_sub(taken);
@@ -234,10 +232,10 @@ fn check_space(path: &Path, file: &File, bytes: u64) -> Result<(), Error> {
     Err(Error::new(ErrorKind::NoSpace, context))
 }
 
-/// Switches direct I/O on, if wanted and granted; returns whether it is on, and the bytes of a block. A filesystem may
-/// grant the flag and refuse the transfers, hence the trial read.
+/// Switches direct I/O on, if wanted and allowed. Returns whether it is on, and the block size in bytes. A filesystem
+/// may accept the flag and refuse the transfers, so a trial read checks it.
 fn settle_direct(path: &Path, file: &File, wanted: DirectIo) -> Result<(bool, u32), Error> {
-    // A block device has blocks of its own, which the page cache asks for when it writes.
+    // A block device has its own block size, which writes through the page cache must respect too.
     let logical = sys::logical_block_bytes(file);
     let buffered = (false, logical.unwrap_or(SECTOR_BYTES));
     if wanted == DirectIo::Off {
@@ -263,7 +261,7 @@ fn settle_direct(path: &Path, file: &File, wanted: DirectIo) -> Result<(bool, u3
     }
 }
 
-/// The block that direct I/O on this file needs.
+/// The block size that direct I/O on this file needs.
 fn direct_block_bytes(file: &File, logical: Option<u32>) -> io::Result<u32> {
     if let Some(block_bytes) = logical {
         return Ok(block_bytes);
@@ -281,7 +279,7 @@ fn direct_block_bytes(file: &File, logical: Option<u32>) -> io::Result<u32> {
     Ok(needs.offset_bytes.max(SECTOR_BYTES))
 }
 
-/// Reads the first block, of so many bytes.
+/// Reads the first `block_bytes` bytes.
 fn try_read(file: &File, block_bytes: u32) -> io::Result<u32> {
     debug_assert!(block_bytes > 0, "a read of nothing proves nothing");
     let mut trial = IoBuffer::zeroed(block_bytes as usize);
@@ -305,7 +303,7 @@ fn refuse(path: &Path, complaint: &str) -> Error {
     Error::new(ErrorKind::Setup, format!("file device {}: {complaint}", path.display()))
 }
 
-/// A full disk stays [`ErrorKind::NoSpace`]; whatever else fails here is a matter of set-up.
+/// A full disk stays [`ErrorKind::NoSpace`]; other errors here become [`ErrorKind::Setup`].
 fn os(path: &Path, doing: &str, source: io::Error) -> Error {
     let context = format!("file device {}: {doing}", path.display());
     match Error::from_os(context, source) {

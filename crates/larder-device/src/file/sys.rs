@@ -1,8 +1,7 @@
-//! What the file device asks of the operating system, as far as the standard library does not offer
-//! it.
+//! Calls of the operating system that the file device needs and the standard library does not offer.
 //!
-//! Linux has all of it. Elsewhere the answers are the honest minimum: nothing can be preallocated
-//! or punched out, and direct I/O is refused.
+//! Linux supports all of them. Elsewhere the answers are the minimum: nothing can be preallocated or punched out, and
+//! direct I/O is refused.
 
 use std::fs::File;
 use std::io;
@@ -10,15 +9,14 @@ use std::path::Path;
 
 use crate::device::VolatileCache;
 
-/// The first 64 bits of the identifier that the kernel draws at each boot. `None` where there is
-/// none.
+/// The first 64 bits of the identifier that the kernel draws at each boot. `None` where there is none.
 pub(crate) fn boot() -> Option<u64> {
     let identifier = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let digits: String = identifier.chars().filter(char::is_ascii_hexdigit).take(16).collect();
     u64::from_str_radix(&digits, 16).ok()
 }
 
-/// What sysfs says of the write cache of a block device, in its `queue`.
+/// Whether a block device has a volatile write cache, according to sysfs. `queue` is the device's sysfs directory.
 pub(crate) fn volatile_cache(queue: &Path) -> VolatileCache {
     match std::fs::read_to_string(queue.join("write_cache")).as_deref().map(str::trim) {
         Ok("write back") => VolatileCache::Yes,
@@ -27,19 +25,21 @@ pub(crate) fn volatile_cache(queue: &Path) -> VolatileCache {
     }
 }
 
-/// What sysfs says of how much a loss of power leaves whole or not at all. `None` where it says nothing.
+/// Bytes that a single write leaves either whole or untouched after a loss of power, according to sysfs. `None` where
+/// it does not say.
 pub(crate) fn atomic_write_bytes(queue: &Path) -> Option<u32> {
     let said = std::fs::read_to_string(queue.join("atomic_write_unit_max_bytes")).ok()?;
     said.trim().parse().ok().filter(|bytes| *bytes > 0)
 }
 
-/// Bytes of metadata beside each block of a block device, as sysfs says beside its `queue`; 0 where it says nothing.
+/// Bytes of metadata per block of a block device, according to the files next to its sysfs `queue`; 0 where sysfs does
+/// not say.
 pub(crate) fn metadata_bytes(queue: &Path) -> u16 {
     let Some(disk) = queue.parent() else { return 0 };
     if let Ok(said) = std::fs::read_to_string(disk.join("metadata_bytes")) {
         return said.trim().parse().unwrap_or(0);
     }
-    // What protects a block is all that such a kernel tells of it.
+    // An older kernel reports only the protection information.
     match std::fs::read_to_string(disk.join("integrity/format")).as_deref().map(str::trim) {
         Ok(format) if format.starts_with("T10-DIF") => 8,
         Ok(format) if format.starts_with("EXT-DIF") => 16,
@@ -47,7 +47,7 @@ pub(crate) fn metadata_bytes(queue: &Path) -> u16 {
     }
 }
 
-/// What direct I/O on a file needs, in bytes; blocks of 0: there is none.
+/// What direct I/O on a file needs, in bytes. Blocks of 0 bytes mean that the file has no direct I/O.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DirectNeeds {
     /// Alignment of the memory.
@@ -63,7 +63,7 @@ mod platform {
 
     use rustix::fs::{FallocateFlags, OFlags};
 
-    /// The flags of the call that gives a range of the file back to the filesystem.
+    /// Flags of the `fallocate` that gives a range of the file back to the filesystem.
     pub(crate) const PUNCH_HOLE: FallocateFlags =
         FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
 
@@ -77,7 +77,7 @@ mod platform {
         }
     }
 
-    /// The flags of the call that makes a range of the file read as zeros; its blocks stay reserved.
+    /// Flags of the `fallocate` that makes a range of the file read as zeros; its blocks stay reserved.
     pub(crate) const ZERO_RANGE: FallocateFlags =
         FallocateFlags::ZERO_RANGE.union(FallocateFlags::KEEP_SIZE);
 
@@ -89,16 +89,16 @@ mod platform {
         Ok(rustix::fs::fallocate(file, PUNCH_HOLE, offset, bytes)?)
     }
 
-    /// What a write says that must survive a loss of power, as a ring has it.
+    /// The flag of a ring's write that must survive a loss of power.
     pub(crate) const DURABLE_WRITE: u32 = rustix::io::ReadWriteFlags::DSYNC.bits();
 
-    /// Writes so that it survives a loss of power.
+    /// Writes so that the bytes survive a loss of power.
     pub(crate) fn write_durably_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let (flags, parts) = (rustix::io::ReadWriteFlags::DSYNC, [io::IoSlice::new(bytes)]);
         Ok(rustix::io::pwritev2(file, &parts, offset, flags)?)
     }
 
-    /// Reads into the first of `parts`, then the next.
+    /// Reads into `parts` in order.
     pub(crate) fn read_list_at(
         file: &File,
         parts: Vec<&mut [u8]>,
@@ -108,7 +108,7 @@ mod platform {
         Ok(rustix::io::preadv(file, &mut parts, offset)?)
     }
 
-    /// Writes the first of `parts`, then the next; if `durably`, so that it survives a loss of power.
+    /// Writes `parts` in order; with `durably`, the bytes survive a loss of power.
     pub(crate) fn write_list_at(
         file: &File,
         parts: Vec<&mut [u8]>,
@@ -122,7 +122,7 @@ mod platform {
         Ok(rustix::io::pwritev2(file, &parts, offset, rustix::io::ReadWriteFlags::DSYNC)?)
     }
 
-    /// Bytes that the filesystem could still take, and bytes that it has already given to `file`.
+    /// Bytes free in the filesystem, and bytes already allocated to `file`.
     pub(crate) fn space(file: &File) -> Option<(u64, u64)> {
         let filesystem = rustix::fs::fstatvfs(file).ok()?;
         let blocks = u64::try_from(rustix::fs::fstat(file).ok()?.st_blocks).ok()?;
@@ -134,8 +134,8 @@ mod platform {
         error.raw_os_error() == Some(rustix::io::Errno::CANCELED.raw_os_error())
     }
 
-    /// `ENODEV` and `ENXIO`: the device behind the node is gone; `ESHUTDOWN` and what
-    /// counts as `ENOTCONN` likewise.
+    /// `ENODEV` and `ENXIO`: the device behind the node is gone. `ESHUTDOWN` and what counts as `ENOTCONN` mean the
+    /// same.
     pub(crate) fn is_gone(error: &io::Error) -> bool {
         use rustix::io::Errno;
         let gone = [Errno::NODEV, Errno::NXIO, Errno::SHUTDOWN];
@@ -143,28 +143,29 @@ mod platform {
             || gone.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
     }
 
-    /// The kernel does not know an operation, or not for such a file.
+    /// The kernel does not support an operation, or not for such a file.
     pub(crate) fn is_unknown(error: &io::Error) -> bool {
         use rustix::io::Errno;
         let unknown = [Errno::OPNOTSUPP, Errno::INVAL, Errno::NOTTY, Errno::NOSYS];
         unknown.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
     }
 
-    /// The kernel does not know what a request says beside its operation, or cannot use it.
+    /// The kernel does not support, or cannot use, an extra argument of a request.
     pub(crate) fn is_misunderstood(error: &io::Error) -> bool {
         use rustix::io::Errno;
         let refused = [Errno::OPNOTSUPP, Errno::INVAL, Errno::FAULT];
         refused.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
     }
 
-    /// Opens a block device, which nobody else may then open so, mount or make part of another.
+    /// Opens a block device exclusively. While it is open, no other program can open it so, mount it or make it part of
+    /// another device.
     pub(crate) fn open_alone(path: &Path, read_only: bool) -> io::Result<File> {
         use std::os::unix::fs::OpenOptionsExt;
         let alone = i32::try_from(OFlags::EXCL.bits()).unwrap_or(0);
         File::options().read(true).write(!read_only).custom_flags(alone).open(path)
     }
 
-    /// Opens a file that is open once more, with flags of its own, whatever its name is now.
+    /// Opens an open file a second time, with flags of its own, even if it was renamed.
     pub(crate) fn open_again(file: &File) -> io::Result<File> {
         use std::os::fd::AsRawFd;
         File::options().read(true).write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()))
@@ -175,13 +176,13 @@ mod platform {
         std::os::unix::fs::FileTypeExt::is_block_device(&metadata.file_type())
     }
 
-    /// Bytes of the logical block of a block device; `None` of everything else.
+    /// Logical block size of a block device in bytes; `None` for other files.
     pub(crate) fn logical_block_bytes(file: &File) -> Option<u32> {
         file.metadata().ok().filter(is_block)?;
         rustix::fs::ioctl_blksszget(file).ok().filter(|bytes| bytes.is_power_of_two())
     }
 
-    /// What direct I/O on a regular file needs, where kernel and filesystem say so (Linux 6.1).
+    /// What direct I/O on a regular file needs, where the kernel and filesystem report it (Linux 6.1).
     pub(crate) fn direct_needs(file: &File) -> Option<DirectNeeds> {
         use rustix::fs::{AtFlags, StatxFlags, statx};
         let said = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
@@ -191,7 +192,7 @@ mod platform {
         })
     }
 
-    /// Where sysfs shows a block device, as long as it is there.
+    /// The sysfs path that exists as long as the block device does.
     pub(crate) fn shown_at(file: &File) -> Option<PathBuf> {
         let metadata = file.metadata().ok().filter(is_block)?;
         let number = std::os::unix::fs::MetadataExt::rdev(&metadata);
@@ -199,8 +200,8 @@ mod platform {
         Some(format!("/sys/dev/block/{major}:{minor}").into()).filter(|it: &PathBuf| it.exists())
     }
 
-    /// The `queue` of the block device that a file is, or that its filesystem is on. `None` where sysfs shows none: a
-    /// filesystem over several devices, in memory, or of another computer.
+    /// The sysfs `queue` of the block device that a file is, or that its filesystem is on. `None` where sysfs shows
+    /// none: for a filesystem over several devices, in memory, or on another computer.
     pub(crate) fn queue_below(file: &File) -> Option<PathBuf> {
         use std::os::unix::fs::MetadataExt;
         let metadata = file.metadata().ok()?;
@@ -212,7 +213,7 @@ mod platform {
         Some(whole.join("queue")).filter(|queue| queue.exists())
     }
 
-    /// Where sysfs shows a character device.
+    /// The sysfs path of a character device.
     pub(crate) fn character_shown_at(file: &File) -> io::Result<PathBuf> {
         let number = std::os::unix::fs::MetadataExt::rdev(&file.metadata()?);
         let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
@@ -224,7 +225,7 @@ mod platform {
         std::os::unix::fs::FileTypeExt::is_char_device(&metadata.file_type())
     }
 
-    /// Whether the kernel refused because somebody else has it.
+    /// Whether the kernel refused because the device is in use.
     pub(crate) fn is_busy(error: &io::Error) -> bool {
         error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error())
     }
@@ -252,7 +253,7 @@ mod platform {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Not known here: a flush follows the write.
+    /// Not supported here: a flush follows the write.
     pub(crate) fn write_durably_at(_: &File, _: &[u8], _: u64) -> io::Result<usize> {
         Err(io::ErrorKind::Unsupported.into())
     }

@@ -1,4 +1,4 @@
-//! The I/O engine for where there is no io_uring: a few threads that make blocking calls.
+//! The I/O engine where io_uring is missing: a few threads that make blocking calls.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use super::sys;
 use super::transfer::{Piece, Pieces, Step, Verb};
 use super::waiting::Waiting;
 
-/// A pool of threads over one queue.
+/// A pool of threads with one queue.
 pub(super) struct ThreadPool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -27,7 +27,7 @@ struct Shared {
 
 struct Queue {
     waiting: Waiting,
-    /// The device is gone: finish what waits, then end.
+    /// The device was dropped: finish the waiting pieces, then end.
     closed: bool,
 }
 
@@ -95,7 +95,7 @@ impl Shared {
         }
     }
 
-    /// The next piece; `None` when the device is gone and nothing waits.
+    /// The next piece; `None` when the device was dropped and nothing waits.
     fn next(&self) -> Option<Piece> {
         let mut queue = self.lock();
         loop {
@@ -148,7 +148,7 @@ mod tests {
     use crate::file::ledger::Ledger;
     use crate::io::{Io, IoFuture};
 
-    /// Three requests to a pool without threads, one after another with a pause in between.
+    /// Three requests to a pool without threads, with a pause after each.
     fn three_requests(options: &FileOptions) -> (ThreadPool, Vec<IoFuture>, Arc<Ledger>) {
         let file = Arc::new(tempfile::tempfile().unwrap());
         let pool = ThreadPool::new(&file, &FileOptions { threads: 0, ..options.clone() }).unwrap();
@@ -185,7 +185,7 @@ mod tests {
         let waiting_age_max = Duration::from_millis(1);
         let options = FileOptions { waiting_age_max, ..FileOptions::default() };
         let (pool, futures, ledger) = three_requests(&options);
-        // Each found its predecessor too old; the last one has had no successor.
+        // The second and third request each found the one before too old. The third has no successor.
         assert_eq!(ledger.shed_requests.load(Ordering::Relaxed), 2);
         assert_eq!(pool.shared.lock().waiting.len(), 1);
         for future in futures.into_iter().take(2) {

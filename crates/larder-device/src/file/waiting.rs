@@ -1,4 +1,4 @@
-//! Pieces that wait for their turn, and when waiting is no use any more.
+//! The queue of pieces that wait for a free slot, and the limits on waiting.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use super::options::FileOptions;
 use super::transfer::{Piece, Pieces};
 use crate::error::{Error, ErrorKind};
 
-/// A queue with a bound on its length and on the age of what is in it.
+/// A queue with a bound on its length and on the age of its pieces.
 pub(crate) struct Waiting {
     pieces: VecDeque<(Instant, Piece)>,
     max: usize,
@@ -20,8 +20,8 @@ impl Waiting {
         Self { pieces: VecDeque::new(), max, age_max: options.waiting_age_max }
     }
 
-    /// Whether a further request may wait. If not, it gets its pieces back as failed: dropping what
-    /// is returned, outside of any lock, completes it.
+    /// Checks whether a further request may wait. If not, its pieces come back as failed: drop them outside of any
+    /// lock, which completes the request.
     pub(crate) fn admit(&self, pieces: Pieces) -> Result<Pieces, Pieces> {
         if self.pieces.len() < self.max {
             return Ok(pieces);
@@ -52,8 +52,8 @@ impl Waiting {
         self.pieces.pop_front().map(|(_, piece)| piece)
     }
 
-    /// Takes out what has waited for too long, as failed: dropping it, outside of any lock,
-    /// completes the requests. Allocates nothing if nothing is too old.
+    /// Takes out the pieces that have waited too long, as failed: drop them outside of any lock, which completes their
+    /// requests. Allocates nothing if none is too old.
     pub(crate) fn take_aged(&mut self) -> Vec<Piece> {
         let Some((oldest, _)) = self.pieces.front() else { return Vec::new() };
         let now = Instant::now();
@@ -71,7 +71,7 @@ impl Waiting {
         self.pieces.drain(..young).map(refuse).collect()
     }
 
-    /// Takes out everything.
+    /// Takes out all pieces.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub(crate) fn take_all(&mut self) -> Vec<Piece> {
         self.pieces.drain(..).map(|(_, piece)| piece).collect()

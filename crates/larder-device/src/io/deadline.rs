@@ -1,5 +1,5 @@
-//! Until when a request must have ended, as its future knows it: who watches over that is behind a trait, so that
-//! requests know nothing of the device that gives them up.
+//! The deadline of a request, as its future sees it. The watchdog is behind the [`Overseer`] trait, so that requests
+//! know nothing of the device that gives them up.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,51 +10,52 @@ use std::time::Duration;
 use super::future::UnderWay;
 use crate::error::Error;
 
-/// What is known of a request when its device has it.
+/// What the overseer has to know of a request that was sent to the device.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) verb: &'static str,
     pub(crate) range: Range<u64>,
-    /// It changes what is in the range.
+    /// Whether the request changes the data in the range.
     pub(crate) changes: bool,
-    /// How long it may take.
+    /// How long the request may take.
     pub(crate) allowance: Duration,
 }
 
-/// Who wakes those who wait for too long, and sees to what was given up.
+/// Wakes waiting tasks whose deadline has passed, and keeps track of requests that were given up.
 pub(crate) trait Overseer: Send + Sync {
-    /// Somebody waits until `due`, by the overseer's clock, and is woken then. Returns its number.
+    /// Registers a task that waits until `due`, by the overseer's clock, and wakes it then. Returns its number.
     fn wait(self: Arc<Self>, due: Duration, waker: &Waker) -> usize;
 
-    /// Whether the time of the one who waits is over; if not, it is woken when it is.
+    /// Whether the waiting task's deadline has passed. If not, `waker` is woken when it passes.
     fn is_over(&self, number: usize, waker: &Waker) -> bool;
 
-    /// It waits no more.
+    /// Removes the waiting task.
     fn forget(&self, number: usize);
 
-    /// The device has ended a request: it is alive.
+    /// The device has ended a request, so it is alive.
     fn answered(&self);
 
-    /// Nobody waits for the request any more. Returns what its caller is told.
+    /// The caller no longer waits for the request. Returns the error that the caller gets.
     fn give_up(self: Arc<Self>, request: &Request, under_way: UnderWay) -> Error;
 }
 
-/// Until when a request must have ended.
+/// The time by which a request must have ended.
 pub(crate) struct Deadline {
     overseer: Arc<dyn Overseer>,
     request: Request,
     due: Duration,
-    /// In the list of those who wait, from the first time that it had to be waited for.
+    /// Its number at the overseer, from the first poll that found the request pending.
     number: Option<usize>,
 }
 
 impl Deadline {
-    /// For `request`, which must have ended at `due` by the overseer's clock.
+    /// A deadline for `request` at `due`, by the overseer's clock.
     pub(crate) fn new(overseer: Arc<dyn Overseer>, request: Request, due: Duration) -> Self {
         Self { overseer, request, due, number: None }
     }
 
-    /// The request has not ended: is it too late now? If not, `context` will be woken when it is.
+    /// Called while the request has not ended: ready once the deadline has passed. Before that, registers `context` to
+    /// be woken then.
     pub(super) fn poll(&mut self, context: &Context<'_>) -> Poll<()> {
         let Some(number) = self.number else {
             let overseer = Arc::clone(&self.overseer);
@@ -69,7 +70,7 @@ impl Deadline {
         self.overseer.answered();
     }
 
-    /// Nobody waits for the request any more. Returns what its caller is told.
+    /// The caller no longer waits for the request. Returns the error that the caller gets.
     pub(super) fn give_up(&self, under_way: UnderWay) -> Error {
         Arc::clone(&self.overseer).give_up(&self.request, under_way)
     }

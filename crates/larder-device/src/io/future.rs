@@ -1,4 +1,4 @@
-//! A request under way: the end that its owner waits at, and the end at which its backend completes it.
+//! A request in flight: the future that its caller waits on, and the completer with which the backend ends it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,20 +15,19 @@ use crate::error::{Error, ErrorKind};
 use crate::park::{Driver, block_on, is_inside_block_on, note};
 use crate::spares::{Heap, Spares, sole};
 
-/// A request under way. Any executor can poll it; a plain thread can [`IoFuture::wait`].
+/// A request in flight. Any executor can poll it; a plain thread can call [`IoFuture::wait`].
 #[derive(Debug)]
 pub struct IoFuture {
     state: State,
-    /// The device that an error names in front of its message, if it would not do so by itself.
+    /// The device's name, put in front of an error's message where the error does not carry it itself.
     of: Option<Arc<str>>,
-    /// When nobody waits for it any longer, if that shall be.
+    /// When the caller stops waiting, if the device has a timeout.
     deadline: Option<Deadline>,
-    /// Who is told how it ends, if somebody is.
-    /// Behind a pointer: few requests are observed, and all are moved about.
+    /// The observer to tell of the end, if there is one. Boxed: few requests are observed, but every future is moved.
     observed: Option<Box<Observed>>,
 }
 
-/// What is left of a request that nobody waits for any more.
+/// What is left of a request that its caller no longer waits for.
 #[derive(Debug)]
 pub(crate) struct UnderWay(State);
 
@@ -46,11 +45,11 @@ struct Pending(Option<Arc<Completion>>);
 static HEAP: Heap<Completion> = Heap::new();
 
 thread_local! {
-    /// Completions of requests that have ended, so that a request need not allocate one.
+    /// Spare completions of ended requests, so that a new request need not allocate one.
     static SPARE: Spares<Completion> = const { Spares::new(&HEAP) };
 }
 
-/// Lets go of an end of a request. The second to do so keeps its memory for another.
+/// Drops one of the two ends of a request. The second end to go keeps the memory for another request.
 fn let_go(mut completion: Arc<Completion>) {
     if completion.let_go.swap(true, Ordering::AcqRel) {
         *sole(&mut completion) = Completion::default();
@@ -58,8 +57,8 @@ fn let_go(mut completion: Arc<Completion>) {
     }
 }
 
-/// The backend's end of a pending request. Dropped unused, it fails the request: nobody waits for
-/// ever.
+/// The backend's end of a pending request. Dropping it without completing fails the request, so that no caller waits
+/// forever.
 #[derive(Debug)]
 pub struct Completer(Option<Arc<Completion>>);
 
@@ -68,7 +67,7 @@ struct Completion {
     slot: Mutex<Slot>,
     /// Called before a thread blocks on the request. See [`IoFuture::pending_until_waited`].
     before_wait: Option<Box<dyn Fn() + Send + Sync>>,
-    /// Whether one of the two ends has been let go of.
+    /// Whether one of the two ends has been dropped.
     let_go: AtomicBool,
 }
 
@@ -82,25 +81,26 @@ impl fmt::Debug for Completion {
 struct Slot {
     result: Option<IoResult>,
     waker: Option<Waker>,
-    /// What fetches the completion, if somebody must; gone when the request has ended.
+    /// What fetches the completion, if something must be driven for it. `None` once the request has ended.
     driver: Option<Arc<dyn Driver>>,
     care: Care,
 }
 
-/// Who sees to it that the driver of a pending request runs.
+/// Which party runs the driver of a pending request.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Care {
-    /// Nobody: nobody has asked for its end yet.
+    /// None yet: the future was not polled.
     #[default]
     Nobody,
     /// A thread inside [`block_on`].
     Noted,
-    /// The driver itself.
+    /// The driver runs by itself.
     Adopted,
 }
 
 impl Slot {
-    /// Sees to it that somebody runs the driver: this thread if `may_note` and it can.
+    /// Makes sure that the driver is run: by this thread if `may_note` is set and the thread is inside [`block_on`],
+    /// else by the driver itself.
     fn settle_care(&mut self, may_note: bool) {
         let Some(driver) = &self.driver else { return };
         let care = if may_note && note(driver) { Care::Noted } else { Care::Adopted };
@@ -127,14 +127,13 @@ impl IoFuture {
         Self::from_state(State::Ready(Some(result)))
     }
 
-    /// A request under way, and the end with which the backend completes it.
+    /// A request in flight, and the end with which the backend completes it.
     pub fn pending() -> (Self, Completer) {
         Self::from_completion(Completion::default())
     }
 
-    /// As [`IoFuture::pending`]; `before_wait` runs before a thread blocks on the request. A
-    /// backend that holds requests back until something else happens must let go of this one
-    /// then: a blocked thread causes nothing else.
+    /// Like [`IoFuture::pending`], but `before_wait` runs before a thread blocks on the request. A backend that holds
+    /// requests back until another event happens must release this one then: a blocked thread causes no other event.
     pub(crate) fn pending_until_waited(
         before_wait: impl Fn() + Send + Sync + 'static,
     ) -> (Self, Completer) {
@@ -149,8 +148,7 @@ impl IoFuture {
         (Self::from_state(state), Completer(Some(fresh)))
     }
 
-    /// A request that has ended when all `parts`, which are under way, have ended; `join` makes its
-    /// result from theirs.
+    /// A request that ends when all `parts`, which are in flight, have ended. `join` makes its result from theirs.
     pub(crate) fn joined(parts: Vec<Self>, join: impl Join) -> Self {
         let ended = Vec::with_capacity(parts.len());
         let joined = Joined { parts: parts.into(), ended, join: Some(Box::new(join)) };
@@ -161,18 +159,18 @@ impl IoFuture {
         Self { state, of: None, deadline: None, observed: None }
     }
 
-    /// Whether nobody has to wait for it.
+    /// Whether the result is there without waiting.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(self.state, State::Ready(_))
     }
 
-    /// The same request, which fails when `deadline` has passed. The first one that is set counts.
+    /// The same request with a deadline, after which it fails. If several are set, the first one counts.
     pub(crate) fn within(mut self, deadline: Deadline) -> Self {
         self.deadline.get_or_insert(deadline);
         self
     }
 
-    /// The same request, whose end is told.
+    /// The same request, whose end is reported to the observer.
     pub(crate) fn observed(mut self, mut observed: Observed) -> Self {
         debug_assert!(self.observed.is_none(), "nobody below observes it");
         if let State::Ready(Some(result)) = &self.state {
@@ -183,13 +181,13 @@ impl IoFuture {
         self
     }
 
-    /// The same request; an error will name `device` in front of its message.
+    /// The same request; an error names `device` in front of its message.
     pub(crate) fn of(mut self, device: &Arc<str>) -> Self {
         self.of = Some(Arc::clone(device));
         self
     }
 
-    /// Lets go of what is held back until a thread blocks on it.
+    /// Releases requests that are held back until a thread blocks on them.
     fn before_wait(&self) {
         match &self.state {
             State::Ready(_) => {}
@@ -203,8 +201,8 @@ impl IoFuture {
         }
     }
 
-    /// Blocks the thread until the request has ended. Where the device lets it, the thread fetches
-    /// the completion itself ([`block_on`]).
+    /// Blocks the thread until the request has ended. Where the device allows it, the thread fetches the completion
+    /// itself ([`block_on`]).
     ///
     /// # Panics
     /// If the future was polled to its end before.
@@ -242,7 +240,7 @@ impl Future for IoFuture {
 impl IoFuture {
     /// The deadline has passed: ends the request for its caller, unless it has ended after all.
     fn give_up(&mut self, context: &mut Context<'_>) -> Poll<IoResult> {
-        // It may have, without anyone's having looked: the process may have stood still.
+        // The completion may be there without having been fetched, for example after the process was stopped.
         self.state.reap();
         let last = self.state.poll(context);
         let Some(deadline) = self.deadline.as_ref().filter(|_| last.is_pending()) else {
@@ -255,7 +253,7 @@ impl IoFuture {
 }
 
 impl UnderWay {
-    /// Says whether the request has ended; if not, `waker` is told when it has.
+    /// Ready if the request has ended. If not, `waker` is woken when it has.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<()> {
         self.0.poll(&mut Context::from_waker(waker)).map(drop)
     }
@@ -270,7 +268,7 @@ impl State {
         }
     }
 
-    /// Fetches what has ended below.
+    /// Fetches completions from the driver.
     fn reap(&self) {
         match self {
             Self::Ready(_) => {}
@@ -280,12 +278,12 @@ impl State {
     }
 }
 
-/// Makes one result of those of the parts, in their order.
+/// Makes one result of the parts' results, in the order of the parts.
 pub(crate) trait Join: FnOnce(Vec<IoResult>) -> IoResult + Send + Sync + 'static {}
 
 impl<F: FnOnce(Vec<IoResult>) -> IoResult + Send + Sync + 'static> Join for F {}
 
-/// Parts of one request.
+/// One request made of several.
 struct Joined {
     parts: VecDeque<IoFuture>,
     ended: Vec<IoResult>,
@@ -294,7 +292,7 @@ struct Joined {
 
 impl Joined {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<IoResult> {
-        // Only the first one is asked to wake the task: it takes all of them anyway, and one
+        // Poll only the first pending part, so that only it wakes the task: all parts are needed anyway, and one
         // wake-up is cheaper than many.
         while let Some(part) = self.parts.front_mut() {
             match Pin::new(part).poll(context) {
@@ -317,7 +315,7 @@ impl fmt::Debug for Joined {
 impl Pending {
     fn reap(&self) {
         let slot = self.0.as_ref().map(|it| it.slot.lock().unwrap_or_else(PoisonError::into_inner));
-        // The lock is not held meanwhile.
+        // Do not hold the lock during the reap.
         let driver = slot.and_then(|slot| slot.driver.clone());
         if let Some(driver) = driver {
             driver.reap();
@@ -332,7 +330,8 @@ impl Pending {
             && is_inside_block_on()
             && let Some(driver) = slot.driver.clone()
         {
-            // It may have ended without anyone's having looked. Others leave that to who leads.
+            // The request may have ended without its completion having been fetched. Threads outside `block_on` leave
+            // that to the leader.
             drop(slot);
             driver.reap();
             slot = lock();
@@ -362,7 +361,7 @@ impl Drop for Pending {
 }
 
 impl Completer {
-    /// Names what fetches the completion. Called before anyone can poll the request.
+    /// Sets the driver that fetches the completion. Must be called before the request can be polled.
     pub(crate) fn driven_by(&self, driver: Arc<dyn Driver>) {
         if let Some(completion) = &self.0 {
             let mut slot = completion.slot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -370,7 +369,7 @@ impl Completer {
         }
     }
 
-    /// Ends the request and wakes whoever waits for it.
+    /// Ends the request and wakes the task that waits for it.
     pub fn complete(mut self, result: IoResult) {
         self.finish(result);
     }

@@ -1,4 +1,4 @@
-//! Who is told how a request ends.
+//! Observers that are told how a request ends.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,38 +8,38 @@ use super::outcome::IoResult;
 use crate::clock::Clock;
 use crate::error::Error;
 
-/// What a request asks for, as far as it says how long that may take.
+/// Kind of a request, as far as it says how long the request may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestKind {
-    /// Bytes.
+    /// A read.
     Read,
-    /// To keep bytes.
+    /// A write.
     Write,
-    /// What may stand for much that was written before: a flush, a deallocation, zeros.
+    /// A request whose cost may depend on much that was written before: a flush, a deallocation or a write of zeros.
     Other,
 }
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug)]
 pub enum Ending<'a> {
-    /// Well.
+    /// It succeeded.
     Well,
-    /// The device could not.
+    /// The device failed it.
     Failed(&'a Error),
-    /// Nobody waits for it any more; it goes on.
+    /// The caller no longer waits for it. The device may still carry it out.
     GivenUp,
 }
 
-/// Who is told of requests. Calls come from whoever sends them and waits for them, at once: they are to be short.
+/// Gets told of requests. The tasks that send and wait for requests call it directly, so the calls must be short.
 pub trait Observer: Send + Sync {
-    /// One is sent at `now`, by the monotonic time of the device's clock. Returns a number for it.
+    /// A request is sent at `now`, in monotonic time of the device's clock. Returns a number for it.
     fn begins(&self, kind: RequestKind, now: Duration) -> u64;
 
-    /// The one with this number has ended.
+    /// The request with this number has ended.
     fn ended(&self, number: u64, now: Duration, ending: Ending<'_>);
 }
 
-/// A request that somebody observes, until it has ended or nobody waits for it any more.
+/// A request with an observer, until it has ended or its caller no longer waits for it.
 pub(crate) struct Observed {
     observer: Arc<dyn Observer>,
     clock: Arc<dyn Clock>,

@@ -1,24 +1,24 @@
-//! How a request ends: with its buffer, whether it went well or not.
+//! The outcome of a request: success or failure, each with the request's buffer.
 
 use std::fmt;
 
 use crate::buffer::IoBuffer;
 use crate::error::Error;
 
-/// How a request ended. Requests without bytes give back an empty buffer.
+/// Outcome of a request. Requests without bytes give back an empty buffer.
 pub type IoResult = Result<IoBuffer, IoFailure>;
 
 /// A request that failed, with the buffer that it owned.
 #[derive(Debug)]
 pub struct IoFailure {
-    /// Why.
+    /// The reason.
     pub error: Error,
     /// The request's buffer; for a failed read its content is unspecified.
     pub buffer: IoBuffer,
 }
 
 impl IoFailure {
-    /// Of a request without a buffer, or whose buffer is elsewhere.
+    /// A failure of a request that has no buffer, or whose buffer is elsewhere.
     pub(crate) fn without_buffer(error: Error) -> Self {
         Self { error, buffer: IoBuffer::empty() }
     }

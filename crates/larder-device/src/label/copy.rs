@@ -46,7 +46,7 @@ struct Header {
     reserved_last: U64,
 }
 
-/// The copy that is to be written at `offset`: whole blocks.
+/// Encodes the copy to be written at `offset`, in whole blocks.
 ///
 /// # Panics
 /// If the content does not fit.
@@ -80,7 +80,7 @@ pub(super) fn encode(label: &Label, offset: u64) -> Vec<u8> {
     bytes
 }
 
-/// Reads the copy that was found at `offset`. `None` if there is none of ours.
+/// Reads the copy found at `offset`. `None` if there is no copy of ours.
 pub(super) fn parse(bytes: &[u8], offset: u64) -> Option<Found> {
     if !begins_nearly_with(bytes, MARK) {
         return None;
@@ -94,7 +94,7 @@ pub(super) fn parse(bytes: &[u8], offset: u64) -> Option<Found> {
         FORMAT_VERSION => {
             Some(parse_fields(header, bytes, offset).map_or(Found::Damaged, Found::Label))
         }
-        _ => Some(Found::Damaged), // versions before had other marks
+        _ => Some(Found::Damaged), // earlier versions had other marks
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(find(&later), Found::Later(FORMAT_VERSION + 1));
     }
 
-    /// Each bit by itself: few enough to try all.
+    /// Flips each bit in turn: there are few enough to try all.
     #[test]
     fn no_bit_flip_passes() {
         let whole = encode(&label(1), 0);

@@ -8,24 +8,25 @@ use async_lock::Mutex;
 use super::{COPIES, COPY_BYTES, Found, Kind, Label, Uuid, copy};
 use crate::{Device, Error, ErrorKind, Io, IoBuffer, PlacementHandle};
 
-/// Writes the labels of one content of one device, each newer than the last. Clones count together.
+/// Writes the labels of one content of one device, each with a higher generation than the last. Clones share the
+/// counter.
 #[derive(Clone)]
 pub struct Labeller {
     device: Arc<dyn Device>,
     kind: Kind,
     uuid: Uuid,
-    /// Of the label that was begun last.
+    /// Generation of the label that was begun last.
     generation: Arc<AtomicU64>,
-    /// Whoever has it writes.
+    /// Held while a label is being written.
     written: Arc<Mutex<Written>>,
 }
 
-/// What is on the device.
+/// What this labeller has written to the device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Written {
-    /// Of the latest label that was written whole by this labeller.
+    /// Generation of the latest label that this labeller has written completely.
     generation: u64,
-    /// Both copies are what was written last.
+    /// Whether both copies are the label that was written last.
     is_even: bool,
 }
 
@@ -40,24 +41,24 @@ impl std::fmt::Debug for Labeller {
 }
 
 impl Labeller {
-    /// Of a content whose latest label on the device, if there is one, has this generation.
+    /// A labeller for a content whose latest label on the device, if there is one, has this generation.
     pub fn new(device: Arc<dyn Device>, kind: Kind, uuid: Uuid, generation: u64) -> Self {
         let generation = Arc::new(AtomicU64::new(generation));
         Self { device, kind, uuid, generation, written: Arc::default() }
     }
 
-    /// Which content it is.
+    /// The UUID of the content.
     pub fn uuid(&self) -> Uuid {
         self.uuid
     }
 
-    /// Writes both copies, one after the other, a flush after each; first the one without which a whole label is left.
-    /// It is the newest one as of this call, whenever it is waited for: it waits until one that is being written has
-    /// ended, and is not written any more when a newer one was. If it fails or is dropped, the label may be there or
-    /// not, but no third thing is.
+    /// Writes both copies, one after the other, with a flush after each. The copy without which a whole label remains
+    /// comes first. The label's generation is fixed when this is called, not when the future is awaited. The future
+    /// waits until a write that is in progress has ended, and does not write if a newer label was written since. If it
+    /// fails or is dropped, the device has the old label or the new one, never something else.
     ///
     /// # Errors
-    /// Those of the device; [`ErrorKind::Busy`] if a newer one was written.
+    /// Those of the device; [`ErrorKind::Busy`] if a newer label was written.
     ///
     /// # Panics
     /// If there are more than [`CONTENT_BYTES_MAX`](super::CONTENT_BYTES_MAX) bytes of content.
@@ -94,7 +95,7 @@ impl Labeller {
                 buffer.as_mut_slice().copy_from_slice(&bytes);
                 let write = Io::write(offset, buffer, PlacementHandle::DEFAULT);
                 device.submit(write).await.map_err(|failure| failure.error)?;
-                // The second copy is touched only when the first one is safe.
+                // Do not touch the second copy before the first one is safe.
                 device.submit(Io::Flush).await.map_err(|failure| failure.error)?;
             }
             *written = Written { generation, is_even: true };
@@ -102,15 +103,15 @@ impl Labeller {
         }
     }
 
-    /// Bytes that a label with so much content takes on the device, both copies.
+    /// Bytes that a label with `content_bytes` of content takes on the device, both copies together.
     pub fn written_bytes(content_bytes: usize) -> u64 {
         let copy = (copy::HEADER_BYTES + content_bytes).next_multiple_of(4096);
         (COPIES.len() * copy) as u64
     }
 }
 
-/// The copies, the latest whole one last: a crash may have torn the other one, and another within the next label would
-/// leave none. What cannot be read is none.
+/// Offsets of the copies in the order in which to write them: the latest whole copy last. A crash may have torn the
+/// other one, and a crash during the next label would then leave none. A copy that cannot be read counts as missing.
 async fn order(device: &Arc<dyn Device>) -> [u64; 2] {
     let [first, second] = COPIES;
     let (first_has, second_has) =
@@ -136,7 +137,8 @@ mod tests {
     use super::*;
     use crate::{Fault, FaultDevice, FaultPlan, FaultRule, MemoryDevice, block_on};
 
-    /// A crash within a label has torn one copy; whichever it was, another within the next label leaves the other.
+    /// A crash has torn one copy while a label was written. Whichever copy it was, a crash during the next label leaves
+    /// the other one whole.
     #[test]
     fn the_only_whole_copy_is_written_last() {
         for torn in COPIES {
@@ -160,7 +162,7 @@ mod tests {
         }
     }
 
-    /// Whatever of the earlier one is under way when the later one is begun; or nothing.
+    /// The later label is begun while any request of the earlier one is in flight, or none is.
     #[test]
     fn of_two_labels_at_a_time_the_later_one_stays() {
         for stalled in 0..5 {

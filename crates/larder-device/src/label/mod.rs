@@ -1,16 +1,16 @@
-//! What a device of ours begins with: which kind of content it has, in which version of the formats, and whose it is.
+//! The label at the start of our devices: the kind of the content, the version of the formats, and the content's UUID.
 //!
 //! ```text
 //!   0          16 KiB      32 KiB
 //!   ├─ label ───┼─ label ───┼─ what the label says …
 //! ```
 //!
-//! There are two copies. They are written one after the other with a flush between them ([`Labeller::write`]), so that
-//! of a label whose writing was cut short the old copy or the new one is whole. The one with the higher generation
-//! counts. All that Larder writes has one [`FORMAT_VERSION`], which stands here and nowhere else.
+//! There are two copies. They are written one after the other with a flush in between ([`Labeller::write`]). So if
+//! writing a label is interrupted, the old copy or the new one is whole. The copy with the higher generation counts.
+//! Everything that Larder writes has one [`FORMAT_VERSION`], which is defined only here.
 //!
-//! What an earlier version of Larder has written is told from what another program has: the marks of old formats are
-//! known ([`OldFormat`]), and nothing more of them.
+//! Data of earlier Larder versions is distinguished from other programs' data by the marks of the old formats
+//! ([`OldFormat`]); nothing else of those formats is known.
 
 mod copy;
 mod labeller;
@@ -21,54 +21,54 @@ use std::str::FromStr;
 
 pub use labeller::Labeller;
 
-/// The version of everything that Larder writes to a device. Whatever changes one format changes it.
+/// The version of everything that Larder writes to a device. A change of any format changes it.
 pub const FORMAT_VERSION: u16 = 9;
 
-/// Bytes that a copy of the label has room for.
+/// Size of a copy of the label in bytes.
 pub const COPY_BYTES: usize = 16 << 10;
 
-/// What a cache keeps behind its label begins with this.
+/// The snapshot that a cache keeps after its label begins with this.
 pub const SNAPSHOT_MARK: [u8; 4] = *b"LSNP";
 
-/// Where the copies are.
+/// Offsets of the copies.
 pub const COPIES: [u64; 2] = [0, COPY_BYTES as u64];
 
-/// What the label takes in front of a device.
+/// Bytes that the label takes at the start of a device.
 pub const AREA_BYTES: u64 = 2 * COPY_BYTES as u64;
 
-/// Bytes of content that a label has room for.
+/// Most bytes of content in a label.
 pub const CONTENT_BYTES_MAX: usize = COPY_BYTES - copy::HEADER_BYTES;
 
-/// How far into a device to look before taking it for blank: file systems and volume managers leave
-/// their marks within the first 64 KiB or just behind, and often not in the first block.
+/// Bytes at the start of a device that are checked before it counts as blank. File systems and volume managers leave
+/// their marks within the first 64 KiB or just after, and often not in the first block.
 pub const FRONT_BYTES: u64 = 128 << 10;
 
 const MARK_BYTES: usize = 8;
 const MARK: [u8; MARK_BYTES] = *b"LARDERLB";
-/// Marks of formats up to version 8, and where they may be: the second is the table's copy.
+/// Marks of formats up to version 8, and where they may be: the second offset is that of the table's copy.
 const OLD_MARKS: [([u8; MARK_BYTES], OldFormat); 2] =
     [(*b"LARDERSB", OldFormat::Cache), (*b"LARDERPT", OldFormat::Parts)];
 const OLD_MARKS_AT: [usize; 2] = [0, 4096];
 
-/// Bits of a mark that may have flipped: fewer than half of what tells the marks apart. Bytes of another
+/// Bits of a mark that may have flipped: fewer than half of the bits in which the marks differ. Bytes of another
 /// program come that close to a mark once in 10^16 times.
 const FLIPPED_BITS_MAX: u32 = 2;
 
 const _: () = assert!(AREA_BYTES <= FRONT_BYTES, "who looks for other programs has seen the label");
 
-/// What the content of a device is.
+/// The kind of a device's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
     /// A cache that has the device, or a part of one, for itself.
     Cache,
-    /// Parts of the device that belong to tenants or shards, or both.
+    /// Parts of the device that belong to tenants, shards or both.
     Parts,
-    /// A cache of blocks before slower devices.
+    /// A cache of blocks in front of slower devices.
     BlockCache,
 }
 
-/// What versions up to 8 have left. Its content is not known any more.
+/// Content of versions up to 8. Its format is no longer known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OldFormat {
@@ -78,13 +78,13 @@ pub enum OldFormat {
     Parts,
 }
 
-/// Names one content of a device: drawn whenever it begins anew.
+/// Identifies one content of a device. A new one is drawn whenever a content starts anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Uuid([u8; 16]);
 
 impl Uuid {
-    /// One that no content had before: 122 random bits, as RFC 9562 has them in version 4. It is random even where
-    /// everything else follows a seed: the same test run twice on one device makes two contents.
+    /// A UUID that no content had before: 122 random bits, version 4 of RFC 9562. It is random even where everything
+    /// else follows a seed: the same test run twice on one device makes two contents.
     ///
     /// ```
     /// use larder_device::label::Uuid;
@@ -105,7 +105,7 @@ impl Uuid {
         Self(bytes)
     }
 
-    /// The one of these bytes.
+    /// The UUID with these bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
@@ -129,7 +129,7 @@ impl fmt::Display for Uuid {
 impl FromStr for Uuid {
     type Err = String;
 
-    /// As it is displayed; capitals and missing hyphens are well too.
+    /// Parses the displayed form; capital letters and missing hyphens are fine too.
     fn from_str(text: &str) -> Result<Self, String> {
         let digits: String = text.chars().filter(|letter| *letter != '-').collect();
         let fix = || format!("UUID {text:?}: give the 32 hexadecimal digits that it is shown with");
@@ -144,39 +144,39 @@ impl FromStr for Uuid {
     }
 }
 
-/// What a device begins with.
+/// The label of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
-    /// What the content is.
+    /// The kind of the content.
     pub kind: Kind,
-    /// Which one.
+    /// The UUID of the content.
     pub uuid: Uuid,
-    /// Grows with each writing.
+    /// Increases with each write of the label.
     pub generation: u64,
-    /// What the kind says of itself, at most [`CONTENT_BYTES_MAX`] bytes.
+    /// Data of the kind's own, at most [`CONTENT_BYTES_MAX`] bytes.
     pub content: Vec<u8>,
 }
 
-/// What was found in front of a device.
+/// What was found at the start of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Found {
-    /// Zeros, as far as [`FRONT_BYTES`]; or no label, and behind its place the snapshot of a cache whose user has
-    /// erased the label.
+    /// All zeros, up to [`FRONT_BYTES`]; or a zeroed label area followed by the snapshot of a cache, whose label the
+    /// user has erased.
     Blank,
     /// A label.
     Label(Label),
-    /// A label of ours of which no copy passes its checks.
+    /// A label of ours, but no copy of it passes its checks.
     Damaged,
     /// A label of a later version of the formats.
     Later(u16),
-    /// What a version up to 8 has left.
+    /// Content of a version up to 8.
     Old(OldFormat),
-    /// Something else.
+    /// Anything else.
     Foreign,
 }
 
-/// Tells what the first bytes of a device are; [`FRONT_BYTES`] of them, or all that there are.
+/// Says what the first bytes of a device are. `front` has [`FRONT_BYTES`] of them, or all if there are fewer.
 ///
 /// ```
 /// use larder_device::label::{self, Found};
@@ -222,15 +222,15 @@ pub fn find(front: &[u8]) -> Found {
     })
 }
 
-/// Whether `block` begins with `mark`, but for a few flipped bits.
+/// Whether `block` begins with `mark`, apart from at most [`FLIPPED_BITS_MAX`] flipped bits.
 fn begins_nearly_with(block: &[u8], mark: [u8; MARK_BYTES]) -> bool {
     let Some(found) = block.first_chunk::<MARK_BYTES>() else { return false };
     let flipped: u32 = found.iter().zip(mark).map(|(a, b)| (a ^ b).count_ones()).sum();
     flipped <= FLIPPED_BITS_MAX
 }
 
-/// Whether the front of a device shows nothing of another program: it is all zeros, or has a mark of
-/// ours, a damaged one too.
+/// Whether the start of a device shows no other program's data: it is all zeros, or has a mark of ours, even a damaged
+/// one.
 pub fn is_blank_or_ours(front: &[u8]) -> bool {
     find(front) != Found::Foreign
 }

@@ -1,12 +1,13 @@
-//! A file in memory: how it is mapped, and how its bytes are copied.
+//! A mapped file: the mapping, and copies to and from it.
 //!
-//! The argument for what is `unsafe` here: a mapping is as long as its file was when it was made, lives as long as its
-//! owner, and is reached only as a slice of atomic words, so every access is within its bounds and aligned, and no
-//! access of another thread or process is a race. Words are loaded as such. They are stored past the processor's caches
-//! (`movnti`), each whole, which to other threads is a relaxed store; a fence ends each copy, before anything is told
-//! that it has ended.
+//! The argument for the `unsafe` code here: a mapping is as long as its file was when it was made, lives as long as its
+//! owner, and is accessed only as a slice of atomic words. So every access is within bounds and aligned, and no access
+//! of another thread or process is a data race. Words are loaded as such. They are stored past the processor's caches
+//! (`movnti`), each whole, which to other threads is a relaxed store. A fence ends each copy, before its end is
+//! reported.
 //!
-//! What no code can see to: a page that the file has not, for somebody has shortened it, ends the process by `SIGBUS`.
+//! No code can prevent this: if another program has shortened the file, access to a missing page ends the process with
+//! `SIGBUS`.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -18,7 +19,7 @@ use rustix::io::Errno;
 use rustix::mm::{self, MapFlags, MsyncFlags, ProtFlags};
 use rustix::param::page_size;
 
-/// What is stored whole or not at all.
+/// Unit of a store that is never torn.
 pub(super) const WORD_BYTES: usize = size_of::<AtomicU64>();
 
 /// The first bytes of a file, mapped.
@@ -29,22 +30,23 @@ pub(super) struct Mapping {
     is_synchronous: bool,
 }
 
-// SAFETY: it is reached through shared references alone, as atomic words.
+// SAFETY: it is accessed only through shared references, as atomic words.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `bytes` bytes, which the file has: with `MAP_SYNC` where the kernel grants that.
+    /// Maps the first `bytes` bytes, which the file must have, with `MAP_SYNC` where the kernel allows that.
     pub(super) fn new(file: &File, bytes: usize) -> io::Result<Self> {
         let map = |flags: MapFlags| {
             let protection = ProtFlags::READ | ProtFlags::WRITE;
-            // SAFETY: a new mapping, at a place that the kernel chooses.
+            // SAFETY: a new mapping, at an address that the kernel chooses.
             unsafe { mm::mmap(ptr::null_mut(), bytes, protection, flags, file, 0) }
         };
         let (mapped, is_synchronous) = match map(MapFlags::SHARED_VALIDATE | MapFlags::SYNC) {
             Ok(mapped) => (mapped, true),
-            // So say a file system without DAX, one that cannot, and a kernel that does not know it.
+            // The errors of a file system without DAX, of one that cannot map this way, and of a kernel that does not
+            // know the flag.
             Err(Errno::OPNOTSUPP | Errno::INVAL) => (map(MapFlags::SHARED)?, false),
             Err(error) => return Err(error.into()),
         };
@@ -52,19 +54,19 @@ impl Mapping {
         Ok(Self { first, bytes, is_synchronous })
     }
 
-    /// Whether what was stored and written back by the processor is durable, file and all.
+    /// Whether bytes that were stored and written back by the processor are durable, including the file's own metadata.
     pub(super) fn is_synchronous(&self) -> bool {
         self.is_synchronous
     }
 
-    /// How long it is.
+    /// Length of the mapping in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
     fn words(&self, at: usize, bytes: usize) -> &[AtomicU64] {
         debug_assert!(at.is_multiple_of(WORD_BYTES) && bytes.is_multiple_of(WORD_BYTES));
-        // SAFETY: the mapping has so many words, begins at a page, and lives as long as `self`.
+        // SAFETY: the mapping has this number of words, begins at a page, and lives as long as `self`.
         let all =
             unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.bytes / WORD_BYTES) };
         &all[at / WORD_BYTES..(at + bytes) / WORD_BYTES]
@@ -78,7 +80,8 @@ impl Mapping {
         }
     }
 
-    /// Copies to `at`, past the processor's caches. Offset and length are whole words. [`fence`] ends it.
+    /// Copies to `at`, past the processor's caches. Offset and length are whole words. The caller must end the copy
+    /// with [`fence`].
     pub(super) fn write(&self, at: usize, from: &[u8]) {
         let words = self.words(at, from.len());
         for (word, bytes) in words.iter().zip(from.as_chunks::<WORD_BYTES>().0) {
@@ -86,14 +89,14 @@ impl Mapping {
         }
     }
 
-    /// Makes durable what was copied there and fenced.
+    /// Makes bytes durable that were copied and fenced.
     pub(super) fn persist(&self, at: usize, bytes: usize) -> io::Result<()> {
         if self.is_synchronous && STORES_PAST_CACHES {
             return Ok(());
         }
         let from = at - at % page_size();
         let words = self.words(from, at + bytes - from);
-        // SAFETY: these words are mapped, and the first is that of a page.
+        // SAFETY: these words are mapped, and the first begins a page.
         Ok(unsafe {
             mm::msync(words.as_ptr().cast_mut().cast(), size_of_val(words), MsyncFlags::SYNC)
         }?)
@@ -102,7 +105,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it was mapped so, and nobody has a reference any more. That cannot fail.
+        // SAFETY: it was mapped with this address and length, and no reference exists any more. This cannot fail.
         let _ = unsafe { mm::munmap(self.first.as_ptr().cast(), self.bytes) };
     }
 }
@@ -112,7 +115,7 @@ const STORES_PAST_CACHES: bool = cfg!(target_arch = "x86_64");
 
 #[cfg(target_arch = "x86_64")]
 fn store(word: &AtomicU64, value: u64) {
-    // SAFETY: a store of an aligned word that is borrowed for that, and nothing else.
+    // SAFETY: a store of an aligned word that is borrowed for it, and nothing else.
     unsafe {
         std::arch::asm!("movnti qword ptr [{}], {}", in(reg) word.as_ptr(), in(reg) value,
             options(nostack, preserves_flags));
@@ -124,7 +127,7 @@ fn store(word: &AtomicU64, value: u64) {
     word.store(value, Ordering::Relaxed);
 }
 
-/// What was stored before reaches the memory before what is stored behind it, and before this returns.
+/// Earlier stores reach the memory before later ones do, and before this returns.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn fence() {
     // SAFETY: it only waits.
@@ -163,7 +166,7 @@ mod tests {
     fn nothing_is_reached_behind_the_end() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(8192).unwrap();
-        // The file is longer: only the check of the mapping's own bounds can tell.
+        // The file is longer, so only the mapping's own bounds check can catch this.
         let mapping = Mapping::new(&file, 4096).unwrap();
         mapping.write(4096 - 8, &[0; 16]);
     }

@@ -1,18 +1,18 @@
-//! Byte-addressable memory that outlives power, as a device: a file on a file system with DAX, mapped.
+//! Byte-addressable persistent memory as a device: a mapped file on a file system with DAX.
 //!
-//! A request is a copy between memory and memory, and has ended when it is answered; there is no system call in it. A
-//! block is a line of the processor's cache, 64 bytes. Writes go past the caches and end with one fence: what has
-//! completed stays ([`VolatileCache::No`]). What is under way when power is lost leaves any of its words of 8 bytes.
+//! A request is a copy between memory and memory, without a system call, and has ended when `submit` returns. A block
+//! is a cache line of the processor, 64 bytes. Writes bypass the caches and end with one fence: what has completed
+//! stays ([`VolatileCache::No`]). Of a write in flight when power is lost, any subset of its 8-byte words may remain.
 //!
 //! That needs `MAP_SYNC`, which the kernel grants for ext4 and xfs mounted with `-o dax` on persistent memory, and for
 //! its character devices (`/dev/dax0.0`). Any other file, in memory or on a disk, is mapped all the same: *emulated*.
-//! Its writes outlive the process as they are, and a loss of power when they are asked to ([`Durability::Power`], a
+//! Its writes always survive the process. They survive a loss of power when that is asked for ([`Durability::Power`], a
 //! flush), by `msync` and `fdatasync`. [`MappedDevice::is_emulated`] and the device's name say so.
 //!
-//! The file's room is reserved when it is opened, and deallocating gives none of it back: a page that could not be
-//! had later would end the process (`SIGBUS`), for a store has nobody to fail to. So would a file that is shortened
-//! while it is mapped. It is locked against other caches; nothing keeps other programs away, and no kernel offers that.
-//! An uncorrectable error of the memory comes the same way.
+//! The file's space is reserved when it is opened, and a deallocation does not give it back: if a page were missing
+//! later, a store to it would end the process (`SIGBUS`), because a store cannot return an error. The same happens if
+//! the file is shortened while it is mapped. The file is locked against other caches, but nothing keeps other programs
+//! away, and no kernel offers that. An uncorrectable error of the memory also raises `SIGBUS`.
 
 mod memory;
 
@@ -28,14 +28,14 @@ use crate::identity::Identity;
 use crate::io::{CheckedIo, Durability, Io, IoFailure, IoFuture};
 use memory::{Mapping, WORD_BYTES, fence};
 
-/// Bytes of a block: a line of the processor's cache.
+/// Size of a block in bytes: a cache line of the processor.
 pub const LINE_BYTES: u32 = 64;
 
 const TRANSFER_BYTES: u32 = 1 << 20;
-/// What lies in a run of zeros that is copied.
+/// Source of zeros to copy.
 static ZEROS: [u8; 4096] = [0; 4096];
 
-/// A mapped file as device.
+/// A mapped file as a device.
 ///
 /// # Examples
 /// ```
@@ -60,12 +60,12 @@ pub struct MappedDevice {
 }
 
 impl MappedDevice {
-    /// Maps the file at `path`, or the character device of a region of memory. Of `options` counts what is said of
-    /// capacity, making and locking.
+    /// Maps the file at `path`, or the character device of a region of memory. Of `options`, those on capacity,
+    /// creation and locking apply.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if there is no such file, it is a block device, or it cannot be mapped or its room
-    /// reserved; [`ErrorKind::InUse`] if another cache has it; [`ErrorKind::NoSpace`].
+    /// [`ErrorKind::Setup`] if there is no such file, it is a block device, it cannot be mapped, or its space cannot be
+    /// reserved; [`ErrorKind::InUse`] if another cache has it; [`ErrorKind::NoSpace`] if there is no space for it.
     pub fn open(path: impl AsRef<Path>, options: &FileOptions) -> Result<Self, Error> {
         let path = path.as_ref();
         let refuse = |complaint: String| {
@@ -102,7 +102,7 @@ impl MappedDevice {
         Ok(Self { info, memory, file, ledger })
     }
 
-    /// Whether the kernel has not granted `MAP_SYNC`: what is durable was written by it, not by the processor.
+    /// Whether the kernel has not granted `MAP_SYNC`: then the kernel makes writes durable, not the processor.
     pub fn is_emulated(&self) -> bool {
         !self.memory.is_synchronous()
     }
@@ -157,7 +157,7 @@ impl MappedDevice {
     }
 }
 
-/// A file, locked, with all of its room.
+/// Opens a file, locked, with all its space reserved.
 fn open_file(path: &Path, options: &FileOptions) -> Result<(File, u64), Error> {
     let options = FileOptions { preallocate: true, direct: DirectIo::Off, ..options.clone() };
     let prepared = setup::prepare(path, &options)?;
@@ -172,7 +172,7 @@ fn open_file(path: &Path, options: &FileOptions) -> Result<(File, u64), Error> {
     Ok((prepared.file, prepared.capacity_bytes))
 }
 
-/// A region of persistent memory as its character device, whole.
+/// Opens a whole region of persistent memory as its character device.
 fn open_region(path: &Path, options: &FileOptions) -> Result<(File, u64), Error> {
     let os = |doing: &str, error| {
         Error::from_os(format!("mapped device {}: {doing}", path.display()), error)
@@ -222,7 +222,7 @@ impl Device for MappedDevice {
         self.ledger.stats()
     }
 
-    /// The kernel's boot identifier: what was stored survives every process.
+    /// The kernel's boot identifier: stored bytes survive every process.
     fn boot(&self) -> Option<u64> {
         sys::boot()
     }

@@ -1,4 +1,4 @@
-//! What simulated drives count beside their firmware, and what they say of themselves.
+//! Counters that simulated drives keep in addition to their firmware's, and their device information.
 
 use larder_ssd::managed::{GcDestination, ManagedConfig, ManagedSsd, PAGE_BYTES};
 
@@ -10,8 +10,7 @@ use crate::placement::{Isolation, PlacementInfo};
 /// Nothing is split: a transfer of any length is one step of the model.
 pub(super) const MAX_TRANSFER_BYTES: u32 = 1 << 30;
 
-/// What the firmware does not count: it never hears of reads, and counts deallocated pages only where they
-/// held something.
+/// Counters that the firmware lacks: it does not see reads, and counts deallocated pages only if they held data.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
     pub(super) read_bytes: u64,
@@ -22,7 +21,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Notes how `io` ended.
+    /// Counts `io` with its outcome.
     pub(super) fn note<E>(&mut self, io: &Io, outcome: &Result<(), E>) {
         match (io, outcome) {
             (_, Err(_)) => self.failed_requests += 1,
@@ -36,11 +35,11 @@ impl Counts {
         }
     }
 
-    /// These, and those of the firmware.
+    /// These counters together with those of the firmware.
     pub(super) fn with(&self, ssd: &ManagedSsd) -> DeviceStats {
         let stats = ssd.stats();
         let unit_bytes = ssd.config().geometry.unit_bytes();
-        // The drive counts by handle of all groups together, which says nothing of ours.
+        // The drive's handle counters add up all groups, so with several groups they do not match our handles.
         let known = ssd.config().groups == 1;
         let by_handle = stats.host_pages_by_handle.iter().filter(|_| known);
         let by_handle = by_handle.map(|pages| pages * PAGE_BYTES).collect();
@@ -54,7 +53,7 @@ impl Counts {
         }
     }
 
-    /// These alone.
+    /// These counters alone.
     pub(super) fn alone(&self) -> DeviceStats {
         DeviceStats {
             host_read_bytes: self.read_bytes,
@@ -68,7 +67,7 @@ impl Counts {
     }
 }
 
-/// A request that the model has refused.
+/// The failure of a request that the model has refused.
 #[cold]
 pub(super) fn failure(error: &larder_ssd::Error, io: Io, device: &str) -> IoFailure {
     let kind = match error.kind() {
@@ -80,7 +79,7 @@ pub(super) fn failure(error: &larder_ssd::Error, io: Io, device: &str) -> IoFail
     IoFailure { error: Error::new(kind, context), buffer: io.into_buffer() }
 }
 
-/// What a drive of `config` says of itself.
+/// The device information of a drive of `config`.
 pub(super) fn describe(config: &ManagedConfig, name: &str) -> DeviceInfo {
     let geometry = &config.geometry;
     let placement = if config.fdp {
@@ -101,7 +100,7 @@ pub(super) fn describe(config: &ManagedConfig, name: &str) -> DeviceInfo {
     let block_bytes = u32::try_from(PAGE_BYTES).unwrap_or(u32::MAX);
     DeviceInfo {
         placement,
-        // What its buffer holds outlives a loss of power.
+        // Data in its buffer survives a loss of power.
         volatile_cache: VolatileCache::No,
         ..DeviceInfo::new(name, geometry.logical_bytes(), block_bytes, MAX_TRANSFER_BYTES)
     }

@@ -1,11 +1,11 @@
 //! The SSD model as a device.
 //!
-//! The model's firmware decides where pages lie and counts what that costs; the bytes are kept
-//! beside it by logical address. Garbage collection therefore moves mappings and never a byte.
+//! The model's firmware decides where pages lie and counts what that costs. The bytes are kept separately, by logical
+//! address, so garbage collection moves mappings but never a byte.
 //!
-//! [`ModelDevice`] knows no time: everything completes at once, in the thread that submits, so a run over
-//! it is a function of its requests. [`virtual_time`] has devices whose requests take the time that a
-//! model says, by a clock that no one waits for.
+//! [`ModelDevice`] has no time: every request completes at once, in the thread that submits it, so a run is a function
+//! of its requests. [`virtual_time`] has devices whose requests take the time that a model says, by a clock for which
+//! no thread waits in real time.
 
 mod counts;
 mod payload;
@@ -53,11 +53,10 @@ struct State {
 }
 
 impl ModelDevice {
-    /// A fresh drive of `config`.
+    /// A new drive of `config`.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if no such drive could work, or if its payload does not fit the address
-    /// space.
+    /// [`ErrorKind::Setup`] if no such drive could work, or if its payload does not fit the address space.
     pub fn new(config: ManagedConfig, payload: Payload) -> Result<Self, Error> {
         let info = counts::describe(&config, "model");
         let ssd = ManagedSsd::new(config)
@@ -67,8 +66,7 @@ impl ModelDevice {
         Ok(Self { info, state: Mutex::new(state) })
     }
 
-    /// Looks at the drive itself: its units, its maps, its full counters. No request proceeds while
-    /// `look` runs.
+    /// Gives access to the drive itself: its units, maps and full counters. No request proceeds while `look` runs.
     pub fn with_ssd<R>(&self, look: impl FnOnce(&ManagedSsd) -> R) -> R {
         look(&self.lock().ssd)
     }
@@ -108,15 +106,14 @@ impl Device for ModelDevice {
         state.counts.with(&state.ssd)
     }
 
-    /// Its power never fails; whoever wants that wraps it in a
-    /// [`FaultDevice`](crate::FaultDevice).
+    /// It never loses power; for that, wrap it in a [`FaultDevice`](crate::FaultDevice).
     fn boot(&self) -> Option<u64> {
         Some(0)
     }
 }
 
 impl State {
-    /// The model goes first: what it refuses leaves the contents as they were.
+    /// The model goes first: if it refuses a request, the contents stay unchanged.
     fn carry_out(&mut self, io: &mut Io) -> Result<(), larder_ssd::Error> {
         let outcome = match io {
             Io::Read { offset, buffer } => {
@@ -146,7 +143,7 @@ impl State {
         Ok(())
     }
 
-    /// To the drive zeros are bytes like any others: its map knows no page without one.
+    /// Zeros are ordinary data to the drive: its map has no pages without data.
     fn write_zeroes(&mut self, offset: u64, bytes: u64) -> Result<(), larder_ssd::Error> {
         let placement = Placement { group: 0, handle: 0 };
         self.ssd.write_placed(placement, offset / PAGE_BYTES, bytes / PAGE_BYTES)?;

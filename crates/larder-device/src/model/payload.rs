@@ -1,13 +1,13 @@
-//! The bytes of a simulated drive, by logical address, in memory that is taken when something else than zeros is
+//! The bytes of a simulated drive, by logical address, in memory that is allocated when something other than zeros is
 //! first written there.
 
 use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
 
-/// Unit of allocation. The allocator hands memory of this size out zeroed and untouched, so that a
-/// chunk costs only the pages that were written.
+/// Unit of allocation. The allocator hands out memory of this size zeroed and untouched, so a chunk costs only the
+/// pages that were written.
 const CHUNK_BYTES: usize = 1 << 20;
-/// What an operating system gives memory in.
+/// Page size of the operating system's memory.
 const PAGE_BYTES: usize = 4096;
 const LINE_BYTES: usize = 64;
 
@@ -21,15 +21,14 @@ pub enum Payload {
     None,
 }
 
-/// Contents by logical address. What was never written, or was deallocated, reads as zeros.
+/// Contents by logical address. Ranges that were never written, or were deallocated, read as zeros.
 pub(super) struct Contents {
-    /// Absent: all zeros. Each chunk is `CHUNK_BYTES` long. No chunk is ever present with
-    /// `Payload::None`.
+    /// `None` means all zeros. Each chunk is `CHUNK_BYTES` long. With `Payload::None` there are no chunks.
     chunks: Vec<Option<Box<[u8]>>>,
 }
 
 impl Contents {
-    /// As [`Contents::new`], for a drive of so many bytes.
+    /// Like [`Contents::new`], for a drive of `capacity_bytes`.
     ///
     /// # Errors
     /// [`ErrorKind::Setup`] if they do not fit the address space.
@@ -86,7 +85,7 @@ impl Contents {
         }
     }
 
-    /// Fills `buffer`, be it one or a list, from `offset` on.
+    /// Fills `buffer`, which may be a list, from `offset` on.
     pub(super) fn read_into(&self, mut offset: u64, buffer: &mut IoBuffer) {
         for run in buffer.runs_mut() {
             let bytes = run.len() as u64;
@@ -95,7 +94,7 @@ impl Contents {
         }
     }
 
-    /// Keeps what `buffer` has at `offset`.
+    /// Keeps the content of `buffer`, which may be a list, at `offset`.
     pub(super) fn write_from(&mut self, mut offset: u64, buffer: &IoBuffer) {
         for run in buffer.runs() {
             self.write(offset, run);
@@ -103,7 +102,7 @@ impl Contents {
         }
     }
 
-    /// Forgets `bytes` bytes from `offset` on; the memory of whole chunks is given back.
+    /// Drops `bytes` bytes from `offset` on; the memory of whole chunks is freed.
     pub(super) fn clear(&mut self, offset: u64, bytes: u64) {
         if self.chunks.is_empty() {
             return;
@@ -127,10 +126,10 @@ impl Contents {
     }
 }
 
-/// Zeros where there are zeros are not written: so nobody has to have memory for them.
+/// Does not write zeros over zeros, so that they take no memory.
 fn write_page_by_page(to: &mut [u8], from: &[u8]) {
     for (to, from) in to.chunks_mut(PAGE_BYTES).zip(from.chunks(PAGE_BYTES)) {
-        // By lines: byte by byte would take longer than to copy.
+        // Compared by lines: comparing by bytes would take longer than copying.
         let is_zeros = |page: &[u8]| {
             page.chunks(LINE_BYTES).all(|line| line == &[0; LINE_BYTES][..line.len()])
         };
@@ -140,7 +139,7 @@ fn write_page_by_page(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Addresses in memory fit the address space; a drive that does not is refused when it is made.
+/// Addresses in memory fit the address space; a drive that does not fit is refused when it is made.
 fn index(n: u64) -> usize {
     usize::try_from(n).expect("a drive in memory fits the address space")
 }

@@ -1,4 +1,4 @@
-//! What this user may do with a device node, and ways to use it that exclude others.
+//! The user's permissions on a device node, and opening it exclusively.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -17,8 +17,8 @@ pub struct Permissions {
 }
 
 impl Permissions {
-    /// Of a path; nothing is allowed where there is none. Opens nothing: closing a block device that
-    /// was open for writing makes the system look for partitions anew.
+    /// Permissions on a path; none where the path does not exist. It opens nothing, because closing a block device that
+    /// was open for writing makes the system rescan its partitions.
     pub fn of(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
         let may = |access| accessat(CWD, path, access, AtFlags::EACCESS).is_ok();
@@ -26,11 +26,11 @@ impl Permissions {
     }
 }
 
-/// Opens a block device for writing, and nobody else may mount it or open it so meanwhile.
+/// Opens a block device for writing, exclusively: until it is closed, no other program can mount it or open it so.
 ///
 /// # Errors
-/// [`io::ErrorKind::ResourceBusy`] if it, or a part of it, is mounted or used by another device;
-/// others of the operating system.
+/// [`io::ErrorKind::ResourceBusy`] if it, or a part of it, is mounted or used by another device; other errors of the
+/// operating system.
 pub fn open_exclusive(path: impl AsRef<Path>) -> io::Result<File> {
     let flags = i32::try_from(OFlags::EXCL.bits()).expect("a small flag");
     OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)

@@ -1,4 +1,4 @@
-//! Who carries NVMe commands out.
+//! Drives that carry out NVMe commands.
 
 use std::fmt;
 use std::io;
@@ -8,30 +8,29 @@ use larder_ssd::nvme::{Command, Completion, Controller, Status};
 
 /// A drive at the level of commands. Calls block until the command has ended.
 pub trait Commands: Send + Sync {
-    /// An admin command; `data` is sent or filled, as its opcode says. Returns dword 0 of the
-    /// completion.
+    /// Sends an admin command. `data` is sent or filled, depending on the opcode. Returns dword 0 of the completion.
     ///
     /// # Errors
     /// If the command could not be sent, or ended with a status other than success.
     fn admin(&self, command: &Command, data: &mut [u8]) -> Result<u32, CommandError>;
 
-    /// An I/O command, likewise.
+    /// Sends an I/O command, like [`Commands::admin`].
     ///
     /// # Errors
-    /// The same.
+    /// As [`Commands::admin`].
     fn io(&self, command: &Command, data: &mut [u8]) -> Result<u32, CommandError>;
 }
 
 /// Why a command did nothing.
 #[derive(Debug)]
 pub enum CommandError {
-    /// The kernel did not send it: no permission, no such device, a drive that is gone.
+    /// The kernel did not send it: no permission, no such device, or the drive is gone.
     Os(io::Error),
-    /// The drive refused it, and this is why.
+    /// The drive refused it with this status.
     Status(Status),
-    /// The drive does not say this.
+    /// The drive does not report this.
     Unreported(&'static str),
-    /// The answer makes no sense.
+    /// The drive's answer makes no sense.
     Malformed(&'static str),
 }
 
@@ -59,7 +58,7 @@ impl std::error::Error for CommandError {}
 pub struct ModelDrive(Mutex<Controller>);
 
 impl ModelDrive {
-    /// This controller.
+    /// A drive with this controller.
     pub fn new(controller: Controller) -> Self {
         Self(Mutex::new(controller))
     }
@@ -86,15 +85,14 @@ impl Commands for ModelDrive {
 
 #[cfg(test)]
 impl ModelDrive {
-    /// A drive of 64 MiB and a namespace of 1000 blocks on it, and that one's number. FDP is off if
-    /// the namespace has no handles.
+    /// A drive of 64 MiB with a namespace of 1000 blocks, and the namespace's number. FDP is off if `handles` is empty.
     pub(crate) fn with_handles(handles: &[u16]) -> (Self, u32) {
         let geometry =
             larder_ssd::managed::Geometry::with_overprovisioning(64 << 20, 256 << 10, 17.0);
         Self::of(geometry.unwrap(), 4, handles)
     }
 
-    /// A drive of 1000 blocks with hardly any spare room: writing it over at random copies.
+    /// A drive of 1000 blocks with hardly any spare space: random overwrites make it copy data.
     pub(crate) fn cramped(fdp: bool) -> (Self, u32) {
         let geometry =
             larder_ssd::managed::Geometry { logical_pages: 1000, pages_per_unit: 32, units: 40 };

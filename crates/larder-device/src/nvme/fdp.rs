@@ -1,5 +1,5 @@
-//! What a drive says of Flexible Data Placement (NVMe Base 2.1; logs 20h to 23h, features 1Dh and
-//! 1Eh, I/O management).
+//! A drive's Flexible Data Placement (FDP): configurations, handles, counters and events (NVMe Base 2.1; logs 20h to
+//! 23h, features 1Dh and 1Eh, I/O management).
 
 use larder_ssd::nvme::Command;
 use larder_ssd::nvme::command::log;
@@ -15,13 +15,13 @@ use larder_ssd::nvme::io_management::{
 use super::commands::{CommandError, Commands};
 pub use larder_ssd::nvme::endurance_log::EnduranceLog;
 
-/// No drive has more to say of its configurations; more is not believed.
+/// Upper bound for the size of the configurations log; a larger size is taken for an error.
 const CONFIGURATIONS_BYTES_MAX: u32 = 1 << 20;
 const CONFIGURATIONS_HEADER_BYTES: u32 = 16;
-/// 63 events of 64 bytes behind a header as long.
+/// 63 events of 64 bytes after a header of the same size.
 const EVENTS_BYTES: u32 = 4096;
 
-/// All configurations of an endurance group.
+/// All FDP configurations of an endurance group.
 ///
 /// # Errors
 /// If a command fails, or an answer makes no sense.
@@ -60,21 +60,22 @@ pub fn read_handles(drive: &dyn Commands, nsid: u32) -> Result<Vec<HandleStatus>
 /// Counters of an endurance group, in bytes since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FdpCounters {
-    /// What hosts wrote (HBMW, or data units written).
+    /// Bytes written by hosts (HBMW, or data units written).
     pub host_bytes: u128,
-    /// What was written to media (MBMW, or media units written).
+    /// Bytes written to media (MBMW, or media units written).
     pub media_bytes: u128,
-    /// What of the media was erased (MBE), where the drive says so.
+    /// Bytes of media erased (MBE), where the drive reports them.
     pub erased_bytes: Option<u128>,
 }
 
 impl FdpCounters {
-    /// Media bytes per host byte since the group was made; `None` if no host has written.
+    /// Device-level write amplification: media bytes per host byte since the group was made; `None` if no host has
+    /// written.
     pub fn dlwa(&self) -> Option<f64> {
         super::watch::dlwa(self.host_bytes, self.media_bytes)
     }
 
-    /// From the FDP statistics; from the endurance group log where there are none.
+    /// Reads the counters from the FDP statistics, or from the endurance group log where there are none.
     ///
     /// # Errors
     /// If a command fails, or an answer makes no sense.
@@ -92,7 +93,7 @@ impl FdpCounters {
                     erased_bytes: Some(statistics.erased_bytes),
                 })
             }
-            // Which status a drive without FDP gives is its own affair.
+            // Drives without FDP differ in the status that they return.
             Err(CommandError::Status(_)) => counters_of(&read_endurance(drive, endurance_group)?),
             Err(error) => Err(error),
         }
@@ -113,7 +114,7 @@ pub fn read_endurance(
     EnduranceLog::decode(&page).ok_or(CommandError::Malformed("endurance group log"))
 }
 
-/// What it says of bytes written. The log counts in billions.
+/// The bytes written according to the log, which counts in billions.
 fn counters_of(log: &EnduranceLog) -> Result<FdpCounters, CommandError> {
     if log.host_bytes > 0 && log.media_bytes == 0 {
         return Err(CommandError::Unreported("what it writes to its media"));
@@ -157,7 +158,7 @@ mod tests {
     #[test]
     fn a_drive_without_fdp_enabled_counts_in_billions() {
         let (drive, nsid) = ModelDrive::with_handles(&[]);
-        // A byte is a billion, rounded up: this log counts no finer.
+        // This log counts in billions of bytes, rounded up.
         drive.io(&Command::write(nsid, 0, 2, None), &mut [7; 8192]).unwrap();
         let counters = FdpCounters::read(&drive, GROUP).unwrap();
         assert_eq!((counters.host_bytes, counters.media_bytes), (1_000_000_000, 1_000_000_000));

@@ -14,7 +14,7 @@ use rustix::ioctl::{self, Ioctl, IoctlOutput, Opcode};
 use super::commands::{CommandError, Commands};
 
 const COMMAND_BYTES: usize = 72;
-/// Where the kernel leaves dword 0 of the completion.
+/// Offset of dword 0 of the completion.
 const RESULT_AT: usize = 68;
 
 /// `_IOWR('N', …, struct nvme_passthru_cmd)`.
@@ -24,29 +24,28 @@ const IO: Opcode = ioctl::opcode::read_write::<[u8; COMMAND_BYTES]>(b'N', 0x43);
 /// `BLKDISCARD`, `_IO(0x12, 119)` (`linux/fs.h`).
 const DISCARD: Opcode = ioctl::opcode::none(0x12, 119);
 
-/// Tells a block device that nobody needs these bytes any more. They may read as zeros afterwards, or
-/// as they were.
+/// Tells a block device that a range of bytes is no longer needed. The range may then read as zeros, or as before.
 ///
 /// # Errors
-/// Those of the operating system; a device that cannot is [`io::ErrorKind::Unsupported`].
+/// Those of the operating system; [`io::ErrorKind::Unsupported`] if the device cannot discard.
 pub fn discard(device: &File, range: Range<u64>) -> io::Result<()> {
     let bytes = range.end.saturating_sub(range.start);
-    // SAFETY: `DISCARD` reads two numbers of 64 bits, first byte and length, which is what it gets,
-    // and writes nothing to this process's memory.
+    // SAFETY: `DISCARD` reads two 64-bit numbers, first byte and length, which is what it gets, and writes nothing to
+    // this process's memory.
     let request = unsafe { ioctl::Setter::<DISCARD, [u64; 2]>::new([range.start, bytes]) };
-    // SAFETY: the same. What becomes of the device's content is what the caller asks for.
+    // SAFETY: as above. The change of the device's content is what the caller asks for.
     unsafe { ioctl::ioctl(device, request) }.map_err(io::Error::from)
 }
 
-/// A device node that takes commands: of a controller (`/dev/nvme0`), which knows admin commands
-/// only, or of a namespace (`/dev/ng0n1`, `/dev/nvme0n1`).
+/// A device node that takes commands: of a controller (`/dev/nvme0`), which takes only admin commands, or of a
+/// namespace (`/dev/ng0n1`, `/dev/nvme0n1`).
 #[derive(Debug)]
 pub struct DriveFile {
     file: File,
 }
 
 impl DriveFile {
-    /// Opens a node, for commands that change nothing or, with `write`, for all.
+    /// Opens a node, for commands that change nothing or, with `write`, for all commands.
     ///
     /// # Errors
     /// Those of the operating system.
@@ -65,8 +64,8 @@ impl DriveFile {
         let address =
             if data.is_empty() { 0 } else { data.as_mut_ptr().expose_provenance() as u64 };
         let request = Request { opcode, entry: encode_uring(command, address, bytes) };
-        // SAFETY: `opcode` is one of the two above, which take the 72 bytes of a `Request`. The
-        // kernel reads and writes at most `bytes` at `address`, which `data` holds for the whole call.
+        // SAFETY: `opcode` is one of the two above, which take the 72 bytes of a `Request`. The kernel reads and writes
+        // at most `bytes` at `address`, which `data` holds for the whole call.
         let (status, entry) = unsafe { ioctl::ioctl(&self.file, request) }
             .map_err(|error| CommandError::Os(error.into()))?;
         let status = u16::try_from(status).map_err(|_| CommandError::Malformed("status"))?;
@@ -95,10 +94,10 @@ struct Request {
     entry: [u8; COMMAND_BYTES],
 }
 
-// SAFETY: the opcodes expect a pointer to 72 bytes that they read and write, and that is what
-// `as_ptr` gives; the kernel changes the result field, which is any number.
+// SAFETY: the opcodes expect a pointer to 72 bytes that they read and write, which `as_ptr` gives. The kernel changes
+// the result field, for which any number is valid.
 unsafe impl Ioctl for Request {
-    /// What the call returned (the NVMe status), and the entry with its result.
+    /// The return value of the call (the NVMe status), and the entry with its result.
     type Output = (IoctlOutput, [u8; COMMAND_BYTES]);
 
     const IS_MUTATING: bool = true;
@@ -115,7 +114,7 @@ unsafe impl Ioctl for Request {
         output: IoctlOutput,
         entry: *mut rustix::ffi::c_void,
     ) -> rustix::io::Result<Self::Output> {
-        // SAFETY: the pointer is the one of `as_ptr`.
+        // SAFETY: the pointer is that of `as_ptr`.
         let entry = unsafe { *entry.cast::<[u8; COMMAND_BYTES]>() };
         Ok((output, entry))
     }

@@ -1,5 +1,5 @@
-//! The counters of a drive while a cache runs on it, asked for by a thread of their own: nobody who
-//! reads or writes waits for an answer.
+//! The counters of a drive while a cache runs on it. A thread of its own reads them, so that no request of the cache
+//! waits for an answer.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -19,36 +19,35 @@ use super::survey::{Asked, Silence, read_namespace};
 use super::watch::Watch;
 use crate::clock::{Clock, RealClock};
 
-/// The interval for those who name none.
+/// The default interval.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
-/// What "recent" is.
+/// The span that counts as recent.
 const RECENT: Duration = Duration::from_secs(300);
 
-/// The part of a namespace whose drive is asked.
+/// The part of a namespace whose drive is polled.
 #[derive(Debug, Clone)]
 pub struct Watched {
-    /// The block device, for people.
+    /// The block device, for messages.
     pub path: String,
     /// The namespace's number on the drive.
     pub nsid: u32,
     /// Bytes of a logical block.
     pub block_bytes: u32,
-    /// The bytes of the namespace that are the device's.
+    /// The range of bytes of the namespace that the device uses.
     pub range: Range<u64>,
 }
 
-/// Tells how many bytes the device has written itself.
+/// Returns the number of bytes that the device has written itself.
 type OwnBytes = Box<dyn Fn() -> u64 + Send>;
 
-/// A drive that is asked at an interval. Dropping it ends the thread, after the answer that it is
-/// waiting for.
+/// A drive that is polled at an interval. Dropping it ends the thread, after the answer that it is waiting for.
 pub struct LiveCounters {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 struct Shared {
-    /// Who asks. Locked as long as the drive takes to answer.
+    /// Polls the drive. Locked as long as the drive takes to answer.
     asker: Mutex<Asker>,
     /// The last answer.
     report: Mutex<Arc<DriveReport>>,
@@ -61,12 +60,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl LiveCounters {
-    /// Asks `drive` at once and then every `interval`; without one, only when [`Self::refresh`] says
-    /// so. `own_bytes` tells what the device has written itself. If the drive may not be asked at all,
-    /// the report says so, and nobody asks again.
+    /// Polls `drive` at once and then every `interval`; without an interval, only on [`Self::refresh`]. `own_bytes`
+    /// returns the number of bytes that the device has written itself. If the drive answers none of the first
+    /// questions, for example for lack of permission, the report says so and no thread polls it.
     ///
     /// # Errors
-    /// Those of the operating system if it has no thread to give.
+    /// That of the operating system if it cannot start a thread.
     pub fn start(
         drive: io::Result<Box<dyn Commands>>,
         watched: Watched,
@@ -93,18 +92,18 @@ impl LiveCounters {
         Ok(Self { shared, thread })
     }
 
-    /// What the drive said when it was last asked.
+    /// The drive's last answers.
     pub fn report(&self) -> Arc<DriveReport> {
         Arc::clone(&lock(&self.shared.report))
     }
 
-    /// Asks now, and waits for the answer.
+    /// Polls the drive now, and waits for the answer.
     pub fn refresh(&self) -> Arc<DriveReport> {
         self.shared.ask();
         self.report()
     }
 
-    /// Whether a thread asks at an interval.
+    /// Whether a thread polls at an interval.
     pub fn is_asking(&self) -> bool {
         self.thread.is_some()
     }
@@ -115,7 +114,7 @@ impl Drop for LiveCounters {
         *lock(&self.shared.ended) = true;
         self.shared.end.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic of its own has been printed; it takes nothing else down.
+            // A panic of the thread has been printed; it affects nothing else.
             let _ = thread.join();
         }
     }
@@ -149,7 +148,7 @@ impl Shared {
     }
 }
 
-/// Who asks a drive, and what it has heard so far.
+/// Polls a drive, and keeps what it has reported so far.
 struct Asker {
     drive: Asked<Box<dyn Commands>>,
     group: Asked<u16>,
@@ -229,8 +228,8 @@ impl Asker {
         self.report.clone()
     }
 
-    /// `own_bytes` were written before the drive was asked: what is under way meanwhile may count on
-    /// one side only, and then it counts twice rather than never.
+    /// `own_bytes` were written before the drive was polled. Bytes that are written in between are in the drive's
+    /// counter but not in `own_bytes`, so they appear as foreign bytes rather than being hidden.
     fn count(&mut self, now: Duration, counters: FdpCounters, own_bytes: u64) {
         self.watch.add(now, counters);
         let written = |interval| Written::of(&interval);
@@ -260,7 +259,7 @@ impl Asker {
         self.report.moves = self.moves.iter().copied().collect();
     }
 
-    /// Where on the device a logical block is.
+    /// Offset on the device of a logical block of the namespace; `None` if it is not on the device.
     fn offset(&self, lba: u64, nsid: Option<u32>) -> Option<u64> {
         let here = nsid.is_none_or(|nsid| nsid == self.watched.nsid);
         let byte = lba.checked_mul(u64::from(self.watched.block_bytes)).filter(|_| here)?;
@@ -268,14 +267,14 @@ impl Asker {
     }
 }
 
-/// A log of events as it was when it was last read; `None` before that.
+/// A log of events as last read; `None` before the first read.
 #[derive(Debug, Default)]
 struct Log(Option<Vec<Event>>);
 
 impl Log {
-    /// Those of `listed` that were not there before, and whether some went by unseen. A drive lists
-    /// what it remembers: the end of what was there before, and what came since. Of the first log
-    /// nothing is new.
+    /// Returns the events in `listed` that the last read did not have, and whether some were missed in between. A drive
+    /// lists the events that it remembers: the last ones of the previous read, and those since. No event of the first
+    /// read counts as new.
     fn new_ones(&mut self, mut listed: Vec<Event>) -> (Vec<Event>, bool) {
         if listed.first().zip(listed.last()).is_some_and(|(a, z)| a.timestamp_ms > z.timestamp_ms) {
             listed.reverse();

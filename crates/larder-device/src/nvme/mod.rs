@@ -1,24 +1,23 @@
-//! NVMe drives of Linux: what they are, what they say of Flexible Data Placement, and how to write
-//! to their reclaim unit handles.
+//! NVMe drives on Linux: finding them, reading their Flexible Data Placement (FDP), and writing to their reclaim unit
+//! handles.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | `access` | what this user may do with a device node (Linux) |
-//! | [`commands`] | who carries commands out: a drive behind the kernel, or the model's controller |
-//! | [`fdp`] | what a drive says of its placement, and its counters |
+//! | `access` | the user's permissions on a device node (Linux) |
+//! | [`commands`] | drives that carry out commands: one behind the kernel, or the model's controller |
+//! | [`fdp`] | a drive's FDP configurations, handles and counters |
 //! | `ioctl` | admin and I/O commands through the kernel's pass-through ioctls (Linux) |
 //! | [`live`] | the counters of a drive while a cache runs on it |
-//! | [`prepare`] | FDP enabled and a namespace with handles made |
-//! | [`report`] | what they are |
-//! | `paths` | which ways of placement there are for this user (Linux) |
+//! | [`prepare`] | enabling FDP and creating a namespace with placement handles |
+//! | [`report`] | the report that [`live`] returns |
+//! | `paths` | the ways of placement that this user can use (Linux) |
 //! | [`smart`] | health, wear, and how long a drive will last |
-//! | [`survey`] | all that a user may know of a namespace's placement |
+//! | [`survey`] | everything that the user may read of a namespace's placement |
 //! | [`watch`] | write amplification while it happens |
 //! | [`node`] | device nodes, partitions and namespaces, found in sysfs (Linux) |
-//! | [`passthrough`] | a namespace, or a partition of one, as device past the block layer (Linux) |
+//! | [`passthrough`] | a namespace, or a partition of one, as a device past the block layer (Linux) |
 //!
-//! Commands are encoded, and answers decoded, by [`larder_ssd::nvme`]: the same code that the model's
-//! controller answers with.
+//! [`larder_ssd::nvme`] encodes commands and decodes answers: the same code with which the model's controller answers.
 
 #[cfg(target_os = "linux")]
 pub mod access;

@@ -1,5 +1,5 @@
-//! From a path that a user gives to the namespace behind it: device nodes, partitions and links such
-//! as those of `/dev/disk/by-id`, looked up in sysfs.
+//! Finds the namespace behind a path that the user gives: device nodes, partitions, and links such as those of
+//! `/dev/disk/by-id`, looked up in sysfs.
 
 use std::fs;
 use std::ops::Range;
@@ -10,68 +10,68 @@ use crate::device::VolatileCache;
 use crate::error::{Error, ErrorKind};
 use crate::file::sys;
 
-/// Sectors of sysfs, whatever the device's blocks are.
+/// Sector size of sysfs, independent of the device's block size.
 const SECTOR_BYTES: u64 = 512;
-/// What one of the segments of a transfer holds at least: its buffer is aligned to this.
+/// Least bytes that a segment of a transfer holds: buffers are aligned to this.
 const SEGMENT_BYTES: u32 = 4096;
-/// What one deallocation may cover where the kernel does not say.
+/// Most bytes per deallocation where the kernel does not report a limit.
 const DEALLOCATION_BYTES: u64 = 1 << 30;
 
-/// What a path leads to.
+/// The kind of node that a path leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeKind {
-    /// A namespace as block device (`/dev/nvme0n1`).
+    /// A namespace as a block device (`/dev/nvme0n1`).
     Block,
     /// A partition of it (`/dev/nvme0n1p2`).
     Partition,
-    /// A namespace as character device (`/dev/ng0n1`).
+    /// A namespace as a character device (`/dev/ng0n1`).
     Generic,
 }
 
 /// A namespace of an NVMe drive, or a part of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// What was asked for.
+    /// The kind of node that was asked for.
     pub kind: NodeKind,
     /// The block device's name (`nvme0n1`).
     pub namespace: String,
-    /// Its number on the drive.
+    /// The namespace's number on the drive.
     pub nsid: u32,
     /// Bytes of a logical block.
     pub block_bytes: u32,
-    /// Bytes of the namespace.
+    /// Size of the namespace in bytes.
     pub namespace_bytes: u64,
-    /// The bytes of the namespace that the path stands for: of a partition, its own.
+    /// The range of bytes of the namespace that the path stands for; for a partition, its own.
     pub range: Range<u64>,
-    /// The block device: of the partition, if it is one.
+    /// The block device; for a partition, the partition's.
     pub block_path: PathBuf,
     /// The character device of the namespace, if the kernel has made one.
     pub generic_path: Option<PathBuf>,
-    /// The controllers of the drive; more than one if it can be reached on several paths.
+    /// The controllers of the drive; more than one if the drive can be reached on several paths.
     pub controller_paths: Vec<PathBuf>,
-    /// Write streams of the block layer (Linux 6.16); 0 is none.
+    /// Write streams of the block layer (Linux 6.16); 0 if there are none.
     pub write_streams: u16,
-    /// Bytes of what one stream fills before the drive goes on to the next (the reclaim unit).
+    /// Bytes that a stream fills before the drive starts its next reclaim unit.
     pub write_stream_granularity: u64,
-    /// Most bytes that one command may carry.
+    /// Most bytes of one command.
     pub max_transfer_bytes: u32,
-    /// Most bytes that one deallocation may cover.
+    /// Most bytes of one deallocation.
     pub max_deallocation_bytes: u64,
-    /// Most bytes that one command may make zeros; 0: the kernel uses no such command here.
+    /// Most bytes that one command may zero; 0 if the kernel uses no such command here.
     pub max_zeroing_bytes: u64,
-    /// Bytes of metadata beside each block, where the kernel says so; else 0.
+    /// Bytes of metadata per block, where the kernel reports them; else 0.
     pub metadata_bytes: u16,
     /// Whether a loss of power may undo writes that were not flushed.
     pub volatile_cache: VolatileCache,
-    /// Longest write of which a loss of power leaves all or nothing, where the kernel says so.
+    /// Longest write in bytes that a loss of power leaves either whole or undone, where the kernel reports it.
     pub atomic_write_bytes: Option<u32>,
-    /// Whether the kernel lets nobody write to it.
+    /// Whether the kernel refuses all writes to it.
     pub read_only: bool,
-    /// Model and serial number, for people.
+    /// Model and serial number, for messages.
     pub model: String,
 }
 
-/// Where sysfs and the nodes are; tests have others.
+/// Roots of sysfs and of the device nodes; tests use others.
 #[derive(Debug, Clone)]
 pub struct Roots {
     /// `/sys`.
@@ -87,11 +87,11 @@ impl Default for Roots {
 }
 
 impl Node {
-    /// The namespace that `path` leads to.
+    /// Finds the namespace that `path` leads to.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if there is none, with what to name instead: a controller, a mapped or
-    /// striped device, a disk of another kind.
+    /// [`ErrorKind::Setup`] if there is none, for example for a controller, a mapped or striped device or a disk of
+    /// another kind. The message says what to name instead.
     pub fn find(path: impl AsRef<Path>, roots: &Roots) -> Result<Self, Error> {
         let path = path.as_ref();
         let refuse = |complaint: &str| {
@@ -142,7 +142,7 @@ impl Node {
         let Ok(entries) = fs::read_dir(roots.sys.join("class/block")) else { return Vec::new() };
         let mut names: Vec<_> = entries
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            // A path of a drive with several (nvme0c1n1) is none of its own.
+            // Skip the per-path nodes of a multi-path drive (nvme0c1n1): they are not namespaces of their own.
             .filter(|name| name.starts_with("nvme") && !name["nvme".len()..].contains('c'))
             .collect();
         names.sort();
@@ -229,7 +229,7 @@ fn controllers_of(whole: &Path) -> Vec<PathBuf> {
     if is_controller(&device) {
         return vec![device];
     }
-    // A subsystem: its controllers are links in it.
+    // A subsystem, with links to its controllers.
     let Ok(entries) = fs::read_dir(&device) else { return Vec::new() };
     let mut found: Vec<_> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// A sysfs with a namespace of 1 MiB sectors and a partition, as the kernel lays it out.
+    /// A sysfs with a namespace of 1 MiB and a partition, as the kernel lays it out.
     fn roots(folder: &Path) -> Roots {
         let roots = Roots { sys: folder.join("sys"), dev: folder.join("dev") };
         let subsystem = roots.sys.join("devices/virtual/nvme-subsystem/nvme-subsys0");

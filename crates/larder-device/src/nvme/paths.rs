@@ -1,22 +1,22 @@
-//! Which ways of placement a namespace has for this user, best first, and why not the others.
+//! The ways of placement that a user has for a namespace, best first, and why the others are unavailable.
 
 use super::access::Permissions;
 use super::node::{Node, NodeKind};
 use super::survey::Survey;
 use crate::opening::PlacementPath;
 
-/// Linux with write streams of the block layer.
+/// First Linux release with write streams in the block layer.
 const WRITE_STREAMS: (u32, u32) = (6, 16);
-/// Linux with NVMe commands on `io_uring`, and with those of users other than root.
+/// First Linux release with NVMe commands through `io_uring`, and first one that allows them to other users than root.
 const PASSTHROUGH: (u32, u32) = (5, 19);
 const PASSTHROUGH_FOR_ALL: (u32, u32) = (6, 2);
 
 const ROOT_ONLY: &str = "; Linux before 6.2 needs root";
 
-/// Who asks, and where.
+/// The user's permissions and the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Host {
-    /// Release of the kernel, if it is known.
+    /// Release of the kernel, if known.
     pub kernel: Option<(u32, u32)>,
     /// What this user may do with the block device.
     pub block: Permissions,
@@ -25,7 +25,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// As it is now.
+    /// The current state.
     pub fn of(node: &Node) -> Self {
         let nothing = Permissions { read: false, write: false };
         Self {
@@ -40,7 +40,7 @@ impl Host {
     }
 }
 
-/// The placement paths in the order in which they are tried; of each, why it cannot be taken.
+/// The placement paths in the order in which they are tried, each with the reason if it cannot be used.
 pub fn placement_paths(
     node: &Node,
     survey: &Survey,
@@ -53,12 +53,12 @@ pub fn placement_paths(
     ]
 }
 
-/// The first that can be taken; `None` if the namespace cannot even be written to.
+/// The first path that can be used; `None` if the namespace cannot even be written to.
 pub fn taken(paths: &[(PlacementPath, Result<(), String>)]) -> Option<PlacementPath> {
     paths.iter().find(|(_, verdict)| verdict.is_ok()).map(|(path, _)| *path)
 }
 
-/// What stands against any placement.
+/// An error with the reason if the drive allows no placement at all.
 fn drive_can(survey: &Survey) -> Result<(), String> {
     match (survey.supported(), survey.enabled()) {
         (Ok(false), _) => Err("the drive has no FDP".to_owned()),
@@ -80,13 +80,13 @@ fn without(node: &Node, host: &Host) -> Result<(), String> {
     writable(node, host.block)
 }
 
-/// The write streams of a node, as the kernel alone shows them; or why they are of no use.
+/// The write streams of a node, judged by the kernel's data alone; or why they cannot be used.
 ///
 /// # Errors
 /// The reason.
 pub(crate) fn streams_of(node: &Node) -> Result<u16, String> {
     if node.kind == NodeKind::Partition {
-        // Linux 6.18 shows them for partitions, and refuses such a write (EINVAL).
+        // Linux 6.18 shows them for partitions, but refuses such a write (EINVAL).
         return Err("Linux has write streams for whole namespaces, not for partitions".to_owned());
     }
     match node.write_streams {

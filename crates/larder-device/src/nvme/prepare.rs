@@ -1,10 +1,9 @@
-//! A drive made ready for placement: FDP enabled in an endurance group, and a namespace with a
-//! placement handle for each reclaim unit handle.
+//! Prepares a drive for placement: enables FDP in an endurance group, and creates a namespace with a placement handle
+//! for each reclaim unit handle.
 //!
-//! [`Preparation::plan`] asks the drive and changes nothing; [`Preparation::run`] carries out what was
-//! planned. FDP can be switched only while its endurance group has no namespace, so that a drive in
-//! use loses what it holds: the plan says which namespaces go, and running it needs to be told that
-//! they may.
+//! [`Preparation::plan`] queries the drive and changes nothing; [`Preparation::run`] carries the plan out. FDP can be
+//! switched only while its endurance group has no namespace, so a drive in use loses its data. The plan lists the
+//! namespaces that would be deleted, and running it needs explicit consent.
 
 use std::fmt;
 
@@ -23,30 +22,30 @@ use super::survey::read_controller;
 /// What to make of a drive.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PrepareOptions {
-    /// Endurance group; the first if not given.
+    /// Endurance group; the first by default.
     pub endurance_group: Option<u16>,
-    /// Index of the FDP configuration; by default the first valid one with a single reclaim group,
-    /// since Linux has write streams for no other, or else the first valid one.
+    /// Index of the FDP configuration. By default the first valid one with a single reclaim group, because Linux has
+    /// write streams only for those, or else the first valid one.
     pub configuration: Option<u8>,
     /// Placement handles of the namespace; all by default.
     pub handles: Option<u16>,
-    /// Bytes of the namespace; all that there is by default.
+    /// Size of the namespace in bytes; all available space by default.
     pub bytes: Option<u64>,
 }
 
-/// A namespace that is there.
+/// An existing namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Present {
     /// Its number.
     pub nsid: u32,
-    /// Its bytes.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// One thing to do.
+/// One step of a preparation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Delete a namespace, with all that is in it.
+    /// Delete a namespace, with all its data.
     Delete(Present),
     /// Enable FDP in a group, with one of its configurations.
     Enable {
@@ -57,7 +56,7 @@ pub enum Step {
     },
     /// Create a namespace.
     Create {
-        /// What is asked for.
+        /// The parameters.
         request: NamespaceRequest,
         /// Bytes of a logical block in that format.
         block_bytes: u32,
@@ -74,11 +73,11 @@ pub enum Step {
 pub enum PrepareError {
     /// It cannot do what is needed, or not so: the reason and what to do instead.
     Impossible(String),
-    /// An option does not fit the drive: which, its value, and what would.
+    /// An option does not fit the drive. The text names it, its value and the valid values.
     Options(String),
-    /// Namespaces would be deleted and nobody said that they may.
+    /// Namespaces would be deleted, and the caller has not allowed it.
     WouldDelete(Vec<Present>),
-    /// A command failed while doing this.
+    /// A command failed; the text says which step it belongs to.
     Command(String, CommandError),
 }
 
@@ -105,12 +104,12 @@ fn while_doing(doing: impl Into<String>) -> impl FnOnce(CommandError) -> Prepare
     move |error| PrepareError::Command(doing, error)
 }
 
-/// What is to be done, in this order.
+/// The steps to prepare a drive, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preparation {
     /// The endurance group.
     pub endurance_group: u16,
-    /// Index of the configuration, and the configuration.
+    /// The configuration's index, and the configuration.
     pub configuration: (u8, Configuration),
     /// Whether FDP is enabled in the group now.
     pub enabled: bool,
@@ -118,7 +117,7 @@ pub struct Preparation {
     pub steps: Vec<Step>,
 }
 
-/// What a drive is, as far as it matters here.
+/// The properties of a drive that matter here.
 struct Facts {
     controller: u16,
     enabled: bool,
@@ -130,10 +129,10 @@ struct Facts {
 }
 
 impl Preparation {
-    /// Asks the drive what there is to do. Changes nothing.
+    /// Queries the drive and plans the steps. Changes nothing.
     ///
     /// # Errors
-    /// If the drive cannot do it, the options do not fit it, or a command fails.
+    /// If the drive cannot do it, the options do not fit the drive, or a command fails.
     pub fn plan(drive: &dyn Commands, options: &PrepareOptions) -> Result<Self, PrepareError> {
         let group = options.endurance_group.unwrap_or(1);
         let facts = Facts::read(drive, group, options)?;
@@ -147,8 +146,7 @@ impl Preparation {
         if facts.enabled && is_ready(drive, &facts.present, handles, options)? {
             return Ok(planned(Vec::new()));
         }
-        // A namespace that is larger than what is left needs the room of those that are there, and FDP
-        // is switched in an empty group only.
+        // Delete the present namespaces if the new one needs their space, or to switch FDP, which needs an empty group.
         let needed = options.bytes.map(u128::from);
         let is_room = facts.unallocated_bytes >= needed.unwrap_or(u128::MAX).max(1);
         let deletes: &[Present] =
@@ -185,13 +183,12 @@ impl Preparation {
         deleted.collect()
     }
 
-    /// Carries the steps out; `on_step` is told of each before it is. Returns the number of the new
-    /// namespace, or `None` where there was nothing to do.
+    /// Carries the steps out and calls `on_step` before each. Returns the number of the new namespace, or `None` if
+    /// there was nothing to do.
     ///
     /// # Errors
-    /// [`PrepareError::WouldDelete`] before anything is done if namespaces would go without
-    /// `destroy_data`; otherwise that of the step that failed, after which the earlier ones stay done:
-    /// planning anew goes on from there.
+    /// [`PrepareError::WouldDelete`] before any step if namespaces would be deleted without `destroy_data`; otherwise
+    /// the error of the step that failed. The steps before it stay done, and a new plan continues from there.
     pub fn run(
         &self,
         drive: &dyn Commands,
@@ -244,7 +241,7 @@ fn create(drive: &dyn Commands, request: &NamespaceRequest) -> Result<u32, Prepa
 fn attach(drive: &dyn Commands, nsid: u32, controller: u16) -> Result<(), PrepareError> {
     let mut list = encode_controllers(&[controller]);
     match drive.admin(&Command::attach_namespace(nsid), &mut list) {
-        // A drive with a single controller may do it by itself.
+        // A drive with a single controller may attach the namespace itself.
         Ok(_) | Err(CommandError::Status(Status::NamespaceAttached)) => Ok(()),
         Err(error) => {
             let doing = format!("attaching namespace {nsid} to controller {controller}");
@@ -306,7 +303,7 @@ impl Facts {
     }
 }
 
-/// The configuration that is asked for, in use, or best for Linux.
+/// The configuration that is asked for, or is in use, or is best for Linux.
 fn choose(
     configurations: &[Configuration],
     asked: Option<u8>,
@@ -359,7 +356,7 @@ fn handle_count(configuration: &Configuration, asked: Option<u16>) -> Result<u16
     }
 }
 
-/// Whether a namespace has as many handles as are asked for, and nothing else is asked for.
+/// Whether a namespace has at least the handles that are asked for, and the size if one is asked for.
 fn is_ready(
     drive: &dyn Commands,
     present: &[Present],
@@ -369,7 +366,7 @@ fn is_ready(
     for namespace in present {
         let found = match read_handles(drive, namespace.nsid) {
             Ok(found) => found,
-            // One that is not attached takes no I/O commands; a controller's node takes none at all.
+            // A namespace that is not attached takes no I/O commands, and a controller's node takes none at all.
             Err(CommandError::Status(_) | CommandError::Os(_)) => continue,
             Err(error) => return Err(while_doing("reading the placement handles")(error)),
         };
@@ -388,7 +385,7 @@ fn is_ready(
 fn namespaces_of(drive: &dyn Commands, group: u16) -> Result<Vec<Present>, PrepareError> {
     let mut page = [0; PAGE_BYTES];
     let mut list = |structure| drive.admin(&Command::identify(0, structure), &mut page);
-    // Drives without namespace management know the attached ones only.
+    // Drives without namespace management list the attached namespaces only.
     match list(cns::ALLOCATED_NAMESPACES) {
         Err(CommandError::Status(Status::InvalidField)) => list(cns::ACTIVE_NAMESPACES),
         listed => listed,
@@ -405,7 +402,7 @@ fn namespaces_of(drive: &dyn Commands, group: u16) -> Result<Vec<Present>, Prepa
         let malformed = while_doing(format!("asking about namespace {nsid}"));
         let (blocks, block_bytes, in_group) = decode_namespace(&page)
             .ok_or_else(|| malformed(CommandError::Malformed("namespace data")))?;
-        // Without a group, it is where all are.
+        // A namespace without a group may be in any group, so count it.
         if in_group == group || in_group == 0 {
             present.push(Present { nsid, bytes: blocks.saturating_mul(u64::from(block_bytes)) });
         }
@@ -413,7 +410,7 @@ fn namespaces_of(drive: &dyn Commands, group: u16) -> Result<Vec<Present>, Prepa
     Ok(present)
 }
 
-/// Blocks of 4096 bytes without metadata if the drive has them, or else of 512.
+/// The format with blocks of 4096 bytes and without metadata, or else with blocks of 512 bytes.
 fn best_format(drive: &dyn Commands) -> Result<(u8, u32), PrepareError> {
     let mut page = [0; PAGE_BYTES];
     let doing = "asking for the LBA formats";

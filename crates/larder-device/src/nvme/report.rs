@@ -1,21 +1,21 @@
-//! What a drive says of itself while a cache runs on it: the result of [`super::live`].
+//! What a drive reports of itself while a cache runs on it: the result of [`super::live`].
 
 use std::time::Duration;
 
 use super::fdp::FdpCounters;
 use super::watch::{self, Interval};
 
-/// Events of moved data that a report lists; there may have been more.
+/// Most events of moved data that a report lists; there may have been more.
 pub const MOVES_MAX: usize = 256;
 
-/// What a drive had counted when it was last asked.
+/// Counters of a drive when it was last polled.
 ///
-/// Its counters are those of an endurance group: what others write to it is in them.
+/// The counters are those of an endurance group, so they include what other users of the group write.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DriveReport {
     /// The block device of the namespace.
     pub path: String,
-    /// How often the drive was asked.
+    /// How often the drive was polled.
     pub looks: u64,
     /// Counters since the group was made.
     pub counters: Option<FdpCounters>,
@@ -25,28 +25,28 @@ pub struct DriveReport {
     pub recent: Option<Written>,
     /// Bytes that this device had written itself at that moment, since it was opened.
     pub own_written_bytes: u64,
-    /// Life that is used up, in percent; may exceed 100.
+    /// Used part of the drive's life, in percent; may exceed 100.
     pub used_percent: Option<u8>,
-    /// FDP events since the device was opened: code of the type, and how many.
+    /// FDP events since the device was opened: code of the type, and count.
     pub events: Vec<(u8, u64)>,
-    /// Of the events that moved data, the last [`MOVES_MAX`], oldest first.
+    /// The last [`MOVES_MAX`] events that moved data, oldest first.
     pub moves: Vec<Move>,
-    /// How many there have been since the device was opened, those that are not listed among them.
+    /// Number of events that moved data since the device was opened, including those not listed.
     pub moves_seen: u64,
-    /// How often the drive's log had gone round between two looks: events are missing then.
+    /// How often the drive's log was overwritten between two polls, so that events are missing.
     pub event_gaps: u64,
-    /// What the drive did not say when it was last asked. What is known from before stays.
+    /// What the drive did not report at the last poll. Earlier values stay.
     pub unavailable: Vec<Unsaid>,
 }
 
-/// Bytes written to an endurance group in a span of time.
+/// Bytes written to an endurance group during a time span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Written {
     /// By hosts.
     pub host_bytes: u64,
     /// To media.
     pub media_bytes: u64,
-    /// How long.
+    /// Length of the span.
     pub span: Duration,
 }
 
@@ -69,10 +69,9 @@ impl Written {
 /// Data that the drive moved ("media reallocated").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
-    /// How much, as far as the event says; 0 if it does not.
+    /// Bytes moved, if the event reports them; else 0.
     pub bytes: u64,
-    /// Where on the device one of the blocks is; `None` if it is elsewhere on the drive, or the event
-    /// does not say.
+    /// Offset on the device of one of the blocks; `None` if it is elsewhere on the drive, or the event does not say.
     pub offset: Option<u64>,
 }
 
@@ -81,20 +80,20 @@ pub struct Move {
 pub struct Unsaid {
     /// What was asked for.
     pub what: &'static str,
-    /// Why there is none.
+    /// Why there is no answer.
     pub why: String,
 }
 
 impl DriveReport {
-    /// Bytes that reached the media since the device was opened beyond those that it wrote itself:
-    /// what the drive moved, and what others wrote. `None` where the drive does not count in bytes.
+    /// Bytes written to the media since the device was opened, minus those that the device wrote itself: what the drive
+    /// moved, and what others wrote. `None` where the drive does not count in bytes.
     pub fn beyond_own_bytes(&self) -> Option<u64> {
-        // Only the FDP statistics know of erased bytes; the other log counts in billions.
+        // Only the FDP statistics have erased bytes; the other log counts in billions.
         self.counters?.erased_bytes?;
         Some(self.since_open?.media_bytes.saturating_sub(self.own_written_bytes))
     }
 
-    /// The same with moves at other offsets.
+    /// The same report with the offsets of moves mapped by `offset`.
     #[must_use]
     pub(crate) fn moved_to(&self, offset: impl Fn(u64) -> Option<u64>) -> Self {
         let mut report = self.clone();

@@ -1,4 +1,4 @@
-//! Health and wear of a drive, and how long it will last.
+//! Health and wear of a drive, and a forecast of its life.
 
 use larder_ssd::nvme::Command;
 use larder_ssd::nvme::smart::{SMART_BYTES, SmartLog};
@@ -6,7 +6,7 @@ use larder_ssd::nvme::smart::{SMART_BYTES, SmartLog};
 use super::commands::{CommandError, Commands};
 use larder_ssd::nvme::endurance_log::EnduranceLog;
 
-/// Hours of a year.
+/// Hours per year.
 const YEAR_HOURS: f64 = 8766.0;
 
 /// Reads the SMART log of a drive.
@@ -20,27 +20,27 @@ pub fn read_smart(drive: &dyn Commands) -> Result<SmartLog, CommandError> {
     SmartLog::decode(&page).ok_or(CommandError::Malformed("SMART log"))
 }
 
-/// What a forecast of life rests on.
+/// The basis of a forecast of life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LifeBasis {
-    /// The maker's endurance estimate, of which media writes take away.
+    /// The maker's endurance estimate in bytes, compared with the media bytes written.
     EnduranceEstimate,
-    /// The percentage that the drive calls used up.
+    /// The percentage that the drive reports as used.
     PercentageUsed,
 }
 
-/// How long a drive lasts if it is used as it was so far, by the hours that it was under power.
+/// How long a drive lasts if its use continues at the past rate, measured in hours under power.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LifeForecast {
     /// Years under power until the rated life is used up; 0 if it is.
     pub years_left: f64,
-    /// From what.
+    /// The basis of the forecast.
     pub basis: LifeBasis,
 }
 
 impl LifeForecast {
-    /// From the endurance estimate if the drive reports one and counts media bytes; otherwise from
-    /// the percentage used. `None` where nothing is used up yet, or no hour has passed.
+    /// A forecast from the endurance estimate, if the drive reports one and counts media bytes; otherwise from the
+    /// percentage used. `None` if nothing is used up yet, or the drive has less than an hour under power.
     pub fn of(smart: &SmartLog, endurance: Option<&EnduranceLog>) -> Option<Self> {
         let hours = to_f64(smart.power_on_hours);
         if hours < 1.0 {

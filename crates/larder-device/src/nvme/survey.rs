@@ -1,5 +1,5 @@
-//! All that a user may know of a namespace's placement: each question is asked by itself, so that a
-//! missing permission costs one answer and not all.
+//! Everything that the user may read of a namespace's placement. Each question is asked by itself, so that a missing
+//! permission costs one answer and not all.
 
 use std::collections::BTreeSet;
 
@@ -18,9 +18,9 @@ pub type Asked<T> = Result<T, Silence>;
 /// Why a question has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Silence {
-    /// The reason, for people.
+    /// The reason, for messages.
     pub why: String,
-    /// Whether it is that this user may not ask.
+    /// Whether this user lacks the permission.
     pub denied: bool,
 }
 
@@ -40,15 +40,15 @@ impl std::fmt::Display for Silence {
     }
 }
 
-/// What a drive answers about one of its namespaces.
+/// What a drive reports about one of its namespaces.
 ///
-/// Without root Linux lets through Identify and, of I/O commands, those whose effects the drive
-/// declares: `controller`, `namespace` and `handles` can be had, the rest is denied.
+/// Without root, Linux allows Identify and those I/O commands whose effects the drive declares. So `controller`,
+/// `namespace` and `handles` are available, and the rest is denied.
 #[derive(Debug, Clone)]
 pub struct Survey {
-    /// What the controller can do.
+    /// Capabilities of the controller.
     pub controller: Asked<ControllerFacts>,
-    /// Logical blocks, bytes of a block, endurance group.
+    /// Number of logical blocks, bytes of a block, endurance group.
     pub namespace: Asked<(u64, u32, u16)>,
     /// Whether FDP is enabled in the group, and the index of the configuration.
     pub setting: Asked<(bool, u8)>,
@@ -85,7 +85,7 @@ impl Survey {
         Self { controller, namespace, setting, configurations, handles }
     }
 
-    /// Whether nothing could be asked because the node cannot be opened.
+    /// A survey in which every answer is `why`, for a node that cannot be opened.
     pub fn without_node(why: &Silence) -> Self {
         Self {
             controller: Err(why.clone()),
@@ -101,8 +101,8 @@ impl Survey {
         self.controller.as_ref().map(|facts| facts.fdp).map_err(Clone::clone)
     }
 
-    /// Whether FDP is enabled where the namespace is: as the feature says, or, for those who may not
-    /// ask for it, because the namespace has handles. It never is where there is no endurance group.
+    /// Whether FDP is enabled in the namespace's endurance group. The feature says so or, if the user may not read it,
+    /// the existence of placement handles. Never where there is no endurance group.
     pub fn enabled(&self) -> Asked<bool> {
         if let Ok((.., 0)) = self.namespace {
             return Ok(false);
@@ -115,7 +115,7 @@ impl Survey {
         }
     }
 
-    /// The configuration that is in use, or that would be.
+    /// The configuration in use, or the one that would be.
     pub fn configuration(&self) -> Asked<&Configuration> {
         let index = self.setting.as_ref().map_or(0, |(_, index)| usize::from(*index));
         let all = self.configurations.as_ref().map_err(Clone::clone)?;
@@ -125,16 +125,15 @@ impl Survey {
         })
     }
 
-    /// What garbage collection may mix in the configuration that is in use: the weakest promise among
-    /// its handles.
+    /// What garbage collection may mix in the configuration in use: the weakest guarantee among its handles.
     pub fn isolation(&self) -> Option<Isolation> {
         let handles = &self.configuration().ok()?.handles;
         let all = handles.iter().all(|handle| *handle == HandleType::PersistentlyIsolated);
         Some(if all { Isolation::PersistentlyIsolated } else { Isolation::InitiallyIsolated })
     }
 
-    /// How many placement handles the namespace has. Each has a descriptor in every reclaim group,
-    /// so it is the reclaim unit handles behind them that are counted.
+    /// Number of placement handles of the namespace. Each handle has a descriptor in every reclaim group, so this
+    /// counts the reclaim unit handles behind them.
     pub fn handle_count(&self) -> Asked<usize> {
         let handles = self.handles.as_ref().map_err(Clone::clone)?;
         let behind: BTreeSet<u16> = handles.iter().map(|status| status.handle).collect();
@@ -142,7 +141,7 @@ impl Survey {
     }
 }
 
-/// What the controller can do.
+/// Reads the capabilities of the controller.
 ///
 /// # Errors
 /// If the command fails, or the answer makes no sense.
@@ -152,10 +151,10 @@ pub fn read_controller(drive: &dyn Commands) -> Result<ControllerFacts, CommandE
     ControllerFacts::decode(&page).ok_or(CommandError::Malformed("controller data"))
 }
 
-/// Logical blocks of a namespace, bytes of one, its endurance group.
+/// Reads a namespace's number of logical blocks, bytes of a block, and endurance group.
 ///
 /// # Errors
-/// The same.
+/// As [`read_controller`].
 pub fn read_namespace(drive: &dyn Commands, nsid: u32) -> Result<(u64, u32, u16), CommandError> {
     let mut page = [0; PAGE_BYTES];
     drive.admin(&Command::identify(nsid, cns::NAMESPACE), &mut page)?;
@@ -168,7 +167,7 @@ mod tests {
     use crate::nvme::ModelDrive;
     use std::io;
 
-    /// What Linux lets through without root.
+    /// What Linux allows without root.
     struct Unprivileged(ModelDrive);
 
     impl Commands for Unprivileged {

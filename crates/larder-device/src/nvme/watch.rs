@@ -1,7 +1,7 @@
 //! Write amplification while it happens: counters of a drive, read at an interval.
 //!
-//! There is no thread and no clock in here. Who watches says what time it is, as often as it likes;
-//! the drive is asked when the interval has passed.
+//! This module has no thread and no clock. The caller passes the time, as often as it likes, and the drive is read when
+//! the interval has passed.
 //!
 //! ```
 //! # use std::time::Duration;
@@ -22,27 +22,27 @@ use std::time::Duration;
 use super::commands::{CommandError, Commands};
 use super::fdp::FdpCounters;
 
-/// Counters at a moment.
+/// The counters at a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// When, by the caller's clock.
+    /// The time, by the caller's clock.
     pub at: Duration,
-    /// What the drive had counted.
+    /// The drive's counters.
     pub counters: FdpCounters,
 }
 
-/// What happened between two samples that follow each other.
+/// What happened between two samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// When it began.
     pub from: Duration,
     /// When it ended.
     pub to: Duration,
-    /// Bytes that hosts wrote.
+    /// Bytes written by hosts.
     pub host_bytes: u128,
-    /// Bytes that were written to media.
+    /// Bytes written to media.
     pub media_bytes: u128,
-    /// Bytes of media that were erased, where the drive says so.
+    /// Bytes of media erased, where the drive reports them.
     pub erased_bytes: Option<u128>,
 }
 
@@ -75,8 +75,8 @@ pub(crate) fn dlwa(host_bytes: u128, media_bytes: u128) -> Option<f64> {
 
 /// A bounded history of an endurance group's counters.
 ///
-/// Drives count in steps of their own (a write buffer, a reclaim unit), so that an interval may show
-/// 0 or 10 where nothing is wrong: look at minutes, not at seconds.
+/// Drives count in steps of their own (a write buffer, a reclaim unit), so that a short interval may show an
+/// amplification of 0 or 10 although all is well: look at minutes, not at seconds.
 #[derive(Debug)]
 pub struct Watch {
     endurance_group: u16,
@@ -88,8 +88,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches endurance group `endurance_group`; asks the drive once an `interval` (at least a
-    /// millisecond) and keeps the samples of the last `keep`, two at least.
+    /// Watches endurance group `endurance_group`: reads the drive once per `interval` (at least a millisecond) and
+    /// keeps the samples of the last `keep`, at least two.
     pub fn new(endurance_group: u16, interval: Duration, keep: Duration) -> Self {
         let interval = interval.max(Duration::from_millis(1));
         let intervals = keep.as_nanos().div_ceil(interval.as_nanos());
@@ -103,8 +103,8 @@ impl Watch {
         }
     }
 
-    /// Asks the drive if it is time to; returns the new sample if so. After an error the next call
-    /// asks again.
+    /// Reads the drive if the interval has passed, and returns the new sample. After an error the next call tries
+    /// again.
     ///
     /// # Errors
     /// As [`FdpCounters::read`].
@@ -120,14 +120,14 @@ impl Watch {
         Ok(Some(self.add(now, counters)))
     }
 
-    /// Takes counters that somebody else has read, whenever that is.
+    /// Adds counters that the caller has read, at any time.
     pub fn add(&mut self, now: Duration, counters: FdpCounters) -> Sample {
         let sample = Sample { at: now, counters };
         self.record(sample);
         sample
     }
 
-    /// When the drive is to be asked next; `None` before the first time.
+    /// When the drive is to be read next; `None` before the first time.
     pub fn next_at(&self) -> Option<Duration> {
         self.samples.back().map(|sample| sample.at.saturating_add(self.interval))
     }
@@ -136,7 +136,7 @@ impl Watch {
         let went_back =
             self.samples.back().is_some_and(|before| Interval::between(before, &sample).is_none());
         if went_back {
-            // Another drive, or one that was set up anew: what was before says nothing about it.
+            // Another drive, or one that was set up anew: the earlier samples do not apply to it.
             self.samples.clear();
             self.start = None;
             self.restarts = self.restarts.saturating_add(1);
@@ -153,18 +153,17 @@ impl Watch {
         self.samples.back().copied()
     }
 
-    /// From the first sample to the newest.
+    /// The interval from the first sample to the newest.
     pub fn since_start(&self) -> Option<Interval> {
         Interval::between(self.start.as_ref()?, self.samples.back()?)
     }
 
-    /// Between the two newest samples.
+    /// The interval between the two newest samples.
     pub fn last_interval(&self) -> Option<Interval> {
         self.intervals().last()
     }
 
-    /// From the newest sample that is at least `window` old, or the oldest that is kept, to the
-    /// newest.
+    /// The interval from the newest sample that is at least `window` old, or the oldest that is kept, to the newest.
     pub fn over(&self, window: Duration) -> Option<Interval> {
         let newest = self.samples.back()?;
         let from = newest.at.saturating_sub(window);
@@ -172,23 +171,23 @@ impl Watch {
         Interval::between(older.or(self.samples.front())?, newest)
     }
 
-    /// DLWA from the first sample on; `None` if no host has written since.
+    /// Write amplification since the first sample; `None` if no host has written since.
     pub fn dlwa_since_start(&self) -> Option<f64> {
         self.since_start()?.dlwa()
     }
 
-    /// DLWA of the last `window`; see [`Self::over`].
+    /// Write amplification over the last `window`; see [`Self::over`].
     pub fn dlwa_over(&self, window: Duration) -> Option<f64> {
         self.over(window)?.dlwa()
     }
 
-    /// The intervals that are kept, oldest first.
+    /// The intervals between kept samples, oldest first.
     pub fn intervals(&self) -> impl DoubleEndedIterator<Item = Interval> + '_ {
         let pairs = self.samples.iter().zip(self.samples.iter().skip(1));
         pairs.filter_map(|(before, after)| Interval::between(before, after))
     }
 
-    /// How often counters went back, which starts the history afresh.
+    /// How often the counters went back, which restarts the history.
     pub fn restarts(&self) -> u32 {
         self.restarts
     }
@@ -233,7 +232,7 @@ mod tests {
         assert_eq!(stats.host_bytes, 16 * 500 * 4096);
         assert_eq!(watch.over(SECOND * 20).unwrap().host_bytes, 4 * 500 * 4096);
         assert_eq!(watch.last_interval().unwrap().host_bytes, 2 * 500 * 4096);
-        // The drive counts for itself what the watch should have seen.
+        // The drive's own counters must agree with the watch.
         let counted = FdpCounters::read(&drive, 1).unwrap();
         assert_eq!(counted, watch.latest().unwrap().counters);
         assert_eq!(stats.media_bytes, counted.media_bytes - 1000 * 4096);

@@ -1,4 +1,4 @@
-//! Which placement path can be had.
+//! Chooses the placement path of a device.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
 use std::path::Path;
@@ -22,14 +22,14 @@ use crate::mapped::MappedDevice;
 #[cfg(target_os = "linux")]
 use crate::nvme::{Node, PassthroughDevice, node::Roots, paths::streams_of};
 
-/// An open device, the node that it writes to, and the engine's excuse if it has one.
+/// An open device, the node that it writes to, and why its engine fell back, if it did.
 pub(super) struct OpenNode {
     pub(super) device: Arc<dyn Device>,
     pub(super) node: std::path::PathBuf,
     pub(super) fallback: Option<String>,
 }
 
-/// What opens devices; tests have others, for they have no drive.
+/// Opens devices. Tests, which have no drive, use others.
 pub(super) trait Openers {
     fn block(
         &self,
@@ -98,10 +98,10 @@ pub(super) fn open(
     Ok(opened)
 }
 
-/// What a path leads to.
+/// The kind of file that a path leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    /// A regular file, or nothing yet.
+    /// A regular file, or a path that does not exist yet.
     File,
     Block,
     Character,
@@ -189,7 +189,7 @@ impl Chooser<'_> {
         Opened { device: node.device, status, missed: self.missed, notice: None }
     }
 
-    /// The device without placement, with a notice unless that was asked for.
+    /// The device without placement, with a notice unless placement is off.
     fn without(self, node: OpenNode) -> Opened {
         let off = self.options.placement == PlacementMode::Off;
         let why = if off { "switched off".to_owned() } else { self.reasons() };
@@ -256,8 +256,8 @@ impl Chooser<'_> {
         Ok(self.without(node))
     }
 
-    /// Opens the block device with its streams, if it has any. An error means that the device
-    /// cannot be opened, streams or not.
+    /// Opens the block device with its write streams, if it has any. An error means that the device cannot be opened at
+    /// all, with or without streams.
     fn write_streams(&mut self, node: &Node) -> Result<Option<OpenNode>, Error> {
         let why = match streams_of(node) {
             Err(why) => why,
@@ -266,7 +266,8 @@ impl Chooser<'_> {
             }
             Ok(streams) => {
                 let unit = Some(node.write_stream_granularity).filter(|&bytes| bytes > 0);
-                // Stream 1 is the default handle's and is not handed out: so many handles with it.
+                // Stream 1 stands for the default handle and is not used otherwise, so there are as many handles as
+                // streams.
                 let streams = PlacementInfo {
                     handles: streams.min(STREAMS_MAX),
                     reclaim_unit_bytes: unit,
@@ -284,7 +285,7 @@ impl Chooser<'_> {
         Ok(None)
     }
 
-    /// Opens the namespace past the block layer, if it can place so.
+    /// Opens the namespace past the block layer, if it can place there.
     fn passthrough(&mut self, node: &Node) -> Option<OpenNode> {
         let why = match self.openers.passthrough(node, &self.options.file, true) {
             Ok(node) if node.device.info().placement.is_active() => return Some(node),
@@ -295,7 +296,7 @@ impl Chooser<'_> {
         None
     }
 
-    /// `nvme:` and character devices: nothing but passthrough will do, with placement or without.
+    /// For `nvme:` and character devices, passthrough is the only way, with placement or without.
     fn nvme_alone(mut self, node: &Node) -> Result<Opened, Error> {
         let placing = self.options.placement != PlacementMode::Off;
         let node = self.openers.passthrough(node, &self.options.file, placing)?;
@@ -312,7 +313,7 @@ impl Chooser<'_> {
     }
 }
 
-/// The ring names a stream with a byte.
+/// Most handles: the ring names a stream with one byte.
 #[cfg(target_os = "linux")]
 const STREAMS_MAX: u16 = 254;
 

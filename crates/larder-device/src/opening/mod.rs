@@ -1,8 +1,8 @@
-//! From what a user names to an open device, and how far placement reaches it.
+//! Opens the device that a user names, with the best placement available.
 //!
-//! There are three placement paths, the best first: the write streams of the block layer (Linux 6.16), NVMe
-//! passthrough, none. [`open`] takes the first that can be had and says which, and why not those before it. It
-//! never falls back in silence.
+//! There are three placement paths, best first: the write streams of the block layer (Linux 6.16), NVMe passthrough,
+//! and none. [`open`] takes the first that works and reports which one it is, and why the better ones do not work. It
+//! never falls back silently.
 //!
 //! | target | what is opened | placement paths |
 //! |---|---|---|
@@ -10,7 +10,7 @@
 //! | `block:PATH` | a block device or a partition | write streams (not of a partition), none |
 //! | `nvme:PATH` | a namespace or a partition, past the block layer | passthrough, none |
 //! | `dax:PATH` | a file or a region of persistent memory, mapped ([`mapped`](crate::mapped)) | none |
-//! | `PATH` | the file, block or character device that is there | all that it can have |
+//! | `PATH` | the file, block or character device at that path | all that it can have |
 
 mod choose;
 mod opened;
@@ -30,20 +30,21 @@ pub use target::{Target, TargetKind};
 #[cfg(target_os = "linux")]
 pub use watched::drive_counters;
 
-/// Opens `target` with the best placement path that can be had. If it is on an NVMe drive, a thread asks that for
-/// its counters every [`live::DEFAULT_INTERVAL`] ([`DeviceStats::drives`]).
+/// Opens `target` with the best placement path available. If it is on an NVMe drive, a thread reads the drive's
+/// counters every [`live::DEFAULT_INTERVAL`] ([`DeviceStats::drives`]).
 ///
 /// # Errors
-/// [`ErrorKind::Setup`] if the target cannot be opened, or cannot place although that is required:
-/// with what was tried, why it did not hold, and the way out.
+/// [`ErrorKind::Setup`] if the target cannot be opened, or cannot place although that is required. The message has what
+/// was tried, why it failed, and what to do.
 ///
 /// [`DeviceStats::drives`]: crate::DeviceStats::drives
 pub fn open(target: &str, options: &OpenOptions) -> Result<Opened, Error> {
     open_asking(target, options, Some(live::DEFAULT_INTERVAL))
 }
 
-/// The same, asking every `interval` (a millisecond at least), or, without one, never: there is no
-/// thread then, and no counters. A drive that may not be asked is none either; its report says why.
+/// Like [`open`], but reads the counters every `interval` (at least a millisecond). Without an interval there is no
+/// such thread, and no counters. If the user may not read the drive, there is no thread either, and the drive's report
+/// says why.
 ///
 /// # Errors
 /// As [`open`].

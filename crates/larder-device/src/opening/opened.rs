@@ -1,4 +1,4 @@
-//! How a target is opened, and what came of it.
+//! Options for opening a target, and the result.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,16 +8,16 @@ use super::path::{Missed, PlacementStatus};
 use crate::device::Device;
 use crate::file::FileOptions;
 
-/// What a user wants of placement.
+/// Whether a user wants placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum PlacementMode {
-    /// Opening fails where there is no placement.
+    /// Opening fails if there is no placement.
     Required,
-    /// Without, if there is none, and with a notice.
+    /// If there is none, the device opens without placement and with a notice.
     #[default]
     Preferred,
-    /// No handle but the default one, whatever the device has.
+    /// Only the default handle is used, whatever the device has.
     Off,
 }
 
@@ -44,26 +44,26 @@ impl fmt::Display for PlacementMode {
     }
 }
 
-/// How a target is opened.
+/// Options for opening a target.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OpenOptions {
-    /// What is wanted of placement.
+    /// Whether placement is wanted.
     pub placement: PlacementMode,
-    /// Capacity, queue and transfers; whether a file is made. What a file alone needs is ignored for
+    /// Capacity, queue and transfers, and whether to create a file. Options that only files need are ignored for
     /// devices.
     pub file: FileOptions,
 }
 
-/// An open device and how placement reaches it.
+/// An open device and its placement.
 #[non_exhaustive]
 pub struct Opened {
     /// The device.
     pub device: Arc<dyn Device>,
-    /// How far placement reaches it.
+    /// The placement that was reached.
     pub status: PlacementStatus,
-    /// The better placement paths, and why they cannot be had.
+    /// The better placement paths, and why they are unavailable.
     pub missed: Vec<Missed>,
-    /// What the user must be told: placement was preferred and there is none, or memory is emulated.
+    /// A notice for the user: placement was preferred but there is none, or memory is emulated.
     pub notice: Option<String>,
 }
 

@@ -1,19 +1,19 @@
-//! Placement paths: how placement reaches a device, and why others do not.
+//! Placement paths: which one a device uses, and why others are unavailable.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::placement::PlacementInfo;
 
-/// How placement reaches a device.
+/// The way in which placement reaches a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlacementPath {
     /// Write streams of the block layer.
     WriteStreams,
-    /// Commands with a data placement directive.
+    /// NVMe commands with a data placement directive.
     Passthrough,
-    /// Not at all.
+    /// No placement.
     None,
 }
 
@@ -38,17 +38,17 @@ impl fmt::Display for PlacementPath {
     }
 }
 
-/// How far placement reaches a device. Its `Display` is one line for the log.
+/// The placement of a device. Its `Display` is one line for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlacementStatus {
-    /// How placement reaches it.
+    /// The placement path in use.
     pub path: PlacementPath,
     /// The node that takes the writes.
     pub node: PathBuf,
-    /// What it offers.
+    /// The placement that the device offers.
     pub placement: PlacementInfo,
-    /// Why there is no placement; empty where there is.
+    /// Why there is no placement; empty if there is.
     pub why: String,
 }
 
@@ -69,7 +69,7 @@ impl fmt::Display for PlacementStatus {
     }
 }
 
-/// Bytes for people: whole in the largest unit that divides them.
+/// Bytes for people: a whole number of the largest unit that divides them.
 struct Size(u64);
 
 impl fmt::Display for Size {
@@ -83,13 +83,13 @@ impl fmt::Display for Size {
     }
 }
 
-/// A placement path that was tried and cannot be had.
+/// A placement path that was tried and is unavailable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Missed {
-    /// Which.
+    /// The path.
     pub path: PlacementPath,
-    /// Why not.
+    /// Why it is unavailable.
     pub why: String,
 }
 

@@ -1,19 +1,19 @@
-//! What a user names: a path, and by a prefix what it is to be opened as.
+//! Targets that a user names: a path, with an optional prefix that says how to open it.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What a user names.
+/// A target that a user names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// The prefix, if there is one.
     pub kind: Option<TargetKind>,
-    /// The path behind it.
+    /// The path after the prefix.
     pub path: PathBuf,
 }
 
-/// What a target's prefix asks for.
+/// How a target's prefix asks to open it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TargetKind {

@@ -1,4 +1,4 @@
-//! Which placement path is taken, with a sysfs and devices that tests have made up.
+//! The choice of the placement path, with a made-up sysfs and made-up devices.
 #![cfg(target_os = "linux")]
 
 use std::cell::RefCell;
@@ -16,7 +16,7 @@ use crate::nvme::{Node, node::Roots};
 use crate::placement::PlacementInfo;
 use crate::{CheckedIo, DeviceInfo, DeviceStats, IoEngine, IoFuture};
 
-/// Memory that says of its placement what it is told to.
+/// Memory that reports the placement that it is given.
 struct Told(MemoryDevice, DeviceInfo);
 
 impl Device for Told {
@@ -41,9 +41,9 @@ fn told(placement: PlacementInfo) -> Arc<dyn Device> {
 
 #[derive(Default)]
 struct FakeOpeners {
-    /// The ring is refused: the block device opens, but without streams.
+    /// io_uring is refused: the block device opens, but without streams.
     no_ring: bool,
-    /// Handles of the namespace by passthrough; `None`: it is refused.
+    /// Handles of the namespace with passthrough; `None`: it is refused.
     passthrough: Option<u16>,
     opened: RefCell<Vec<String>>,
 }
@@ -73,7 +73,7 @@ impl Openers for FakeOpeners {
     }
 }
 
-/// A namespace with `streams` write streams. The folder goes at the end.
+/// A namespace with `streams` write streams. Dropping the folder removes it.
 fn namespace(streams: u16) -> (tempfile::TempDir, Roots) {
     let folder = tempfile::tempdir().unwrap();
     let roots = Roots { sys: folder.path().join("sys"), dev: folder.path().join("dev") };

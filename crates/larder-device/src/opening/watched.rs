@@ -1,4 +1,4 @@
-//! A device whose drive is asked for its counters while it is in use.
+//! A device whose drive's counters are read while it is in use.
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,9 +14,9 @@ use crate::nvme::live::Watched;
 use crate::nvme::node::Roots;
 use crate::nvme::{Commands, DriveFile, LiveCounters, Node};
 
-/// The device, and beside it the thread that asks.
+/// The device, and the thread that reads its drive's counters.
 struct WatchedDevice {
-    /// Ends before the device does, which it looks at.
+    /// Dropped before the device, because its thread reads the device's counters.
     counters: LiveCounters,
     device: Arc<dyn Device>,
 }
@@ -43,7 +43,7 @@ impl Device for WatchedDevice {
     }
 }
 
-/// The same device; its drive is asked every `interval` if it is an NVMe drive.
+/// The same device; if it is on an NVMe drive, the drive's counters are read every `interval`.
 pub(super) fn watched(
     opened: Opened,
     path: &Path,
@@ -70,7 +70,7 @@ fn counters(
         block_bytes: node.block_bytes,
         range: node.range.clone(),
     };
-    // Of a partition, what is asked is the namespace.
+    // For a partition, ask the whole namespace.
     let whole = roots.dev.join(&node.namespace);
     let drive = DriveFile::open(node.generic_path.as_deref().unwrap_or(&whole), false);
     let drive = drive.map(|drive| Box::new(drive) as Box<dyn Commands>);
@@ -79,8 +79,8 @@ fn counters(
     })
 }
 
-/// The counters of the drive behind `target`, which need not be open. They are asked for now, and
-/// whenever [`LiveCounters::refresh`] says so.
+/// The counters of the drive behind `target`, which need not be open. They are read now, and on each
+/// [`LiveCounters::refresh`].
 ///
 /// # Errors
 /// [`ErrorKind::Setup`] if there is no NVMe drive behind it.

@@ -1,13 +1,14 @@
-//! Which groups of times to live of an array engine share a handle: always neighbours, so that each handle has a
-//! range of times.
+//! Chooses which TTL groups of an array engine share a handle: always neighbours, so that each handle has a range of
+//! times.
 //!
-//! There are more groups than handles, and nobody knows before how much is written in each. The two neighbours are
-//! merged that lose least, by the measure of all streams: those that write little, or whose bounds are close.
+//! There are more groups than handles, and the amount written in each is not known in advance. The two neighbours with
+//! the least loss are merged, by the same measure as for all streams: those that write little, or whose bounds are
+//! close.
 
 use super::solve::{Cluster, Cost};
 
-/// Merges neighbouring groups of a tenant until there are at most so many clusters, or one cluster of groups for each
-/// tenant. They stay in the order of their first streams.
+/// Merges neighbouring groups of a tenant until there are at most `handles` clusters, or each tenant has only one
+/// cluster of groups. Clusters stay in the order of their first streams.
 pub(super) fn merge_groups_down_to(handles: usize, mut clusters: Vec<Cluster>) -> Vec<Cluster> {
     while clusters.len() > handles {
         let mut cheapest: Option<(Cost, usize)> = None;

@@ -1,16 +1,16 @@
 //! The placement plan: which stream writes with which of the device's few handles.
 //!
-//! A stream is a pair of a tenant, whose bytes these are, and a class, which says when they will die.
-//! The plan is solved once, at the opening, from the number of handles that the device has
-//! (`solve.rs`). With enough handles each stream has its own; with too few, those whose lifetimes
-//! are most alike share. Metadata and everything undeclared use the default handle.
+//! A stream is a pair of a tenant, which owns the bytes, and a class, which says when they will die. The plan is solved
+//! once, when the device is opened, from the number of handles that the device has (`solve.rs`). With enough handles
+//! each stream gets its own; with too few, streams with the most similar lifetimes share one. Metadata and undeclared
+//! streams use the default handle.
 //!
-//! Lifetimes are estimates, made before anything was written. They assume that the device is written
-//! over once a day; only how they compare matters. What a stream writes over and over lives for
+//! Lifetimes are estimates, made before anything was written. They assume that the device is written over once a day;
+//! only their ratios matter. A stream that keeps overwriting its space lives for
 //!
 //! - days = its part of the device / its share of the writes,
 //!
-//! and what has a time to live at most for that long.
+//! and data with a time to live lives at most for that time.
 
 mod array_groups;
 mod solve;
@@ -22,7 +22,7 @@ use std::time::Duration;
 use crate::placement::PlacementHandle;
 pub use solve::solve;
 
-/// What the bytes of a stream are, and with that how long they live.
+/// The kind of data in a stream, which determines how long the data lives.
 ///
 /// ```
 /// use larder_device::plan::Class;
@@ -35,33 +35,32 @@ pub use solve::solve;
 pub enum Class {
     /// Buckets of the small-object engine: rewritten in place, at random.
     Soc,
-    /// Those of them that are rewritten often.
+    /// The SOC buckets that are rewritten often.
     SocHot,
     /// The log in front of the buckets: written in order, soon overwritten.
     SocLog,
     /// Regions of the large-object engine: written and dropped in order.
     Loc,
-    /// Regions of large objects whose time to live is in the class of this number.
+    /// Regions of large objects whose time to live is in the TTL class of this number.
     LocTtl(u16),
-    /// Regions of large objects that were kept when theirs was reclaimed, in the segment of this
-    /// number, 1 or 2.
+    /// Regions of large objects that were kept when their region was reclaimed, in the segment of this number, 1 or 2.
     LocKept(u16),
-    /// Tables of the array engine's index: written in order, each soon out of date.
+    /// Tables of the array engine's index: written in order, and each soon out of date.
     ArrayTables,
-    /// Regions of the array engine's objects whose time to live is in the group of this number.
+    /// Regions of array engine objects whose time to live is in the TTL group of this number.
     ArrayGroup(u16),
-    /// A block cache's data that the core does not have.
+    /// A block cache's dirty data, which the core does not have.
     BlockDirty,
-    /// A block cache's data that the core has too.
+    /// A block cache's clean data, which the core has too.
     BlockClean,
-    /// What of a block cache only says where data are: written over, page by page, where a layout has a table.
+    /// A block cache's table of where data are, in layouts with a table: overwritten page by page.
     BlockTable,
-    /// Superblock, snapshot, tombstones: written rarely, under the default handle.
+    /// Superblock, snapshot, tombstones: written rarely, with the default handle.
     Metadata,
 }
 
 impl Class {
-    /// Whether writes go to random places, over what is there.
+    /// Whether writes overwrite data in place, at random addresses.
     fn is_in_place(self) -> bool {
         matches!(self, Self::Soc | Self::SocHot | Self::BlockTable)
     }
@@ -89,19 +88,19 @@ impl fmt::Display for Class {
 /// A stream that wants a handle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stream {
-    /// Empty for a cache that has its device for itself.
+    /// The owner of the data; empty for a cache that has its device for itself.
     pub tenant: String,
-    /// What they are.
+    /// The kind of data.
     pub class: Class,
-    /// Part of the writes to the device, expected, 0 to 1.
+    /// Expected share of the writes to the device, 0 to 1.
     pub write_share: f64,
-    /// How long they live, expected. `None` if nobody can tell.
+    /// Expected lifetime of the data; `None` if unknown.
     pub lifetime: Option<Duration>,
     /// Whether its tenant wants placement.
     pub places: bool,
 }
 
-/// Why a stream has the handle that it has.
+/// Why a stream has its handle.
 ///
 /// ```
 /// use larder_device::plan::Why;
@@ -113,9 +112,9 @@ pub struct Stream {
 pub enum Why {
     /// There were enough handles.
     Alone,
-    /// There were too few handles, and of those who share this one the lifetimes are most alike.
+    /// There were too few handles, and the streams that share this one have the most similar lifetimes.
     TooFewHandles,
-    /// The device has the default handle only.
+    /// The device has only the default handle.
     NoHandles,
     /// Its tenant does not want placement.
     Off,
@@ -139,32 +138,31 @@ impl fmt::Display for Why {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Assignment {
-    /// Whose bytes these are; empty for a cache that has its device for itself.
+    /// The owner of the data; empty for a cache that has its device for itself.
     pub tenant: String,
-    /// What they are.
+    /// The kind of data.
     pub class: Class,
-    /// How long they live, expected, if the device is written over once a day. `None` if nobody can
-    /// tell.
+    /// Expected lifetime of the data if the device is written over once a day; `None` if unknown.
     pub lifetime: Option<Duration>,
-    /// Part of the writes to the device, expected, 0 to 1.
+    /// Expected share of the writes to the device, 0 to 1.
     pub write_share: f64,
-    /// The handle to write them with.
+    /// The handle to write with.
     pub handle: PlacementHandle,
-    /// Who else writes with this handle: tenant and class.
+    /// The other streams that use this handle: tenant and class.
     pub shared_with: Vec<(String, Class)>,
-    /// Why.
+    /// The reason for this handle.
     pub why: Why,
 }
 
 impl Assignment {
-    /// Whether the stream wanted a handle and had to do with the default.
+    /// Whether the stream wanted a handle but has to use the default.
     ///
     pub fn fell_back(&self) -> bool {
         matches!(self.why, Why::NoHandles | Why::Off)
     }
 }
 
-/// Who writes with which handle. Prints as a table.
+/// Which stream writes with which handle. Its `Display` is a table.
 ///
 /// ```
 /// use larder_device::plan::{Class, Stream, solve};
@@ -184,7 +182,7 @@ impl Assignment {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlacementPlan {
     streams: Vec<Assignment>,
-    /// Handles of the device, the default among them.
+    /// Handles of the device, including the default.
     handles: u16,
     groups: u16,
     path: &'static str,
@@ -194,7 +192,7 @@ impl PlacementPlan {
     /// The plan of a cache without flash.
     pub const NONE: &'static Self = &Self { streams: Vec::new(), handles: 0, groups: 0, path: "" };
 
-    /// All streams, metadata among them. Empty without flash.
+    /// All streams, including metadata. Empty without flash.
     ///
     /// ```
     /// assert!(larder_device::plan::PlacementPlan::NONE.streams().is_empty());
@@ -204,7 +202,7 @@ impl PlacementPlan {
         &self.streams
     }
 
-    /// The handle of a stream; the default if it is not declared.
+    /// The handle of a stream; the default if the stream is not declared.
     ///
     /// ```
     /// use larder_device::plan::{Class, PlacementPlan};
@@ -218,13 +216,13 @@ impl PlacementPlan {
         found.map_or(PlacementHandle::DEFAULT, |stream| stream.handle)
     }
 
-    /// What concerns one tenant.
+    /// The part of the plan that concerns one tenant.
     pub fn of_tenant(&self, tenant: &str) -> Self {
         let own = |stream: &&Assignment| stream.tenant == tenant;
         Self { streams: self.streams.iter().filter(own).cloned().collect(), ..*self }
     }
 
-    /// This plan and that of other tenants, who have a device of their own.
+    /// This plan combined with that of other tenants, which have a device of their own.
     #[must_use]
     pub fn beside(mut self, other: Self) -> Self {
         self.streams.extend(other.streams);
@@ -237,7 +235,7 @@ impl PlacementPlan {
         Self { streams: self.streams, handles, groups, path }
     }
 
-    /// The streams that had to share or to fall back.
+    /// Number of streams that have to share a handle or use the default.
     pub fn compromised_streams(&self) -> u64 {
         let compromised = |why| !matches!(why, Why::Alone | Why::Metadata);
         self.streams.iter().filter(|stream| compromised(stream.why)).count() as u64

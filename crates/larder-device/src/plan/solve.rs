@@ -1,22 +1,21 @@
-//! Who shares a handle when there are too few.
+//! Decides which streams share a handle if there are too few.
 //!
-//! Each stream begins as a cluster of its own. While there are more clusters than handles, the two
-//! are merged whose merging costs least:
+//! Each stream begins as a cluster of its own. While there are more clusters than handles, the two clusters are merged
+//! whose merging costs least:
 //!
-//! - Before anything else, neighbouring groups of times to live of an array engine are merged, those that lose least
-//!   (`array_groups`): they are many, and have what handles the others leave.
-//! - Then clusters are merged that write alike: random writes in place, or writes in order.
-//!   A unit that holds both is never dead as a whole, which is what costs write amplification. So
-//!   the small- and the large-object engine of a tenant come together last of all.
-//! - Among these, those are merged that hold no tables of an array's index, or nothing else: a table dies as soon as it
-//!   is written again, and what is beside it does not.
-//! - Among these, the least loss: w · (|log2 of one's lifetime - log2 of the other's| + 1 if they
-//!   write in order and belong to different tenants). w is the harmonic mean of their shares of the
-//!   writes, as what is disturbed is at most as much as the smaller one writes. Writes in order die
-//!   in order: to mix those of tenants, who do not go round at the same pace, leaves one's bytes
-//!   alive among the other's dead ones, as to mix lifetimes of which one is twice the other. Random
-//!   writes in place die at random whosever they are.
-//! - Of equal losses, those that were declared first.
+//! - First, neighbouring TTL groups of an array engine are merged, those with the least loss (`array_groups`): there
+//!   are many of them, and they get the handles that the others leave.
+//! - Then clusters with the same write pattern are merged: random writes in place, or writes in order. A reclaim unit
+//!   that holds both never dies as a whole, which is what causes write amplification. So the small- and the
+//!   large-object engine of a tenant are merged last of all.
+//! - Among these, pairs come first that hold no tables of an array's index, or nothing else: a table dies as soon as it
+//!   is written again, and its neighbours do not.
+//! - Among these, the pair with the least loss: w · (|log2 of one's lifetime - log2 of the other's| + 1 if they write
+//!   in order and belong to different tenants). w is the harmonic mean of their shares of the writes, because the
+//!   disturbed amount is at most what the smaller one writes. Data written in order die in order. Tenants do not
+//!   advance at the same pace, so mixing them leaves one's bytes alive among the other's dead ones, like mixing
+//!   lifetimes that differ by a factor of two. Random writes in place die at random, whichever tenant they belong to.
+//! - Among pairs of equal loss, those that were declared first.
 //!
 //! With one handle less, exactly one more pair is merged.
 
@@ -26,9 +25,9 @@ use super::array_groups::merge_groups_down_to;
 use super::{Assignment, Class, PlacementPlan, Stream, Why};
 use crate::placement::{PlacementHandle, PlacementInfo};
 
-/// What mixing two tenants who write in order costs, in doublings of a lifetime.
+/// The cost of mixing two tenants that write in order, in doublings of a lifetime.
 const TENANTS_COST: f64 = 1.0;
-/// Lifetime of what has none that is known: somewhere in the middle.
+/// The lifetime assumed where none is known: a medium value.
 const UNKNOWN: Duration = Duration::from_secs(86_400);
 
 /// Gives each of `streams` a handle of the device.
@@ -65,8 +64,8 @@ pub fn solve(streams: &[Stream], placement: &PlacementInfo) -> PlacementPlan {
     }
 }
 
-/// Which group each tenant gets: the one that is written least so far, starting with those who
-/// write most. So tenants share a group only when there are more of them than groups.
+/// The reclaim group of each tenant: the one with the least writes so far, beginning with the tenants that write most.
+/// So tenants share a group only if there are more tenants than groups.
 fn tenants_by_group(streams: &[Stream], groups: u16) -> Vec<(&str, u16)> {
     let mut tenants: Vec<(&str, f64)> = Vec::new();
     for stream in streams {
@@ -76,7 +75,7 @@ fn tenants_by_group(streams: &[Stream], groups: u16) -> Vec<(&str, u16)> {
         }
     }
     tenants.sort_by(|a, b| b.1.total_cmp(&a.1)); // stable: ties stay in order
-    // Tenants count first: one that is expected to write nothing must not hide another.
+    // An empty group comes before any other, so that tenants with no expected writes do not share one.
     let mut loads = vec![(0_u32, 0.0); usize::from(groups)];
     let place = |(tenant, share)| {
         let lightest = (0..groups).min_by(|&a, &b| {
@@ -125,18 +124,18 @@ pub(super) struct Cluster {
     members: Vec<usize>,
     pub(super) tenants: Vec<String>,
     write_share: f64,
-    /// Base-2 logarithm of the lifetime in seconds, by share of the writes.
+    /// Base-2 logarithm of the lifetime in seconds, weighted by the share of the writes.
     log_lifetime: f64,
     in_place: bool,
     in_order: bool,
-    /// Whether it holds tables of an index, and whether anything else.
+    /// Whether it holds tables of an index, and whether it holds anything else.
     tables: bool,
     others: bool,
-    /// Whether it holds groups of times to live of an array engine, and nothing else.
+    /// Whether it holds only TTL groups of an array engine.
     pub(super) is_of_groups: bool,
 }
 
-/// What merging two clusters costs.
+/// The cost of merging two clusters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cost {
     mixes_patterns: bool,
@@ -151,7 +150,7 @@ impl Cluster {
         Self {
             members: vec![number],
             tenants: vec![stream.tenant.clone()],
-            // Nothing at all would be mixed for nothing, whatever with.
+            // A share of 0 would make any merge free.
             write_share: stream.write_share.max(1e-9),
             log_lifetime: lifetime.max(1e-9).log2(),
             in_place: stream.class.is_in_place(),
@@ -200,8 +199,7 @@ impl Cost {
     }
 }
 
-/// Merges until there are at most `handles` clusters (at least one). They stay in the order of their
-/// first streams.
+/// Merges until there are at most `handles` clusters (at least one). Clusters stay in the order of their first streams.
 fn merge_down_to(handles: usize, mut clusters: Vec<Cluster>) -> Vec<Cluster> {
     while clusters.len() > handles.max(1) {
         let mut cheapest: Option<(Cost, usize, usize)> = None;

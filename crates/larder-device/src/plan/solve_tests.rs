@@ -1,4 +1,4 @@
-//! The solver: what holds of every plan, and the cases that it is there for.
+//! The solver: properties of every plan, and the cases that it was made for.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ fn stream(tenant: &str, class: Class, write_share: f64, hours: u64) -> Stream {
     Stream { tenant: tenant.to_owned(), class, write_share, lifetime, places: true }
 }
 
-/// Who shares with whom: sets of numbers of streams.
+/// Which streams share a handle: sets of stream numbers.
 fn sharing(plan: &PlacementPlan) -> BTreeSet<Vec<usize>> {
     let handle = |i: usize| plan.streams()[i].handle;
     let all = 0..plan.streams().len();
@@ -42,8 +42,8 @@ fn with_too_few_handles_what_writes_alike_shares_first() {
     assert_eq!(shared(1), sets(&[&[0, 1, 2, 3]]));
 }
 
-/// Bytes written at random die at random, whosever they are; those written in order die together
-/// only as long as nobody else's lie between them.
+/// Bytes written at random die at random, whichever tenant they belong to. Bytes written in order die together only if
+/// no other tenant's bytes lie between them.
 #[test]
 fn tenants_share_what_they_write_at_random_before_what_they_write_in_order() {
     let four: Vec<Stream> = ["a", "b", "c", "d"]
@@ -66,7 +66,7 @@ fn array_and_loc(groups: u16) -> Vec<Stream> {
     streams
 }
 
-/// However few handles there are.
+/// For any number of handles.
 #[test]
 fn groups_share_with_their_neighbours_and_leave_the_others_their_handles() {
     for handles in 5..40 {
@@ -128,7 +128,7 @@ fn tenants_get_groups_of_their_own_first() {
     assert_eq!(handles(&streams), [1, 2, 5, 6]);
     streams.push(stream("c", Class::Soc, 0.05, 2));
     streams.push(stream("c", Class::Metadata, 0.0, 2));
-    // The third joins the one that writes less, and its metadata goes to the default of that group.
+    // The third tenant joins the one that writes less, and its metadata use the default handle of that group.
     assert_eq!(handles(&streams), [1, 2, 5, 6, 7, 4]);
     let idle: Vec<Stream> =
         streams.iter().map(|one| Stream { write_share: 0.0, ..one.clone() }).collect();
@@ -174,7 +174,7 @@ proptest! {
         let sets = sharing(&plan);
         prop_assert_eq!(sets.len(), streams.len().min(own.max(1)));
         if own >= 2 {
-            // One handle less: what was together stays together, and one pair more is.
+            // With one handle less, the existing sets stay together, and one more pair is merged.
             let fewer = sharing(&solve(&streams, &info(handles - 1)));
             let gone: Vec<_> = sets.difference(&fewer).collect();
             let new: Vec<_> = fewer.difference(&sets).collect();
@@ -183,7 +183,7 @@ proptest! {
             } else {
                 prop_assert_eq!((gone.len(), new.len()), (2, 1));
             }
-            // Both engines of a tenant never share as long as two handles are left.
+            // The two engines of a tenant do not share a handle while at least two handles are left.
             let is_mixed = |set: &Vec<usize>| {
                 let kinds: BTreeSet<bool> =
                     set.iter().map(|&i| streams[i].class.is_in_place()).collect();

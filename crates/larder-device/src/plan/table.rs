@@ -1,4 +1,4 @@
-//! The plan for people.
+//! The plan as a table for people.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::{Assignment, Class, PlacementPlan};
 
 const HEADINGS: [&str; 7] =
     ["tenant", "class", "lifetime", "writes", "handle", "shared with", "why"];
-/// Columns of numbers.
+/// Right-aligned columns.
 const RIGHT: [usize; 3] = [2, 3, 4];
 
 impl fmt::Display for PlacementPlan {
@@ -38,14 +38,14 @@ impl fmt::Display for PlacementPlan {
     }
 }
 
-/// Neighbouring groups of times to live that share a handle are one row: there are too many of them.
+/// Neighbouring TTL groups that share a handle take one row, because there are many of them.
 fn are_one_row(one: &Assignment, other: &Assignment) -> bool {
     let is_group = |stream: &Assignment| matches!(stream.class, Class::ArrayGroup(_));
     let alike = |stream: &Assignment| (stream.tenant.clone(), stream.handle, stream.why);
     is_group(one) && is_group(other) && alike(one) == alike(other)
 }
 
-/// What is said of streams of one row, which have a tenant, a handle and a reason.
+/// The cells of a row, for streams with the same tenant, handle and reason.
 fn row(streams: &[Assignment]) -> [String; 7] {
     let [stream, ..] = streams else { return Default::default() };
     let or_dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
@@ -82,7 +82,7 @@ fn row(streams: &[Assignment]) -> [String; 7] {
     ]
 }
 
-/// The name of a class, or of a range of groups.
+/// The name of a class, or of a range of TTL groups.
 fn classes(mut classes: impl Iterator<Item = Class>) -> String {
     let first = classes.next();
     match (first, classes.last()) {
@@ -93,7 +93,7 @@ fn classes(mut classes: impl Iterator<Item = Class>) -> String {
     }
 }
 
-/// A time in the unit that suits it.
+/// A duration in a suitable unit.
 fn span(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {

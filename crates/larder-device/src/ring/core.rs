@@ -1,5 +1,5 @@
-//! What a hosted ring has under its lock: what the kernel is working on, and what waits for a slot. The
-//! invariants are those of `hosted.rs`.
+//! The state of a hosted ring under its lock: the pieces in flight, and those that wait for a slot. `hosted.rs` has the
+//! invariants.
 
 use std::collections::VecDeque;
 
@@ -13,28 +13,28 @@ pub(super) struct Core<K: Kernel> {
     pub(super) books: K::Books,
     pub(super) slots: Vec<Option<SentPiece>>,
     free: Vec<usize>,
-    /// What the commands in the slots point to besides the pieces' memory.
+    /// Ranges that the commands in the slots point to, in addition to the pieces' memory.
     pub(super) ranges: Box<[Range]>,
     pub(super) seats: Vec<Option<Seat<K::Target>>>,
-    /// The seat whose waiting pieces are looked at first.
+    /// The seat whose waiting pieces come first in the next fill.
     first: usize,
     /// Settled pieces: dropping them completes their requests.
     pub(super) ended: VecDeque<Piece>,
     pub(super) wake_event_armed: bool,
-    /// Nothing more is taken.
+    /// The ring is broken and takes no more requests.
     pub(super) broken: bool,
 }
 
-/// A piece that the kernel has.
+/// A piece in flight.
 pub(super) struct SentPiece {
     pub(super) piece: Piece,
     seat: usize,
 }
 
-/// What became of a request.
+/// What became of the pieces of a request.
 pub(super) enum Taken {
     All,
-    /// Dropping it fails the request.
+    /// Dropping them fails the request.
     Refused(#[allow(dead_code)] Pieces),
     Broken,
 }
@@ -54,7 +54,7 @@ impl<K: Kernel> Core<K> {
         }
     }
 
-    /// The seat of `device`.
+    /// Index of the seat of `device`, which `sit` makes if there is none.
     pub(super) fn seat(
         &mut self,
         device: u64,
@@ -98,7 +98,8 @@ impl<K: Kernel> Core<K> {
         Taken::All
     }
 
-    /// Puts `piece` into a free slot, of which there is one, and into the submission queue.
+    /// Puts `piece` into a free slot (there must be one) and into the submission queue. Returns `false` if the ring is
+    /// broken.
     fn place(&mut self, kernel: &K, seat: usize, piece: Piece) -> bool {
         let (Some(slot), Some(it)) = (self.free.pop(), &mut self.seats[seat]) else { return false };
         it.under_way += 1;
@@ -116,11 +117,11 @@ impl<K: Kernel> Core<K> {
         kernel.push(&mut self.books, &mut seat.target, what)
     }
 
-    /// `false`: the ring is broken.
+    /// Settles one completion. Returns `false` if the ring is broken.
     pub(super) fn settle(&mut self, kernel: &K, what: u64, result: i32) -> bool {
         let Ok(slot) = usize::try_from(what) else { return false };
         let Some(sent) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
-            // After a break the kernel may still report what was given up.
+            // After a break the kernel may still report pieces that were given up.
             return self.broken;
         };
         let Some(seat) = &mut self.seats[sent.seat] else { return false };
@@ -139,7 +140,7 @@ impl<K: Kernel> Core<K> {
         true
     }
 
-    /// Gives free slots to what waits, a piece of each device in turn. `false`: the ring is broken.
+    /// Gives free slots to waiting pieces, one piece per device in turn. Returns `false` if the ring is broken.
     pub(super) fn fill(&mut self, kernel: &K) -> bool {
         let seats = self.seats.len();
         for seat in self.seats.iter_mut().flatten() {

@@ -1,15 +1,14 @@
-//! Buffers that a ring knows beforehand: the kernel has their pages at hand and need not look them up
-//! and hold them with every request.
+//! Buffers that are registered with a ring: the kernel holds their pages and need not look them up and pin them with
+//! every request.
 //!
-//! A buffer is registered when the ring first sees it. From then on its index, which it has for life,
-//! finds it in the ring's table. Where the kernel grants no table or takes no more memory
-//! (`RLIMIT_MEMLOCK`), requests travel with their address, as they would otherwise. Rings count against
-//! that limit too: we leave them most of it.
+//! A buffer is registered when the ring first sees it. From then on its index, which it keeps for life, finds it in the
+//! ring's table. Where the kernel grants no table or takes no more memory (`RLIMIT_MEMLOCK`), requests travel with
+//! their address, as they would otherwise. Rings count against that limit too, so we leave most of it to them.
 //!
-//! Invariant: a request names an entry of the table only if the entry was made for the tag that its
-//! buffer has. The buffer has it for as long as its memory lives, and nothing else ever has it: so
-//! what the kernel reaches through the entry is the memory that the request owns. An entry for memory
-//! that was freed only holds pages; nobody names it, and it is cleared when the next one is made.
+//! Invariant: a request names an entry of the table only if the entry was made for the tag of its buffer. The buffer
+//! keeps its tag for as long as its memory lives, and no other buffer ever gets that tag. So the kernel reaches,
+//! through the entry, the memory that the request owns. An entry for freed memory only holds pages; no request names
+//! it, and it is cleared when the next one is made.
 #![allow(unsafe_code)]
 
 #[cfg(test)]
@@ -29,22 +28,22 @@ use crate::fixed_index::{ENTRIES, Registrable, Tag, given_back};
 /// A ring's table of registered buffers, as we know it.
 #[derive(Debug, Default)]
 pub(crate) struct FixedBuffers {
-    /// What the kernel has; no entries: it gave us no table.
+    /// The tag of each entry that the kernel has. Without entries if the kernel granted no table.
     known: Box<[Option<Tag>]>,
-    /// Bytes that the kernel holds by each entry.
+    /// Bytes that the kernel holds through each entry.
     bytes: Box<[u32]>,
     allowance: Allowance,
-    /// The kernel has refused one: it gets no more.
+    /// The kernel has refused a buffer: no more are offered.
     full: bool,
-    /// The allowance was not enough for one.
+    /// The allowance was too small for a buffer.
     short: bool,
-    /// How many buffers had gone when we last looked for those among ours.
+    /// Value of [`given_back`] at the last sweep.
     swept: u64,
     /// Pieces that named an entry.
     named: u64,
 }
 
-/// What there is to report.
+/// What a device reports of registered buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Granted {
     /// There is a table, and neither the kernel nor the allowance has refused one of our buffers.
@@ -64,7 +63,7 @@ impl FixedBuffers {
         Self { known, bytes, allowance: Allowance::here(), ..Self::default() }
     }
 
-    /// The entry by which the kernel is to be told of the piece's buffer. `None`: by its address.
+    /// The entry for the piece's buffer, to name to the kernel. `None`: use its address.
     pub(crate) fn entry(&mut self, submitter: &Submitter<'_>, piece: &mut Piece) -> Option<u16> {
         let entry = self.find(submitter, piece);
         piece.by_entry = entry.is_some();
@@ -88,11 +87,11 @@ impl FixedBuffers {
         self.put(submitter, buffer.tag.index(), Some(buffer))
     }
 
-    /// Puts `buffer` into an entry, or clears the entry. `false`: it is as it was.
+    /// Puts `buffer` into an entry, or clears the entry. Returns `false` if the entry is unchanged.
     fn put(&mut self, submitter: &Submitter<'_>, at: usize, buffer: Option<&Registrable>) -> bool {
         let Ok(bytes) = u32::try_from(buffer.map_or(0, |it| it.bytes)) else { return false };
         if !self.allowance.take(bytes) {
-            // A shorter one may still have room.
+            // A shorter buffer may still fit.
             self.short = true;
             return false;
         }
@@ -106,7 +105,7 @@ impl FixedBuffers {
         true
     }
 
-    /// Lets the kernel let go of memory that is not ours any more.
+    /// Clears the entries whose memory was freed, so that the kernel releases it.
     fn sweep(&mut self, submitter: &Submitter<'_>) {
         let now = given_back();
         if now == self.swept {
@@ -120,13 +119,12 @@ impl FixedBuffers {
         }
     }
 
-    /// Whether the kernel ended the piece because of its registered buffer, as far as can be told:
-    /// Linux before 6.1 does not know them in commands to a drive. The piece, and all that come, must
-    /// then go with their addresses.
+    /// Whether the kernel failed the piece because of its registered buffer, as far as can be told: Linux before 6.1
+    /// does not support them in commands to a drive. This piece and all later ones must then use addresses.
     pub(crate) fn is_refused(&mut self, piece: &Piece, result: i32) -> bool {
         let refused = is_refusal(piece, result);
         if refused {
-            // The kernel's goes with the ring.
+            // The kernel's own table goes with the ring.
             self.known = Box::default();
         }
         refused
@@ -136,10 +134,10 @@ impl FixedBuffers {
         Granted { all: !self.known.is_empty() && !self.full && !self.short, pieces: self.named }
     }
 
-    /// Takes the table back. Called when nothing is pending.
+    /// Unregisters the table. Called when nothing is pending.
     pub(crate) fn close(&mut self, submitter: &Submitter<'_>) {
         if !self.known.is_empty() {
-            // Otherwise the kernel would hold the memory until it has taken the ring apart.
+            // Otherwise the kernel would hold the memory until it has torn the ring down.
             let _ = submitter.unregister_buffers();
             self.known = Box::default();
             self.allowance = Allowance::default();
@@ -147,34 +145,34 @@ impl FixedBuffers {
     }
 }
 
-/// As [`FixedBuffers::is_refused`], for those who share the table with others.
+/// Like [`FixedBuffers::is_refused`], for devices that share the table with others.
 pub(crate) fn is_refusal(piece: &Piece, result: i32) -> bool {
     result < 0
         && piece.by_entry
         && sys::is_misunderstood(&io::Error::from_raw_os_error(result.wrapping_neg()))
 }
 
-/// Bytes that the rings of this process hold where they are limited.
+/// Bytes that the rings of this process hold where there is a limit.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-/// Of what the kernel lets a user hold, the part that we take for buffers: rings need the rest, and so
-/// may other processes of the user.
+/// We use one part in this number of the memory that the kernel lets a user lock: rings need the rest, and other
+/// processes of the user may too.
 const PART_OF_LIMIT: usize = 4;
 
-/// Longer buffers leave half of that to the others: a block is read far more often than a part of a
-/// region is written, and its pages are a larger part of what a request costs.
+/// Buffers longer than this may use only half of our part. A block is read far more often than a part of a region is
+/// written, and the look-up of its pages is a larger part of the cost of a request.
 const SHORT_BYTES_MAX: usize = 64 << 10;
 
-/// What a ring may hold, and holds. Dropping it gives that back.
+/// What one ring may hold, and what it holds. Dropping it releases that.
 #[derive(Debug, Default)]
 struct Allowance {
-    /// For all rings together. `None`: as much as they like.
+    /// Limit in bytes for all rings together; `None` if there is none.
     most: Option<usize>,
     held: usize,
 }
 
 impl Allowance {
-    /// For a ring that this thread makes: the kernel looks at the rights that its maker has.
+    /// The allowance of a ring that this thread makes: the kernel checks the capabilities of the ring's creator.
     fn here() -> Self {
         let free =
             capabilities(None).is_ok_and(|it| it.effective.contains(CapabilitySet::IPC_LOCK));
@@ -186,7 +184,7 @@ impl Allowance {
     fn take(&mut self, bytes: u32) -> bool {
         let (Some(most), bytes) = (self.most, bytes as usize) else { return true };
         let most = if bytes > SHORT_BYTES_MAX { most / 2 } else { most };
-        // Two may look at once; the kernel has the last word.
+        // Two threads may check at the same time; the kernel enforces the limit.
         if bytes > 0 && HELD.load(Ordering::Relaxed).saturating_add(bytes) > most {
             return false;
         }
@@ -209,13 +207,13 @@ impl Drop for Allowance {
     }
 }
 
-/// Tells the kernel of `buffer`, or to forget what the entry has.
+/// Registers `buffer` in the entry, or clears the entry.
 fn update(submitter: &Submitter<'_>, at: usize, buffer: Option<&Registrable>) -> io::Result<()> {
     let (start, bytes) = buffer.map_or((std::ptr::null_mut(), 0), |it| (it.start, it.bytes));
     let vectors = [libc::iovec { iov_base: start.cast(), iov_len: bytes }];
     let entry = u32::try_from(at).unwrap_or(u32::MAX);
-    // SAFETY: the memory is there now, for the caller holds a piece of its request. The kernel holds
-    // its pages and reaches them for requests that name the entry alone, and these own the memory
-    // (the invariant above): that it may be freed while the entry is there does no harm.
+    // SAFETY: the memory exists now, because the caller holds a piece of its request. The kernel holds the pages and
+    // accesses them only for requests that name the entry, and these own the memory (see the invariant above). So the
+    // memory may be freed while the entry exists.
     unsafe { submitter.register_buffers_update(entry, &vectors, None) }
 }

@@ -1,4 +1,4 @@
-//! The thread that hosts a ring: how it begins, turns and ends.
+//! The thread that hosts a ring: start, turns and end.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -21,18 +21,18 @@ thread_local! {
     static HERE: RefCell<Hosting> = const { RefCell::new(Hosting(None)) };
 }
 
-/// The ring that a thread hosts. Its end hands on what is under way, also that of the thread.
+/// The ring that a thread hosts. Dropping it, also when the thread ends, hands the requests in flight on.
 struct Hosting(Option<Arc<Hosted<Linux>>>);
 
-/// How a thread hosts a ring. [`RingOptions::default`] suits a worker of a server.
+/// Options for hosting a ring. [`RingOptions::default`] suits a worker of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RingOptions {
-    /// Pieces of requests of all devices together that the kernel has at a time, 1 to 16384; further
-    /// ones wait their turn, a piece of each device after the other. A device's own bound
-    /// ([`FileOptions::queue_depth`](crate::FileOptions::queue_depth)) counts besides. A
-    /// piece takes about 200 bytes of memory that the kernel shares.
+    /// Pieces of requests of all devices together that are in flight at a time, 1 to 16384. Further ones wait, and the
+    /// devices take turns, one piece each. A device's own bound
+    /// ([`FileOptions::queue_depth`](crate::FileOptions::queue_depth)) applies too. A piece takes about 200 bytes of
+    /// memory that is shared with the kernel.
     pub in_flight_max: u16,
-    /// Tell the kernel of buffers once and for all, for devices that want it
+    /// Register buffers with the kernel, for devices that want it
     /// ([`FileOptions::registered_buffers`](crate::FileOptions::registered_buffers)).
     pub registered_buffers: bool,
 }
@@ -43,28 +43,28 @@ impl Default for RingOptions {
     }
 }
 
-/// What a hosted ring has done since it was made.
+/// Counters of a hosted ring since it was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct RingStats {
     /// Calls of the kernel (`io_uring_enter`).
     pub enters: u64,
-    /// Those of them that were to wait for a completion.
+    /// Calls that were to wait for a completion.
     pub sleeps: u64,
     /// Pieces of requests that have ended. A request is one piece if it is no longer than the device's
     /// [`max_transfer_bytes`](crate::DeviceInfo::max_transfer_bytes).
     pub ended_pieces: u64,
-    /// Pieces that have not.
+    /// Pieces that have not ended.
     pub pending_pieces: u64,
 }
 
-/// The ring that this thread hosts, as long as this lives. See [`ring`](crate::ring).
+/// The ring that this thread hosts, as long as this value lives. See [`ring`](crate::ring).
 ///
-/// Dropping it, also by a panic, hands on what is under way: a thread of its own (`larder-heir`) sees
-/// to that and ends with it. Nothing is lost, and nobody who waits elsewhere waits in vain.
+/// Dropping it, also during a panic, hands the requests in flight to a thread of their own (`larder-heir`), which ends
+/// when they have ended. No request is lost, and waiters on other threads still get their results.
 pub struct HostedRing {
     hosted: Arc<Hosted<Linux>>,
-    /// It belongs to the thread.
+    /// The ring belongs to the thread, so this is not `Send`.
     _here: PhantomData<*const ()>,
 }
 
@@ -77,10 +77,10 @@ pub fn host() -> Result<HostedRing, Error> {
     host_with(&RingOptions::default())
 }
 
-/// As [`host`].
+/// Like [`host`], with options.
 ///
 /// # Errors
-/// As [`host`]; [`ErrorKind::Setup`] too if an option is out of range.
+/// As [`host`]; also [`ErrorKind::Setup`] if an option is out of range.
 pub fn host_with(options: &RingOptions) -> Result<HostedRing, Error> {
     let slots = options.in_flight_max;
     if !(1..=16384).contains(&slots) {
@@ -107,12 +107,12 @@ pub(super) fn here() -> Option<Arc<Hosted<Linux>>> {
     HERE.try_with(|here| here.borrow().0.clone()).ok().flatten()
 }
 
-/// Whether this thread hosts a ring: whoever keeps it waiting keeps others waiting.
+/// Whether this thread hosts a ring. Blocking such a thread delays all requests of its devices.
 pub(crate) fn is_hosted() -> bool {
     here().is_some()
 }
 
-/// What this thread is to `ring`.
+/// The role of this thread towards `ring`.
 pub(super) fn role_in(ring: &Arc<Hosted<Linux>>) -> Role {
     match here().is_some_and(|here| Arc::ptr_eq(&here, ring)) {
         true => Role::Owner,
@@ -120,45 +120,45 @@ pub(super) fn role_in(ring: &Arc<Hosted<Linux>>) -> Role {
     }
 }
 
-/// [`HostedRing::submit`] of the ring that this thread hosts. Does nothing on one that hosts none. For
-/// hooks that cannot have the ring, such as those of a runtime before it sleeps.
+/// [`HostedRing::submit`] of the ring that this thread hosts; does nothing on a thread without one. For hooks that have
+/// no access to the ring, such as those that a runtime runs before it sleeps.
 pub fn submit() {
     if let Some(ring) = here() {
         ring.tell_all(Role::Owner);
     }
 }
 
-/// [`HostedRing::reap`] of the ring that this thread hosts; 0 on one that hosts none.
+/// [`HostedRing::reap`] of the ring that this thread hosts; 0 on a thread without one.
 pub fn reap() -> usize {
     here().map_or(0, |ring| ring.reap(Role::Owner).ended)
 }
 
 impl HostedRing {
-    /// Tells the kernel of all requests that were begun since it was told last, with one call; with none
-    /// if there are none. For loops that sleep elsewhere: before they do.
+    /// Hands the kernel all requests that were begun since the last call, with one call, or with none if there are
+    /// none. A loop that sleeps elsewhere must call it before it sleeps.
     pub fn submit(&self) {
         self.hosted.tell_all(Role::Owner);
     }
 
-    /// Ends requests that the kernel has completed and wakes who waits for them. Neither sleeps nor calls
-    /// the kernel. Returns how many pieces of requests have ended.
+    /// Ends requests that the kernel has completed and wakes their waiters. It neither sleeps nor calls the kernel.
+    /// Returns the number of pieces of requests that have ended.
     ///
-    /// For loops that sleep elsewhere: in each turn, whatever it was that woke them. The kernel often
-    /// interrupts the sleeper (`EINTR`) before it reports [`HostedRing::poll_fd`] as readable.
+    /// A loop that sleeps elsewhere must call it in each turn, whatever woke the loop. The kernel often interrupts the
+    /// sleeper (`EINTR`) before it reports [`HostedRing::poll_fd`] as readable.
     pub fn reap(&self) -> usize {
         self.hosted.reap(Role::Owner).ended
     }
 
-    /// Becomes readable when there is something to [`reap`](HostedRing::reap). For `epoll`, tokio's
-    /// `AsyncFd` and the like; nothing is to be read from it.
+    /// Becomes readable when there is something to [`reap`](HostedRing::reap). For `epoll`, tokio's `AsyncFd` and the
+    /// like. Do not read from it.
     pub fn poll_fd(&self) -> BorrowedFd<'_> {
         self.hosted.kernel().as_fd()
     }
 
-    /// Tells the kernel of what is new, sleeps until a request of any device has ended, a
-    /// [`waker`](HostedRing::waker) is woken or `timeout` is over (`None`: never), and wakes who waits for
-    /// what has ended. Does not sleep if something has ended already. Returns how many pieces of requests
-    /// have ended; it may be none.
+    /// Hands the kernel all new requests, sleeps until a request of any device has ended, a
+    /// [`waker`](HostedRing::waker) is woken or `timeout` is over (`None`: never), and wakes the waiters of ended
+    /// requests. It does not sleep if a request has ended already. Returns the number of pieces of requests that have
+    /// ended, which may be 0.
     pub fn turn(&self, timeout: Option<Duration>) -> usize {
         self.hosted.turn(timeout)
     }
@@ -169,13 +169,13 @@ impl HostedRing {
         block_on(future)
     }
 
-    /// Ends the sleep of [`HostedRing::turn`], or the next one, when it is woken by another thread: for
-    /// an executor on this thread, whose tasks others wake. On this thread it does nothing.
+    /// A waker that ends the current or next sleep of [`HostedRing::turn`] when another thread wakes it. It is for an
+    /// executor on this thread whose tasks other threads wake. Waking it on this thread does nothing.
     pub fn waker(&self) -> Waker {
         Waker::from(Arc::new(Calls(Arc::clone(&self.hosted))))
     }
 
-    /// What the ring has done.
+    /// The ring's counters.
     pub fn stats(&self) -> RingStats {
         let counts = self.hosted.counts();
         RingStats {
@@ -212,7 +212,7 @@ impl std::fmt::Debug for HostedRing {
 
 impl Drop for HostedRing {
     fn drop(&mut self) {
-        // What is dropped looks for the thread's ring itself.
+        // Take the ring out first: code that the drop runs looks up the thread's ring itself.
         let hosting =
             HERE.try_with(|here| std::mem::replace(&mut *here.borrow_mut(), Hosting(None)));
         drop(hosting);

@@ -1,29 +1,29 @@
-//! A ring that one thread hosts for all its devices: who may touch it, and what becomes of requests.
+//! A ring that one thread hosts for all its devices: which thread may touch it, and how requests end.
 //!
-//! The *owner* is the thread that hosts, and after it its heir, a thread that only sees out what is
-//! left. It alone sleeps in the ring. A *visitor* is a thread that drops a device of which requests
-//! are under way here: it looks into the ring from time to time, for the owner may be busy.
+//! The *owner* is the thread that hosts, and after it its heir, a thread that only finishes the remaining requests.
+//! Only the owner sleeps in the ring. A *visitor* is a thread that drops a device with requests in flight here. It
+//! checks the ring from time to time, because the owner may be busy.
 //!
 //! Invariants:
 //!
-//! 1. A piece whose address the kernel knows lies in a slot until its completion was fetched. If the
-//!    ring breaks before that, pieces are leaked: the kernel never writes to memory that someone else
-//!    has. Whether anybody still waits for the request makes no difference: a dropped future needs
-//!    nobody's care, for the owner fetches all completions anyway.
-//! 2. The queues and the slots are touched only under the lock of the core. It is the owner's but for
-//!    visitors: it does not wait for it. The kernel is entered without it.
-//! 3. A slot's index is the `user_data` of one operation at most, and there are fewer slots than
-//!    entries of the submission queue: there is always room.
-//! 4. Requests are completed, which runs foreign code, without the lock, from a queue that a call from
-//!    inside that code goes on with.
-//! 5. The owner sleeps only with the wake-up event armed. Whoever signals it sets `signalled` first; it is cleared
-//!    when the event's completion is fetched, and the owner looks afterwards at what it was called for: if a
-//!    caller finds it set, the completion is still to come. Between that and a sleep the owner looks once
-//!    more: the call may be for what came after its last look. A visitor that fetched anything leaves the
-//!    event armed and signalled: what it fetched, a call among it, may be what the owner is about to sleep
-//!    for.
-//! 6. There is an owner as long as anything is under way: a host that goes makes an heir of another
-//!    thread, or sees all of it out itself.
+//! 1. A piece whose address the kernel knows lies in a slot until its completion was fetched. If the ring breaks before
+//!    that, pieces are leaked, so that the kernel never writes to memory that has another owner. This holds whether or
+//!    not a task still waits for the request: a dropped future needs no special care, because the owner fetches all
+//!    completions anyway.
+//! 2. The queues and the slots are touched only under the lock of the core. Except for visits only the owner takes that
+//!    lock, so it does not wait for it. The kernel is entered without it.
+//! 3. A slot's index is the `user_data` of one operation at most, and there are fewer slots than entries of the
+//!    submission queue, so the queue always has room.
+//! 4. Requests are completed without the lock, because that runs foreign code. They wait in a queue, which a call from
+//!    inside that code continues to process.
+//! 5. The owner sleeps only with the wake-up event armed. A thread that signals it sets `signalled` first. The flag is
+//!    cleared when the event's completion is fetched, and only after that does the owner check what it was called for.
+//!    So if a caller finds the flag set, the completion is still to come. Between fetching that completion and a sleep
+//!    the owner checks once more, because the call may be for something that came after its last check. A visitor that
+//!    fetched anything leaves the event armed and signalled: the owner may be about to sleep for what the visitor
+//!    fetched, which may include a call.
+//! 6. There is an owner as long as anything is in flight: a host that goes makes another thread its heir, or finishes
+//!    all requests itself.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -40,21 +40,21 @@ use crate::park::{Driver, Parker, is_host};
 pub(crate) struct Hosted<K: Kernel> {
     kernel: K,
     core: Mutex<Core<K>>,
-    /// Something has ended, for those who leave.
+    /// Notified when a piece has ended, for visitors.
     ended: Condvar,
-    /// The wake-up event was signalled, and its completion was not fetched.
+    /// The wake-up event was signalled, and its completion was not fetched yet.
     signalled: AtomicBool,
     counts: Counts,
 }
 
-/// Who is at work. See the top of this file.
+/// Which thread is at work. See the top of this file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Owner,
     Visitor,
 }
 
-/// What was done, since the ring was made. The owner alone adds, but for visits.
+/// Counters since the ring was made. Only the owner adds to them, except for visits.
 #[derive(Default)]
 pub(super) struct Counts {
     pub(super) enters: AtomicU64,
@@ -62,17 +62,17 @@ pub(super) struct Counts {
     pub(super) ended: AtomicU64,
 }
 
-/// What there was to fetch.
+/// What a reap found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reaped {
     /// Pieces of requests that have ended.
     pub(crate) ended: usize,
-    /// The wake-up event was signalled: the owner looks at what it was called for before it sleeps.
+    /// The wake-up event was signalled: the owner must check what it was called for before it sleeps.
     pub(crate) called: bool,
 }
 
 impl<K: Kernel> Hosted<K> {
-    /// A ring with so many slots, which are fewer than the entries of its submission queue.
+    /// A ring with `slots` slots, fewer than the entries of its submission queue.
     pub(crate) fn new(kernel: K, books: K::Books, slots: usize) -> Arc<Self> {
         let core = Core::new(books, slots);
         Arc::new(Self {
@@ -84,7 +84,7 @@ impl<K: Kernel> Hosted<K> {
         })
     }
 
-    /// Tells rings apart.
+    /// Identifies the ring.
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
@@ -101,7 +101,7 @@ impl<K: Kernel> Hosted<K> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the books and at what the ring has of a device, if it has it.
+    /// Reads the books and the state of a device, if the device has joined the ring.
     pub(crate) fn look<T>(
         &self,
         device: u64,
@@ -119,9 +119,8 @@ impl<K: Kernel> Hosted<K> {
         seats.map(|seat| seat.under_way + seat.waiting.len()).sum()
     }
 
-    /// Takes the pieces of a request; the kernel hears of them when it is told. Called by the host.
-    /// Whoever comes for the first time is asked to `sit` down. Gives them back if it cannot, or if the
-    /// ring is broken.
+    /// Takes the pieces of a request; the kernel gets them at the next submission. Called by the host. A device that
+    /// comes for the first time joins with `sit`. Gives the pieces back if it cannot, or if the ring is broken.
     pub(crate) fn submit(
         self: &Arc<Self>,
         device: u64,
@@ -143,7 +142,7 @@ impl<K: Kernel> Hosted<K> {
         Ok(())
     }
 
-    /// Settles what has completed.
+    /// Settles completions.
     pub(crate) fn reap(&self, role: Role) -> Reaped {
         let mut core = self.lock();
         let (mut seen, mut called, mut intact) = (0_usize, false, true);
@@ -176,13 +175,12 @@ impl<K: Kernel> Hosted<K> {
         Reaped { ended: self.complete(core), called }
     }
 
-    /// Settles what has completed, or tells the kernel and sleeps until something has, somebody signals or
-    /// the time is over. Tells the kernel in either case. Called by the owner. Returns how many pieces of
-    /// requests have ended.
+    /// Settles completions, or submits to the kernel and sleeps until there is a completion, a signal, or the time is
+    /// over. Submits in either case. Called by the owner. Returns the number of pieces of requests that have ended.
     pub(crate) fn turn(&self, timeout: Option<Duration>) -> usize {
         let reaped = self.reap(Role::Owner);
         if reaped.ended > 0 || reaped.called {
-            // What others rang for may have come after the owner looked at it: no sleep.
+            // A call may be for something that came after the owner's last check, so do not sleep.
             self.tell_all(Role::Owner);
             return reaped.ended;
         }
@@ -190,7 +188,7 @@ impl<K: Kernel> Hosted<K> {
         self.reap(Role::Owner).ended
     }
 
-    /// Completes the requests of what has ended.
+    /// Completes the requests of ended pieces.
     fn complete<'a>(&'a self, mut core: MutexGuard<'a, Core<K>>) -> usize {
         let mut count = 0;
         while let Some(piece) = core.ended.pop_front() {
@@ -206,12 +204,12 @@ impl<K: Kernel> Hosted<K> {
         count
     }
 
-    /// Tells the kernel what is new, if anything is, and does not stop before it has taken all of it.
+    /// Submits all new entries to the kernel, and does not stop before the kernel has taken all of them.
     pub(crate) fn tell_all(&self, role: Role) {
         while self.is_untold() {
             self.enter(Wait::No);
             if self.is_untold() {
-                // It has no memory: completions give some back.
+                // The kernel has no memory: completions free some.
                 self.reap(role);
                 pause();
             }
@@ -223,9 +221,8 @@ impl<K: Kernel> Hosted<K> {
         !core.broken && self.kernel.untold(&mut core.books)
     }
 
-    /// Tells the kernel what is new and sleeps until something has completed, somebody rings, or the
-    /// time is over. Called by the owner. If it has fetched a call, it has looked since at whatever
-    /// others ring for.
+    /// Submits new entries to the kernel and sleeps until there is a completion, a signal, or the time is over. Called
+    /// by the owner. If it has fetched a call, it has since checked everything that a call may be for.
     fn sleep(&self, timeout: Option<Duration>) {
         let mut core = self.lock();
         let (broken, armed) = (core.broken, self.arm(&mut core));
@@ -237,12 +234,12 @@ impl<K: Kernel> Hosted<K> {
                 self.signalled.store(false, Ordering::SeqCst);
             }
             (false, true) => self.enter(Wait::Completion(timeout)),
-            // There is room at all times (invariant 3); if not, awake is right, if dear.
+            // There is always room (invariant 3). If not, staying awake is correct, if costly.
             (false, false) => self.enter(Wait::No),
         }
     }
 
-    /// Whether the wake-up event will end the owner's sleep.
+    /// Arms the wake-up event. Returns whether it will end the owner's sleep.
     fn arm(&self, core: &mut Core<K>) -> bool {
         if !core.wake_event_armed && !core.broken {
             core.wake_event_armed = self.kernel.arm_wake_event(&mut core.books);
@@ -250,7 +247,7 @@ impl<K: Kernel> Hosted<K> {
         core.wake_event_armed
     }
 
-    /// Ends the owner's sleep, or its next one.
+    /// Ends the owner's current or next sleep.
     pub(crate) fn signal(&self) {
         if !self.signalled.swap(true, Ordering::SeqCst) {
             self.kernel.wake();
@@ -264,8 +261,7 @@ impl<K: Kernel> Hosted<K> {
         }
     }
 
-    /// The ring cannot be relied on: all requests fail, and the memory that the kernel may know is
-    /// kept for ever.
+    /// Gives up a broken ring: all requests fail, and the memory that the kernel may know is kept forever.
     pub(crate) fn give_up(&self) {
         let mut core = self.lock();
         core.broken = true;
@@ -285,11 +281,11 @@ impl<K: Kernel> Hosted<K> {
         self.lock().broken
     }
 
-    /// Waits until nothing of `device` is under way and lets go of it. Nothing of it must be submitted
-    /// any more. A visitor need not wait for the owner to look into the ring.
+    /// Waits until nothing of `device` is in flight and removes the device. It must submit nothing any more. A visitor
+    /// does not depend on the owner to check the ring.
     pub(crate) fn leave(&self, device: u64, role: Role) {
         loop {
-            // What the host has not told yet, nobody else may ever tell.
+            // The host may never submit the entries that it has not submitted yet, and no other thread would.
             self.tell_all(role);
             self.reap(role);
             let mut core = self.lock();
@@ -311,15 +307,15 @@ impl<K: Kernel> Hosted<K> {
         }
     }
 
-    /// Sees to what is under way until nothing is, and closes the ring. The host has gone: this thread
-    /// owns the ring.
+    /// Finishes all requests in flight and closes the ring. The host has gone: this thread owns the ring.
     pub(crate) fn see_out(&self) {
         while !self.close() {
             self.sleep(None);
         }
     }
 
-    /// Closes the ring if nothing is under way. Called by the owner when the host has gone.
+    /// Closes the ring if nothing is in flight. Called by the owner when the host has gone. Returns whether the ring is
+    /// closed.
     pub(crate) fn close(&self) -> bool {
         loop {
             self.tell_all(Role::Owner);
@@ -336,11 +332,11 @@ impl<K: Kernel> Hosted<K> {
                     self.kernel.release(&mut core.books, seat.target);
                 }
                 self.kernel.close(&mut core.books);
-                // Somebody may have kept a way to ring.
+                // The wake-up event must stay valid: a waker of this ring may still exist.
                 return true;
             }
             drop(core);
-            // Takes the armed operation back.
+            // End the armed operation.
             self.kernel.wake();
             self.enter(Wait::Completion(None));
         }
@@ -378,7 +374,7 @@ impl<K: Kernel> Driver for Hosted<K> {
         true
     }
 
-    // Its owner sees to all requests (invariants 1 and 6).
+    // The ring's owner takes care of all requests (invariants 1 and 6).
     fn noted(&self, _more: bool) {}
 
     fn adopted(&self, _more: bool) {}

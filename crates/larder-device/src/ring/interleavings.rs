@@ -1,7 +1,7 @@
-//! The hosted ring in thousands of orders of its steps, over a kernel of these tests' own.
+//! The hosted ring in thousands of interleavings of its steps, over a fake kernel.
 //!
-//! That kernel ends what it was told of in an order of the scheduler's choice, and finds at each end that
-//! the memory is still the request's: the request owns the only ledger with its number.
+//! The fake kernel ends requests in an order that the scheduler chooses. At each end it checks that the memory still
+//! belongs to the request: the request holds the only strong reference to the ledger with its number.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -32,7 +32,7 @@ const ORDERS: usize = 3000;
 struct Fake {
     queues: Mutex<Queues>,
     completed: Condvar,
-    /// What the requests own, by the block that they read.
+    /// The ledgers that the requests own, by the block that they read.
     owned: Mutex<Vec<Weak<Ledger>>>,
 }
 
@@ -49,7 +49,7 @@ struct Queues {
     breaks: bool,
 }
 
-/// The kernel of a ring, which the thread that plays the drive shares.
+/// The kernel of a ring, shared with the thread that plays the drive.
 struct Shared(Arc<Fake>);
 
 impl Fake {
@@ -57,7 +57,7 @@ impl Fake {
         self.queues.lock().unwrap().ended
     }
 
-    /// Ends one request that it was told of. `false`: there is none.
+    /// Ends one request that was submitted. Returns `false` if there is none.
     fn work(&self) -> bool {
         let mut queues = self.queues.lock().unwrap();
         if queues.under_way.is_empty() {
@@ -74,7 +74,7 @@ impl Fake {
         true
     }
 
-    /// Ends `requests` requests.
+    /// Ends requests until `requests` have ended.
     fn drive(self: Arc<Self>, requests: usize) {
         while self.ended() < requests {
             self.work();
@@ -82,7 +82,7 @@ impl Fake {
         }
     }
 
-    /// With the lock: a wake-up event that was signalled ends what is armed.
+    /// Called with the lock: a signalled wake-up event ends the armed operation.
     fn look_at_wake_event(&self, queues: &mut Queues) {
         if queues.wake_event_armed && queues.wake_event_count > 0 {
             (queues.wake_event_armed, queues.wake_event_count) = (false, 0);
@@ -205,7 +205,7 @@ fn hand_on(ring: Ring) -> Option<thread::JoinHandle<()>> {
     (!ring.close()).then(|| thread::spawn(move || ring.see_out()))
 }
 
-/// Futures are dropped, or polled and dropped by another thread, while the kernel is at work.
+/// Futures are dropped, or polled and dropped by another thread, while the kernel is working.
 #[test]
 fn what_is_dropped_is_adopted() {
     shuttle::check_random(
@@ -232,7 +232,7 @@ fn what_is_dropped_is_adopted() {
     );
 }
 
-/// The host goes while others wait for what it began, and while a device is dropped.
+/// The host goes while other threads wait for requests that it began, and while a device is dropped.
 #[test]
 fn what_a_host_hands_on_ends() {
     shuttle::check_random(
@@ -263,7 +263,7 @@ fn what_a_host_hands_on_ends() {
     );
 }
 
-/// A device leaves while the host sleeps for another one's request, which the visitor may fetch.
+/// A device leaves while the host sleeps for another device's request, whose completion the visitor may fetch.
 #[test]
 fn a_visitor_leaves_nobody_asleep() {
     shuttle::check_random(
@@ -281,7 +281,7 @@ fn a_visitor_leaves_nobody_asleep() {
             let mut mine = mine;
             let waker = Waker::from(Arc::new(Calls(Arc::clone(&ring))));
             let mut context = Context::from_waker(&waker);
-            // As a loop of its own does: looks at its task, and sleeps if there is nothing to do.
+            // As a loop of its own does: polls its task, and sleeps if there is nothing to do.
             while Pin::new(&mut mine).poll(&mut context).is_pending() {
                 ring.turn(None);
             }
@@ -293,7 +293,7 @@ fn a_visitor_leaves_nobody_asleep() {
     );
 }
 
-/// Threads call the host, which looks at what they called for and sleeps again, while a device leaves.
+/// Threads call the host, which checks what they called for and sleeps again, while a device leaves.
 #[test]
 fn no_call_is_lost() {
     shuttle::check_random(
@@ -328,7 +328,7 @@ fn no_call_is_lost() {
     );
 }
 
-/// The ring breaks while the host begins, others wait and a device leaves.
+/// The ring breaks while the host begins requests, others wait and a device leaves.
 #[test]
 fn nobody_waits_for_a_ring_that_broke() {
     shuttle::check_random(

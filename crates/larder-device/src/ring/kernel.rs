@@ -1,4 +1,4 @@
-//! What a hosted ring asks of the kernel: the seam behind which tests put one of their own.
+//! The kernel interface of a hosted ring, as a trait so that tests can substitute their own kernel.
 
 use std::io;
 use std::time::Duration;
@@ -6,22 +6,22 @@ use std::time::Duration;
 use super::wire::Range;
 use crate::file::transfer::Piece;
 
-/// `user_data` of the operation that ends when the wake-up event is signalled; every other is the index of a slot.
+/// `user_data` of the operation that ends when the wake-up event is signalled. Every other value is the index of a
+/// slot.
 pub(crate) const WAKE_EVENT: u64 = u64::MAX;
 
-/// The two queues, the wake-up event, and how requests of a device are put into words.
+/// The two queues, the wake-up event, and the encoding of a device's requests.
 ///
-/// Whoever has the books has the queues: there is one set of them for a ring, and it lies under the
-/// ring's lock. What takes no books may be called by any thread at any time.
+/// Having the books means having the queues: a ring has one set of books, under the ring's lock. Any thread may call
+/// the methods that take no books, at any time.
 pub(crate) trait Kernel: Send + Sync + Sized + 'static {
-    /// What must be known of a device to speak of its requests.
+    /// What the encoding of a device's requests needs.
     type Target: Send;
-    /// What changes with the queues.
+    /// State that changes together with the queues.
     type Books: Send;
 
-    /// Puts what remains of a piece, in a slot with its range, into the submission queue. `false`: there
-    /// is no room. The kernel uses the memory of the piece and the range from then on, until the
-    /// completion was fetched.
+    /// Puts what remains of a piece, in a slot with its range, into the submission queue. Returns `false` if the queue
+    /// is full. From then on the kernel uses the memory of the piece and the range, until the completion was fetched.
     fn push(
         &self,
         books: &mut Self::Books,
@@ -29,17 +29,17 @@ pub(crate) trait Kernel: Send + Sync + Sized + 'static {
         what: (u64, &mut Piece, &mut Range),
     ) -> bool;
 
-    /// Puts an operation into the submission queue that ends with [`WAKE_EVENT`] when the wake-up event was signalled.
+    /// Puts an operation into the submission queue that ends with [`WAKE_EVENT`] when the wake-up event is signalled.
     fn arm_wake_event(&self, books: &mut Self::Books) -> bool;
 
-    /// The next completion: of what, and how it ended.
+    /// The next completion: its `user_data` and its result.
     fn next(&self, books: &mut Self::Books) -> Option<(u64, i32)>;
 
-    /// Whether there is something in the submission queue that the kernel was not told of.
+    /// Whether the submission queue has an entry that was not submitted to the kernel.
     fn untold(&self, books: &mut Self::Books) -> bool;
 
-    /// What the end of an operation means: how many bytes were moved, or why not. `None`: it must be
-    /// asked for again, in other words.
+    /// The result of an operation: the number of bytes moved, or the error. `None`: the piece must be submitted again,
+    /// in another encoding.
     fn outcome(
         &self,
         target: &mut Self::Target,
@@ -47,22 +47,22 @@ pub(crate) trait Kernel: Send + Sync + Sized + 'static {
         result: i32,
     ) -> Option<io::Result<usize>>;
 
-    /// Tells the kernel what is new in the submission queue, and sleeps if asked to.
+    /// Submits the new entries to the kernel, and sleeps if asked to.
     fn enter(&self, wait: Wait) -> Entered;
 
-    /// Ends the operation that [`Kernel::arm_wake_event`] began, or the next one.
+    /// Signals the wake-up event: ends the operation that [`Kernel::arm_wake_event`] began, or the next one.
     fn wake(&self);
 
     /// Sleeps until the wake-up event is signalled, where the queues cannot be used any more.
     fn await_wake(&self, timeout: Option<Duration>);
 
-    /// Nothing of this device is under way, and nothing more will come.
+    /// The device has nothing in flight and will submit nothing more.
     fn release(&self, books: &mut Self::Books, target: Self::Target);
 
-    /// The ring broke; the kernel may still be at work for this device.
+    /// The ring broke; the kernel may still be working for this device.
     fn abandon(&self, target: Self::Target);
 
-    /// Nothing is under way, and nothing more will come.
+    /// Nothing is in flight, and nothing more will be submitted.
     fn close(&self, books: &mut Self::Books);
 }
 
@@ -74,11 +74,11 @@ pub(crate) enum Wait {
     Completion(Option<Duration>),
 }
 
-/// What the kernel said to a call.
+/// Outcome of a call of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entered {
     Told,
-    /// What it did not take stays in the queue for the next call.
+    /// Entries that the kernel did not take stay in the queue for the next call.
     Later,
     Broken,
 }

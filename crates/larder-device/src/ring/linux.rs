@@ -1,7 +1,7 @@
-//! A hosted ring of Linux: its queues, its wake-up event, the files and the buffers that it knows beforehand.
+//! A hosted ring on Linux: its queues, its wake-up event, and the files and buffers registered with it.
 //!
-//! Invariant: what the queues are given access by is the one set of [`Books`], made with the ring and
-//! never copied. Whoever has them mutably is alone at the queues.
+//! Invariant: access to the queues is tied to the one set of [`Books`], made with the ring and never copied. Code that
+//! has the books mutably is the only one to use the queues.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -21,7 +21,7 @@ use super::queues::{Queues, await_readable};
 use super::wire::{AnyWire, Link, Range};
 use crate::file::transfer::Piece;
 
-/// Entries of the table of registered files: so many devices save the kernel a look-up a request.
+/// Entries of the table of registered files: that number of devices save the kernel a look-up per request.
 const FILES: u32 = 64;
 
 pub(crate) struct Linux {
@@ -30,22 +30,22 @@ pub(crate) struct Linux {
     wake_event: OwnedFd,
 }
 
-/// What changes with the queues, and the right to them.
+/// State that changes together with the queues, and the right to use them.
 pub(crate) struct Books {
     fixed: FixedBuffers,
-    /// Entries of the kernel's table of files that are free.
+    /// Free entries of the kernel's table of files.
     files: Vec<u32>,
 }
 
-/// A device as all rings know it that it comes to.
+/// The state of a device that all its rings share.
 pub(crate) struct Guest {
     pub(crate) wire: Arc<dyn AnyWire>,
     pub(crate) file: Arc<File>,
-    /// It wants its buffers registered.
+    /// Whether the device wants its buffers registered.
     pub(crate) registered_buffers: bool,
-    /// Pieces that went with a registered buffer.
+    /// Pieces that went to the kernel with a registered buffer.
     pub(crate) fixed_pieces: AtomicU64,
-    /// Some ring broke with requests of it under way.
+    /// A ring broke while requests of the device were in flight.
     pub(crate) broken: AtomicBool,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Guest {
 pub(crate) struct Target {
     guest: Arc<Guest>,
     registered_file: Option<u32>,
-    /// Its requests may name registered buffers.
+    /// Whether its requests may name registered buffers.
     fixed: bool,
 }
 
@@ -64,14 +64,14 @@ impl Target {
 }
 
 impl Books {
-    /// What the kernel granted of registered buffers.
+    /// Whether the kernel granted registered buffers, and the number of pieces that used them.
     pub(crate) fn granted(&self) -> Granted {
         self.fixed.granted()
     }
 }
 
 impl Linux {
-    /// A ring of so many entries, and its books.
+    /// A ring of `entries` entries, and its books.
     pub(crate) fn new(entries: u32, registered_buffers: bool) -> io::Result<(Self, Books)> {
         let (queues, probe) = Queues::new(entries)?;
         Self::over(queues, probe, registered_buffers)
@@ -93,7 +93,7 @@ impl Linux {
         Ok((Self { queues, probe, wake_event }, Books { fixed, files }))
     }
 
-    /// Lets a device in. `None`: the ring does not speak its language.
+    /// Lets a device join. `None` if the ring cannot carry the device's operations.
     pub(crate) fn admit(&self, books: &mut Books, guest: &Arc<Guest>) -> Option<Target> {
         let wire = &guest.wire;
         let speaks = wire.needed().iter().all(|&code| self.probe.is_supported(code));
@@ -141,24 +141,24 @@ impl Kernel for Linux {
         }
         let link = Link { file: types::Fd(file), flags, slot, entry, range };
         let entry = guest.wire.describe(piece, link);
-        // SAFETY: the books are ours. The entry names memory of the piece and of the range alone,
-        // which stay where they are until the completion was fetched, or for ever (invariant 1 of a
-        // hosted ring). The target holds the file open until then.
+        // SAFETY: we have the books. The entry names only memory of the piece and of the range, which stay in place
+        // until the completion was fetched, or forever (invariant 1 of a hosted ring). The target keeps the file open
+        // until then.
         unsafe { self.queues.push(entry) }
     }
 
     fn arm_wake_event(&self, _: &mut Books) -> bool {
-        // SAFETY: the books are ours. The wake-up event lives and dies with the ring.
+        // SAFETY: we have the books. The wake-up event lives as long as the ring.
         unsafe { self.queues.push_wake_event(self.wake_event.as_fd()) }
     }
 
     fn next(&self, _: &mut Books) -> Option<(u64, i32)> {
-        // SAFETY: the books are ours.
+        // SAFETY: we have the books.
         unsafe { self.queues.next() }
     }
 
     fn untold(&self, _: &mut Books) -> bool {
-        // SAFETY: the books are ours.
+        // SAFETY: we have the books.
         unsafe { self.queues.untold() }
     }
 
@@ -169,7 +169,7 @@ impl Kernel for Linux {
         result: i32,
     ) -> Option<io::Result<usize>> {
         if is_refusal(piece, result) {
-            // Others in the ring may go on with theirs: old kernels refuse them in commands alone.
+            // Other devices in the ring may keep using registered buffers: old kernels refuse them in commands only.
             target.fixed = false;
             return None;
         }
@@ -181,7 +181,7 @@ impl Kernel for Linux {
     }
 
     fn wake(&self) {
-        // A write fails only if the counter is full, and then the wake-up event is signalled all the same.
+        // The write fails only if the counter is full, and then the wake-up event is signalled all the same.
         let _ = rustix::io::write(&self.wake_event, 1_u64.as_bytes());
     }
 
@@ -204,7 +204,7 @@ impl Kernel for Linux {
 
     fn close(&self, books: &mut Books) {
         books.fixed.close(&self.queues.submitter());
-        // Otherwise the kernel would hold them until it has taken the ring apart.
+        // Otherwise the kernel would hold the files until it has torn the ring down.
         let _ = self.queues.submitter().unregister_files();
     }
 }

@@ -1,4 +1,4 @@
-//! A device on its way to the rings of threads that host.
+//! The connection between a device and the rings that threads host.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,8 +12,8 @@ use super::wire::AnyWire;
 use crate::file::options::FileOptions;
 use crate::file::transfer::Pieces;
 
-/// A device, and the hosted rings that it has come to. It comes to a ring with its first request from
-/// the thread that hosts it.
+/// A device, and the hosted rings that it has joined. It joins a ring with its first request from the thread that hosts
+/// the ring.
 pub(crate) struct Member {
     number: u64,
     guest: Arc<Guest>,
@@ -39,7 +39,7 @@ impl Member {
         }
     }
 
-    /// Takes a request if this thread hosts a ring that serves the device. Else it gives it back.
+    /// Takes a request if this thread hosts a ring that serves the device, else gives it back.
     pub(crate) fn submit(&self, pieces: Pieces) -> Result<(), Pieces> {
         let Some(ring) = here() else { return Err(pieces) };
         let sit = |kernel: &Linux, books: &mut _| {
@@ -57,7 +57,7 @@ impl Member {
         rings.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Whether all these rings know the file beforehand.
+    /// Whether the file is registered with all these rings.
     pub(crate) fn registered_file(&self) -> bool {
         let known =
             |ring: &Arc<Hosted<Linux>>| ring.look(self.number, |_, it| it.registered_file());
@@ -72,13 +72,13 @@ impl Member {
         self.rings().iter().all(|ring| all(granted(ring)))
     }
 
-    /// Pieces that went to such rings with a registered buffer.
+    /// Pieces that went to these rings with a registered buffer.
     pub(crate) fn fixed_pieces(&self) -> u64 {
         self.guest.fixed_pieces.load(Ordering::Relaxed)
     }
 
-    /// Waits until these rings have nothing of the device under way. Nothing must be submitted any
-    /// more. `false`: one of them was broken, and the kernel may still be working on the file.
+    /// Waits until these rings have no request of the device in flight. Nothing must be submitted any more. Returns
+    /// `false` if one of them was broken: the kernel may then still be working on the file.
     pub(crate) fn leave(&self) -> bool {
         self.rings().iter().for_each(|ring| ring.leave(self.number, role_in(ring)));
         !self.guest.broken.load(Ordering::SeqCst)

@@ -1,25 +1,24 @@
-//! A ring of io_uring that a thread hosts for all its devices. Linux only.
+//! An io_uring that a thread hosts for all its devices. Linux only.
 //!
-//! A thread that hosts nothing shares a device's own rings with others: a waiter fetches completions for
-//! all, or a thread of the device (a reaper) does, and wakes who waits. A thread with a loop of its own, a
-//! worker of a server say, can do better: it *hosts* a ring ([`host`]), and all its requests, to whichever
-//! [`FileDevice`](crate::FileDevice) or [`PassthroughDevice`](crate::nvme::PassthroughDevice), travel
-//! through that. The kernel is told of all requests of a turn with one call; the
-//! thread sleeps once for all devices and fetches its completions itself; no other thread wakes for them,
-//! and no lock is waited for. Devices need not know: they come to the ring with their first request from
-//! this thread, and serve other threads as ever meanwhile.
+//! A thread that hosts no ring shares a device's own rings with other threads: one of the waiting threads, or a thread
+//! of the device (a reaper), fetches the completions for all and wakes the waiters. A thread with a loop of its own,
+//! such as a worker of a server, can do better: it *hosts* a ring ([`host`]), and all its requests, to any
+//! [`FileDevice`](crate::FileDevice) or [`PassthroughDevice`](crate::nvme::PassthroughDevice), travel through that
+//! ring. One call hands the kernel all requests of a turn. The thread sleeps once for all devices and fetches its
+//! completions itself; no other thread wakes for them, and it waits for no lock. Devices need no set-up for this: they
+//! join the ring with their first request from this thread, and keep serving other threads as before.
 //!
-//! Such a thread must go round:
+//! Such a thread must keep its ring turning:
 //!
-//! - with one future: [`HostedRing::block_on`] does all;
+//! - with one future: [`HostedRing::block_on`] does everything;
 //! - with a loop of its own that sleeps for drives: [`HostedRing::turn`];
-//! - with `epoll` or a runtime: in each turn [`HostedRing::reap`], the tasks, [`HostedRing::submit`], and the
-//!   sleep, for [`HostedRing::poll_fd`] among others. The example `ring_server` has both.
+//! - with `epoll` or a runtime: in each turn [`HostedRing::reap`], the tasks, [`HostedRing::submit`], and the sleep,
+//!   for [`HostedRing::poll_fd`] among others. The example `ring_server` has both.
 //!
-//! Requests that it has begun do not end while it does not. Their futures can be polled, waited for and
-//! dropped on any thread; whoever blocks the host until another thread has got such a request blocks both.
-//! Where no ring is granted, or the ring cannot carry what a device needs, requests go through
-//! the device's own rings or threads as if nothing were hosted.
+//! Requests that the host has begun do not end while it does not turn its ring. Their futures can be polled, waited for
+//! and dropped on any thread. But if the host blocks until another thread has got the result of such a request, both
+//! threads block forever. Where the kernel grants no ring, or the ring cannot carry what a device needs, requests go
+//! through the device's own rings or threads as if no ring were hosted.
 //!
 //! # Examples
 //! ```

@@ -1,4 +1,4 @@
-//! For tests of rings: requests to a pipe stay in the kernel until the test writes to it.
+//! Helpers for tests of rings: requests to a pipe stay in the kernel until the test writes to it.
 
 use std::fs::File;
 use std::future::Future;
@@ -21,7 +21,7 @@ pub(crate) fn pipe() -> (Arc<File>, PipeWriter) {
     (Arc::new(File::from(OwnedFd::from(reader))), writer)
 }
 
-/// What a ring is given of `io`, in pieces of a block, and what its user waits for.
+/// The pieces of `io`, of a block each, for a ring, and the future of the request.
 pub(crate) fn request(io: Io) -> (IoFuture, Pieces) {
     let (future, completer) = IoFuture::pending();
     (future, Pieces::new(io, completer, 4096, &Arc::new(Ledger::default())))
@@ -43,7 +43,7 @@ impl Wake for Tells {
     }
 }
 
-/// A waker that has nothing to do with [`block_on`](crate::park::block_on), and what hears it.
+/// A waker that is not [`block_on`](crate::park::block_on)'s, and the channel that reports its wake-ups.
 pub(crate) fn foreign_waker() -> (Waker, mpsc::Receiver<()>) {
     let (sender, receiver) = mpsc::channel();
     (Waker::from(Arc::new(Tells(sender))), receiver)

@@ -1,7 +1,7 @@
-//! The two queues of a ring, with entries of either size in one type.
+//! The two queues of a ring, for entries of either size.
 //!
-//! A ring with large entries (Linux 5.19) carries small ones as well, 64 bytes of each unused: it is
-//! tried first, for only it takes commands to NVMe namespaces.
+//! A ring with large entries (Linux 5.19) carries small ones as well and wastes 64 bytes of each. It is tried first,
+//! because only such a ring takes commands to NVMe namespaces.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -14,18 +14,18 @@ use io_uring::{IoUring, Probe, Submitter, cqueue, opcode, squeue, types};
 use super::kernel::{Entered, WAKE_EVENT, Wait};
 use super::wire::AnyEntry;
 
-/// Where the kernel puts what it reads from eventfds, for all rings: nobody looks at it, and it never
-/// goes.
+/// Where the kernel puts what it reads from eventfds, for all rings. The value is never used, and the memory lives
+/// forever.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// A ring. The queues are shared with the kernel.
+/// A ring. Its queues are shared with the kernel.
 pub(crate) enum Queues {
     Small(IoUring),
     Big(IoUring<squeue::Entry128, cqueue::Entry32>),
 }
 
 impl Queues {
-    /// A ring of so many entries, and which operations it knows.
+    /// A ring of `entries` entries, and the operations that it supports.
     pub(crate) fn new(entries: u32) -> io::Result<(Self, Probe)> {
         let big = Self::big(entries, true).or_else(|_| Self::big(entries, false));
         let ring = big.or_else(|_| Self::small(entries))?;
@@ -37,7 +37,7 @@ impl Queues {
     fn big(entries: u32, all: bool) -> io::Result<Self> {
         let mut builder = IoUring::<squeue::Entry128, cqueue::Entry32>::builder();
         if all {
-            // An entry that the kernel refuses does not hold up those behind it (Linux 5.18).
+            // An entry that the kernel refuses does not stop the ones after it (Linux 5.18).
             builder.setup_submit_all();
         }
         builder.build(entries).map(Self::Big)
@@ -65,11 +65,11 @@ impl Queues {
         }
     }
 
-    /// Puts `entry` into the submission queue. `false`: it has no room, or entries are too small.
+    /// Puts `entry` into the submission queue. Returns `false` if the queue is full or its entries are too small.
     ///
     /// # Safety
-    /// Nobody else is at the queues meanwhile. The memory that the entry names stays the kernel's
-    /// until its completion was fetched, and its file is open when the kernel is told.
+    /// No other thread uses the queues during the call. The memory that the entry names belongs to the kernel until the
+    /// completion was fetched, and its file is open when the kernel takes the entry.
     pub(crate) unsafe fn push(&self, entry: AnyEntry) -> bool {
         match (self, entry) {
             // SAFETY: as the caller promises.
@@ -91,18 +91,18 @@ impl Queues {
     /// Puts a read of `eventfd` into the submission queue, which ends with [`WAKE_EVENT`].
     ///
     /// # Safety
-    /// Nobody else is at the queues meanwhile. The descriptor stays open as long as the ring does.
+    /// No other thread uses the queues during the call. The descriptor stays open as long as the ring does.
     pub(crate) unsafe fn push_wake_event(&self, eventfd: BorrowedFd<'_>) -> bool {
         let fd = types::Fd(eventfd.as_raw_fd());
         let read = opcode::Read::new(fd, COUNT.as_ptr().cast(), 8).build().user_data(WAKE_EVENT);
-        // SAFETY: as the caller promises; the eight bytes never go, and nobody relies on them.
+        // SAFETY: as the caller promises; the eight bytes live forever, and nothing relies on them.
         unsafe { self.push(read.into()) }
     }
 
-    /// The next completion: of what, and how it ended.
+    /// The next completion: its `user_data` and its result.
     ///
     /// # Safety
-    /// Nobody else is at the queues meanwhile.
+    /// No other thread uses the queues during the call.
     pub(crate) unsafe fn next(&self) -> Option<(u64, i32)> {
         let entry: cqueue::Entry = match self {
             // SAFETY: as the caller promises.
@@ -113,10 +113,10 @@ impl Queues {
         Some((entry.user_data(), entry.result()))
     }
 
-    /// Whether the submission queue has something that the kernel has not taken.
+    /// Whether the submission queue has an entry that the kernel has not taken.
     ///
     /// # Safety
-    /// Nobody else is at the queues meanwhile.
+    /// No other thread uses the queues during the call.
     pub(crate) unsafe fn untold(&self) -> bool {
         match self {
             // SAFETY: as the caller promises.
@@ -126,7 +126,7 @@ impl Queues {
         }
     }
 
-    /// Tells the kernel, and waits if asked to. Any thread may, at any time: the kernel orders its
+    /// Submits to the kernel, and waits if asked to. Any thread may call this at any time: the kernel serialises its
     /// callers itself.
     pub(crate) fn enter(&self, wait: Wait) -> Entered {
         let outcome = match wait {
@@ -167,12 +167,12 @@ impl AsFd for Queues {
     }
 }
 
-/// `ETIME`, which the standard library has no name for.
+/// `ETIME`, for which the standard library has no name.
 fn is_time_over(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::TIME.raw_os_error())
 }
 
-/// Sleeps until `fd` can be read or the time is over.
+/// Sleeps until `fd` is readable or the time is over.
 pub(crate) fn await_readable(fd: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<()> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];

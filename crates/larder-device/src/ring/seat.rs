@@ -1,4 +1,4 @@
-//! What a hosted ring has of one device.
+//! The state of one device in a hosted ring.
 
 use std::time::Instant;
 
@@ -6,13 +6,13 @@ use crate::file::options::FileOptions;
 use crate::file::transfer::Piece;
 use crate::file::waiting::Waiting;
 
-/// A device in a ring. It has the bounds that its options give it for each ring.
+/// A device in a ring, with the bounds that its options give it for each ring.
 pub(super) struct Seat<T> {
-    /// Which device, among all that this process ever had.
+    /// Number of the device, unique within the process.
     pub(super) device: u64,
     pub(super) target: T,
     pub(super) waiting: Waiting,
-    /// Pieces that the kernel has, or will have when it is told.
+    /// Pieces that the kernel has, or will have at the next submission.
     pub(super) under_way: usize,
     depth: usize,
 }
@@ -23,17 +23,17 @@ impl<T> Seat<T> {
         Self { device, target, waiting, under_way: 0, depth }
     }
 
-    /// Whether the kernel may have one more piece.
+    /// Whether one more piece may be in flight.
     pub(super) fn has_room(&self) -> bool {
         self.under_way < self.depth
     }
 
-    /// Whether nothing of it is left.
+    /// Whether no piece is in flight or waiting.
     pub(super) fn is_idle(&self) -> bool {
         self.under_way == 0 && self.waiting.is_empty()
     }
 
-    /// The next piece that waits, if the kernel may have it.
+    /// The next waiting piece, if one more may be in flight.
     pub(super) fn pop(&mut self) -> Option<Piece> {
         if self.has_room() { self.waiting.pop() } else { None }
     }

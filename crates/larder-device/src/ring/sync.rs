@@ -1,5 +1,5 @@
-//! Locks and atomic numbers of what a hosted ring shares with other threads: those of `std`, or, with
-//! `--cfg shuttle`, ones whose every use lets a scheduler choose who goes on.
+//! Locks and atomics that a hosted ring shares with other threads: those of `std`, or, with `--cfg shuttle`, ones that
+//! let a scheduler choose the next thread at every use.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic};
@@ -7,7 +7,7 @@ pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic};
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard, atomic};
 
-/// Lets go of the lock until `changed` is told or a millisecond is over.
+/// Releases the lock until `changed` is notified or a millisecond is over.
 #[cfg(not(shuttle))]
 pub(crate) fn nap<T>(changed: &Condvar, guard: MutexGuard<'_, T>) {
     let _ = changed.wait_timeout(guard, std::time::Duration::from_millis(1));
@@ -19,7 +19,7 @@ pub(crate) fn nap<T>(_: &Condvar, guard: MutexGuard<'_, T>) {
     shuttle::thread::yield_now();
 }
 
-/// Lets a moment pass in which the kernel may find memory.
+/// Pauses so that the kernel may find memory.
 #[cfg(not(shuttle))]
 pub(crate) fn pause() {
     std::thread::sleep(std::time::Duration::from_micros(50));

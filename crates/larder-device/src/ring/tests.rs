@@ -1,4 +1,4 @@
-//! A hosted ring under those who use it wrongly, at the wrong time, or all at once.
+//! A hosted ring under wrong use, unfortunate timing and concurrency.
 //!
 //! Reads of a pipe stay in the kernel until the test writes to it.
 
@@ -31,7 +31,7 @@ use crate::park::block_on;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// A ring that this thread hosts. `None` where the kernel has none for us.
+/// A ring that this thread hosts. `None` where the kernel refuses one.
 fn hosted() -> Option<HostedRing> {
     host().inspect_err(|why| println!("hosted rings are not tested: {why}")).ok()
 }
@@ -84,7 +84,7 @@ fn one_sleep_waits_for_all_devices() {
     let (members, mut writers): (Vec<_>, Vec<_>) = (0..8).map(|_| plain()).unzip();
     let mut reads: Vec<_> = members.iter().map(|member| read(member)).collect();
     ring.submit();
-    // Whichever has something ends the sleep.
+    // A completion of any device ends the sleep.
     for at in [5, 0, 7] {
         let mut writer = writers[at].try_clone().unwrap();
         let before = ring.stats();
@@ -120,7 +120,7 @@ fn a_turn_ends_in_time_and_when_it_is_called_off() {
         other.join().unwrap();
     }
     assert!(begin.elapsed() < LONG, "a call was lost");
-    // A call ends the next sleep, too.
+    // A call also ends the next sleep.
     let waker = ring.waker();
     std::thread::spawn(move || waker.wake()).join().unwrap();
     ring.turn(Some(LONG));
@@ -198,14 +198,14 @@ fn a_host_that_sleeps_is_woken_by_others() {
     assert_eq!(stuck.wait().unwrap().as_slice(), [7; BLOCK]);
 }
 
-/// What becomes of what is under way when its host goes, in one way or another.
+/// Checks that all requests in flight end when their host goes in the given way.
 fn host_that_goes(go: impl FnOnce(HostedRing) + Send + 'static) {
     let (member, mut writer) = pipe(&FileOptions { queue_depth: 2, ..FileOptions::default() });
     let (sender, receiver) = mpsc::channel();
     let theirs = Arc::clone(&member);
     let thread = std::thread::spawn(move || {
         let Some(ring) = hosted() else { return };
-        // Known to the kernel, not told yet, waiting for a place; polled, and dropped.
+        // Requests known to the kernel, not submitted yet, and waiting for a slot; one polled, one dropped.
         let mut polled = read(&theirs);
         let (waker, woken) = foreign_waker();
         assert!(poll(&mut polled, &waker).is_pending());
@@ -231,7 +231,7 @@ fn host_that_goes(go: impl FnOnce(HostedRing) + Send + 'static) {
 fn what_a_host_leaves_behind_is_seen_to() {
     host_that_goes(drop);
     host_that_goes(|_| panic!("on purpose"));
-    // Without the guard's end the thread's own hands on.
+    // Without the guard's drop, the end of the thread hands the requests on.
     host_that_goes(std::mem::forget);
     host_that_goes(|ring| {
         ring.block_on(async { ring.submit() });
@@ -251,7 +251,7 @@ fn a_host_with_nothing_under_way_leaves_nothing_behind() {
     assert!(member.leave());
 }
 
-/// The host neither sleeps in its ring nor looks into it.
+/// The host neither sleeps in its ring nor checks it.
 #[test]
 fn a_device_leaves_a_ring_whose_host_is_busy() {
     let Some(ring) = hosted() else { return };
@@ -272,7 +272,7 @@ fn a_device_leaves_a_ring_whose_host_is_busy() {
         assert!(poll(read, Waker::noop()).is_ready());
     }
     drop(late);
-    // What was fetched of the other one meanwhile is not lost on the host.
+    // The visitor may have fetched the other device's completion; the host still gets it.
     assert_eq!(block_on(&mut reads[2]).unwrap().as_slice(), [2; BLOCK]);
 }
 
@@ -302,7 +302,7 @@ fn a_device_leaves_a_ring_whose_host_sleeps() {
             theirs.write_all(&[1; BLOCK]).unwrap();
             mine_too.write_all(&[2; BLOCK]).unwrap();
         });
-        // It may be fetched by who leaves, just before this thread sleeps for it.
+        // The leaving thread may fetch it just before this thread sleeps for it.
         assert_eq!(block_on(mine).unwrap().as_slice(), [2; BLOCK]);
         writing.join().unwrap();
         assert!(leaving.join().unwrap());
@@ -343,7 +343,7 @@ fn a_ring_that_breaks_fails_its_requests_and_keeps_their_memory() {
     assert_eq!((failure.error.kind(), failure.buffer.len()), (ErrorKind::Gone, 2 * BLOCK));
     assert_eq!(waiter.join().unwrap().unwrap_err().error.kind(), ErrorKind::Gone);
     assert!(try_read(&member, 1).is_none(), "the device's own rings serve");
-    // It still sleeps and is called.
+    // A broken ring can still sleep and be called.
     let begin = Instant::now();
     assert_eq!(ring.turn(Some(Duration::from_millis(1))), 0);
     let waker = ring.waker();
@@ -397,7 +397,7 @@ fn a_ring_may_be_hosted_and_given_up_inside_block_on() {
     assert_eq!(left.wait().unwrap().as_slice(), [2; BLOCK]);
 }
 
-/// The thread would have fetched the completions of the other ring itself.
+/// Without hosting, the thread would have fetched the completions of the shared ring itself.
 #[test]
 fn what_was_noted_before_is_left_to_others() {
     let (reader, mut writer) = std::io::pipe().unwrap();
@@ -443,21 +443,21 @@ fn a_turn_tells_the_kernel_even_if_something_has_ended_already() {
 #[test]
 fn a_device_that_left_leaves_nothing_in_the_ring() {
     let Some(ring) = hosted() else { return };
-    // More of them than the kernel's table of files has entries.
+    // More devices than the kernel's table of files has entries.
     for _ in 0..80 {
         let (member, mut writer) = plain();
         writer.write_all(&[1; BLOCK]).unwrap();
         read(&member).wait().unwrap();
         assert!(member.registered_file() && member.leave());
         drop(member);
-        // Nobody holds the other end any more.
+        // The pipe's other end is closed.
         let closed = writer.write_all(&[1]).unwrap_err();
         assert_eq!(closed.kind(), std::io::ErrorKind::BrokenPipe);
     }
     assert_eq!(ring.stats().pending_pieces, 0);
 }
 
-/// Commands to a namespace, to a file that takes none.
+/// Commands to a namespace, sent to a file that takes none.
 #[test]
 fn large_entries_travel_through_the_same_ring_as_small_ones() {
     let Some(ring) = hosted() else { return };
@@ -476,7 +476,7 @@ fn large_entries_travel_through_the_same_ring_as_small_ones() {
     assert!(commands.leave() && member.leave());
 }
 
-/// As a passthrough device speaks.
+/// Large entries, as a passthrough device uses them.
 struct Large;
 
 impl Wire for Large {
@@ -514,7 +514,7 @@ fn list_of(pool: &BufferPool) -> (IoFuture, Pieces) {
     (future, Pieces::new(io, completer, 1 << 20, &Arc::default()))
 }
 
-/// Where the next two buffers of a pool lie.
+/// Addresses of the next two buffers of a pool.
 fn addresses(pool: &BufferPool) -> [usize; 2] {
     let next = [pool.take(BLOCK), pool.take(BLOCK)];
     let mut addresses = next.map(|buffer| buffer.as_slice().as_ptr().addr());
@@ -584,7 +584,7 @@ fn devices_share_a_narrow_ring() {
     writers.iter_mut().for_each(|writer| writer.write_all(&[1; 8 * BLOCK]).unwrap());
     let reads: Vec<_> = members.iter().map(|member| try_read(member, 8).unwrap()).collect();
     assert_eq!(ring.turn(None), 2);
-    // Those that come late are not behind all of those that came first.
+    // Pieces of a device that comes late do not wait behind all pieces of the ones before.
     let taken: Vec<u64> = writers.iter().map(|it| 8 - bytes_in(it) / BLOCK as u64).collect();
     assert_eq!(taken, [2, 0, 0]);
     (0..3).for_each(|_| assert!(ring.turn(None) > 0));

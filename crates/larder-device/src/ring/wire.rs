@@ -1,5 +1,5 @@
-//! How a ring says what is to be done with a piece: as an operation on a file or a block device, or
-//! as a command to an NVMe namespace.
+//! How a piece is encoded for a ring: as an operation on a file or a block device, or as a command to an NVMe
+//! namespace.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,40 +12,39 @@ use crate::file::transfer::{Piece, Verb};
 /// `_IO(0x12, 0)`: discard a range of a block device (Linux 6.12).
 const BLOCK_DISCARD: u32 = 0x1200;
 
-/// Memory of a slot for what a command points to besides the piece's own: one range of a
-/// deallocation.
+/// Memory of a slot that a command can point to in addition to the piece's own: one range of a deallocation.
 pub(crate) type Range = [u64; 2];
 
-/// What an entry of the submission queue says besides what the piece is.
+/// The parts of a submission queue entry that do not come from the piece.
 pub(crate) struct Link<'a> {
     pub(crate) file: types::Fd,
     pub(crate) flags: squeue::Flags,
-    /// Comes back with the completion.
+    /// Returned in the completion.
     pub(crate) slot: u64,
-    /// Entry of the ring's table in which the kernel has the piece's buffer, if it has it.
+    /// Entry of the ring's table of registered buffers that holds the piece's buffer, if it is registered.
     pub(crate) entry: Option<u16>,
-    /// Stays where it is until the completion was reaped.
+    /// Stays in place until the completion was reaped.
     pub(crate) range: &'a mut Range,
 }
 
-/// The language of a ring.
+/// The encoding of operations for a ring.
 ///
-/// What [`Wire::describe`] returns must name no memory but the piece's and the link's range: the
-/// ring keeps nothing else alive.
+/// The entry from [`Wire::describe`] must point to no memory but the piece's and the link's range: the ring keeps
+/// nothing else alive.
 pub(crate) trait Wire: Send + Sync + 'static {
     type Submission: squeue::EntryMarker + Into<AnyEntry>;
     type Completion: cqueue::EntryMarker;
-    /// Operations that the kernel must know.
+    /// Operations that the kernel must support.
     const NEEDED: &'static [u8];
 
-    /// What remains of `piece`.
+    /// Encodes the operation on what remains of `piece`.
     fn describe(&self, piece: &mut Piece, link: Link<'_>) -> Self::Submission;
 
-    /// What the completion of such an operation means: how many bytes were moved, or why not.
+    /// The result of such an operation: the number of bytes moved, or the error.
     fn outcome(&self, piece: &Piece, result: i32) -> io::Result<usize>;
 }
 
-/// An entry of a submission queue, of one size or the other.
+/// An entry of a submission queue, of either size.
 pub(crate) enum AnyEntry {
     Small(squeue::Entry),
     Big(squeue::Entry128),
@@ -63,7 +62,7 @@ impl From<squeue::Entry128> for AnyEntry {
     }
 }
 
-/// Any [`Wire`], for a ring in which several are spoken. The same holds for what it returns.
+/// Any [`Wire`], for a ring that carries several. The same rule holds for what it returns.
 pub(crate) trait AnyWire: Send + Sync {
     fn needed(&self) -> &'static [u8];
     /// Whether its entries are [`AnyEntry::Big`].
@@ -96,7 +95,7 @@ pub(crate) struct FileWire {
     block: bool,
     /// Whether writes carry the write streams of their handles.
     streams: bool,
-    /// The kernel does not know how to discard through a ring.
+    /// The kernel cannot discard through a ring.
     cannot_discard: AtomicBool,
 }
 
@@ -105,13 +104,13 @@ impl FileWire {
         Self { block, streams, cannot_discard: AtomicBool::new(false) }
     }
 
-    /// The write stream of a handle. Stream 1 is the drive's first placement handle, which also takes
-    /// what has no stream: it is not handed out, and handle 0 has no stream.
+    /// The write stream of a handle. Stream 1 is the drive's first placement handle, which also takes writes without a
+    /// stream. So stream 1 is not used, and handle 0 has no stream.
     fn stream(&self, handle: u16) -> u8 {
         match handle {
             0 => 0,
             _ if !self.streams => 0,
-            // The device has at most 254 handles, and the request was checked for that.
+            // The device has at most 254 handles, and the request's handle was checked.
             handle => u8::try_from(handle + 1).unwrap_or(0),
         }
     }
@@ -122,14 +121,14 @@ impl FileWire {
 
     fn deallocate(&self, file: types::Fd, offset: u64, bytes: u64) -> squeue::Entry {
         if self.discards() {
-            // The kernel reads the length as a number of its own.
+            // The kernel reads the length as a native `u64`.
             let command = zerocopy::transmute!([bytes, 0]);
             return opcode::UringCmd16::new(file, BLOCK_DISCARD)
                 .addr(Some(offset))
                 .cmd(command)
                 .build();
         }
-        // On a block device this writes zeros by command, which drives take for a deallocation.
+        // On a block device this issues a command that writes zeros, which drives treat as a deallocation.
         opcode::Fallocate::new(file, bytes)
             .offset(offset)
             .mode(i32::try_from(sys::PUNCH_HOLE.bits()).unwrap_or(0))
@@ -157,7 +156,8 @@ impl Wire for FileWire {
         let durable = if piece.is_durable() { sys::DURABLE_WRITE.cast_signed() } else { 0 };
         let (verb, stream) = (piece.verb(), self.stream(piece.handle()));
         if let Some(vectors) = piece.vectors() {
-            // At most as many as one call may name; the array is the piece's, and has the layout of `struct iovec`.
+            // At most as many as one call may name. The array belongs to the piece and has the layout of `struct
+            // iovec`.
             let count = u32::try_from(vectors.len()).unwrap_or(u32::MAX);
             let vectors = vectors.as_ptr().cast();
             let entry = match verb {

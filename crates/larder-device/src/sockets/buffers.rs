@@ -1,22 +1,22 @@
-//! Buffers of a thread, for its connections that have something in them: idle ones own none.
+//! Buffers of a thread, shared by its connections that hold data: idle connections own none.
 
 use std::cell::{Cell, RefCell};
 
-/// Capacity of one of [`Buffers`] that nothing has made longer.
+/// Capacity of a buffer from [`Buffers`] that has not grown.
 pub const BUFFER_BYTES: usize = 16 << 10;
-/// So many wait for the next connection.
+/// Most buffers that are kept for later connections.
 const KEPT: usize = 64;
 
-/// Buffers of a thread, for its connections that have something in them: idle ones own none.
+/// Buffers of a thread, shared by its connections that hold data: idle connections own none.
 #[derive(Debug, Default)]
 pub struct Buffers {
     kept: RefCell<Vec<Vec<u8>>>,
-    /// The fewest that there were in `kept` since [`Buffers::drop_unused`] was called.
+    /// The fewest buffers in `kept` since the last [`Buffers::drop_unused`].
     unused: Cell<usize>,
 }
 
 impl Buffers {
-    /// An empty one.
+    /// An empty buffer.
     pub fn take(&self) -> Vec<u8> {
         let mut kept = self.kept.borrow_mut();
         let buffer = kept.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES));
@@ -24,7 +24,7 @@ impl Buffers {
         buffer
     }
 
-    /// Gives one back that is not needed any more. What has grown goes.
+    /// Gives a buffer back. One that has grown beyond twice [`BUFFER_BYTES`] is freed.
     pub fn give(&self, mut buffer: Vec<u8>) {
         let mut kept = self.kept.borrow_mut();
         if kept.len() < KEPT && (BUFFER_BYTES..=2 * BUFFER_BYTES).contains(&buffer.capacity()) {
@@ -33,7 +33,7 @@ impl Buffers {
         }
     }
 
-    /// Frees those that were not taken since this was called last. Says whether some are left, so that it should be
+    /// Frees the buffers that were not used since the last call. Returns whether some are left, so that it should be
     /// called again.
     pub fn drop_unused(&self) -> bool {
         let mut kept = self.kept.borrow_mut();

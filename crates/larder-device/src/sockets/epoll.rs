@@ -1,5 +1,5 @@
-//! Sockets by `epoll`, edge-triggered: the kernel says once that there is something new, and it is remembered until a
-//! read or write has found the end of it.
+//! Sockets with `epoll`, edge-triggered: the kernel reports an event once, and the socket counts as ready until a read
+//! or write finds otherwise.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -17,49 +17,49 @@ use slab::Slab;
 
 use super::stream::{Backend, Output, Socket};
 
-/// What is no socket has this number.
+/// Number of watched descriptors that are not sockets.
 const WATCHED: u64 = u64::MAX;
 
-/// A socket that moves so many bytes without having to wait lets others come first: one whose other side is as fast as
-/// this thread would never have to.
+/// A socket that moves this number of bytes without having to wait lets other sockets run. If its peer is as fast as
+/// this thread, it would never have to wait.
 const SHARE_BYTES: usize = 128 << 10;
 
-/// Sockets of one thread by `epoll`: what there is where the kernel refuses a [`SocketRing`](super::SocketRing).
+/// Sockets of one thread with `epoll`, for kernels that refuse a [`SocketRing`](super::SocketRing).
 pub struct Epoll {
     queue: OwnedFd,
-    /// By the number that the kernel gives back.
+    /// By the number that the kernel reports.
     sockets: RefCell<Slab<Rc<Interest>>>,
     events: RefCell<Vec<epoll::Event>>,
 }
 
-/// What is known of a socket, and who waits for more.
+/// Readiness of a socket, and the tasks that wait for it.
 #[derive(Default)]
 struct Interest {
     readable: Cell<bool>,
-    /// Nothing will come after what is there, so the kernel will not say again that there is something.
+    /// The peer sends nothing more, so the kernel will not report again that the socket is readable.
     ended: Cell<bool>,
-    /// The other side has reset the connection.
+    /// The peer has reset the connection.
     broken: Cell<bool>,
     writable: Cell<bool>,
     reader: Cell<Option<Waker>>,
     writer: Cell<Option<Waker>>,
 }
 
-/// A socket in the queue, until it is dropped.
+/// A registered socket, until it is dropped.
 pub struct EpollSocket {
     fd: OwnedFd,
     epoll: Rc<Epoll>,
     key: usize,
     interest: Rc<Interest>,
-    /// Bytes that it has moved since it last let others come.
+    /// Bytes that it has moved since it last let other sockets run.
     moved: usize,
 }
 
 impl Epoll {
-    /// A queue of this thread.
+    /// An `epoll` queue for this thread.
     ///
     /// # Errors
-    /// If the system has no descriptor.
+    /// If the system has no descriptor left.
     pub fn new() -> io::Result<Self> {
         let queue = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let events = RefCell::new(Vec::with_capacity(256));
@@ -96,14 +96,14 @@ impl Backend for Epoll {
         let timeout = at_most.map(Timespec::try_from).transpose().ok().flatten();
         let mut events = self.events.borrow_mut();
         match epoll::wait(&self.queue, spare_capacity(&mut events), timeout.as_ref()) {
-            // A ring's completion interrupts before it makes its descriptor readable.
+            // A ring's completion interrupts the sleep before it makes its descriptor readable.
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let sockets = self.sockets.borrow();
         for event in events.drain(..) {
             let number = usize::try_from(event.data.u64()).ok();
-            // Of one that went in this very turn, or watched.
+            // The event is of a socket that was dropped in this turn, or of a watched descriptor.
             let Some(interest) = number.and_then(|number| sockets.get(number)) else { continue };
             interest.happened(event.flags);
         }
@@ -135,7 +135,7 @@ impl Interest {
     }
 }
 
-/// Leaves a waker, unless this one is there.
+/// Stores the task's waker, unless it is stored already.
 fn wait(cell: &Cell<Option<Waker>>, cx: &Context<'_>) {
     let mut waker = cell.take();
     match &mut waker {
@@ -146,7 +146,7 @@ fn wait(cell: &Cell<Option<Waker>>, cx: &Context<'_>) {
 }
 
 impl EpollSocket {
-    /// Whether it is the others' turn. It is woken again at once.
+    /// Whether other sockets should run first. The task is then woken again at once.
     fn has_had_its_share(&mut self, cx: &Context<'_>) -> bool {
         let has = self.moved >= SHARE_BYTES;
         if has {
@@ -179,7 +179,7 @@ impl Socket for EpollSocket {
         while self.interest.readable.get() {
             match rustix::io::read(&self.fd, spare_capacity(input)) {
                 Ok(count) => {
-                    // What was short has taken all that there was.
+                    // A short read has taken all that there was.
                     self.interest.readable.set(count == room || self.interest.ended.get());
                     self.moved += count;
                     return Poll::Ready(Ok(count));
@@ -225,7 +225,7 @@ impl Socket for EpollSocket {
 impl Drop for EpollSocket {
     fn drop(&mut self) {
         self.epoll.sockets.borrow_mut().remove(self.key);
-        // Closing takes it out too, unless a child has the descriptor.
+        // Closing removes it too, unless a child process has the descriptor.
         let _ = epoll::delete(&self.epoll.queue, &self.fd);
     }
 }
@@ -248,7 +248,7 @@ mod tests {
 
     use super::*;
 
-    /// Both sides are as fast as memory: nobody ever has to wait, and all the same others come in between.
+    /// Both sides are as fast as memory: the socket never has to wait, and still lets others run.
     #[test]
     fn a_socket_that_never_has_to_wait_lets_others_come() {
         let epoll = Rc::new(Epoll::new().unwrap());

@@ -1,4 +1,4 @@
-//! What other threads have for one that sleeps over its sockets, and how they end its sleep.
+//! Messages from other threads to one that sleeps over its sockets, and how they end its sleep.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,13 +8,13 @@ use std::thread::{self, ThreadId};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Letters to one thread, its owner, which sleeps until [`Inbox::fd`] is readable.
+/// Messages to one thread, its owner, which sleeps until [`Inbox::fd`] is readable.
 #[derive(Debug)]
 pub struct Inbox<L> {
     letters: Mutex<Vec<L>>,
-    /// Readable when there is something.
+    /// An eventfd, readable when there are messages or a signal.
     event: OwnedFd,
-    /// Whether it is readable already, or will be.
+    /// Whether `event` is readable already, or about to be.
     is_signalled: AtomicBool,
     owner: OnceLock<ThreadId>,
     /// Connections that the owner has, or that are on their way to it.
@@ -22,10 +22,10 @@ pub struct Inbox<L> {
 }
 
 impl<L> Inbox<L> {
-    /// An empty one, which belongs to nobody yet.
+    /// An empty inbox without an owner.
     ///
     /// # Errors
-    /// If the system has no descriptor for it.
+    /// If the system has no descriptor left.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             letters: Mutex::default(),
@@ -36,48 +36,48 @@ impl<L> Inbox<L> {
         })
     }
 
-    /// The thread that calls is the owner.
+    /// Makes the calling thread the owner.
     ///
     /// # Panics
-    /// If there is one already.
+    /// If there is an owner already.
     pub fn belongs_here(&self) {
         self.owner.set(thread::current().id()).expect("an inbox has one owner");
     }
 
-    /// Leaves a letter, and ends the owner's sleep.
+    /// Adds a message, and ends the owner's sleep.
     pub fn send(&self, letter: L) {
         self.letters.lock().unwrap_or_else(PoisonError::into_inner).push(letter);
         self.signal();
     }
 
-    /// All letters. What is sent from now on signals again.
+    /// Takes all messages. A message that is sent from now on signals again.
     pub fn take(&self) -> Vec<L> {
-        // Where there is nothing to read, whoever has signalled is about to write. Then it stays so, for else the
-        // event would be readable with nobody to read it, and no sleep would last.
+        // An empty eventfd with the flag set means that a sender has not written yet. Keep the flag, or the eventfd
+        // stays readable and no sleep lasts.
         if self.is_signalled.load(Ordering::Relaxed)
             && rustix::io::read(&self.event, &mut [0; 8]).is_ok()
         {
-            // Before anything is taken: what comes behind what is taken finds it so.
+            // Clear the flag before taking messages, so that a sender that comes later signals again.
             self.is_signalled.store(false, Ordering::SeqCst);
         }
         std::mem::take(&mut *self.letters.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Ends the owner's sleep, or the next one.
+    /// Ends the owner's current or next sleep.
     pub fn signal(&self) {
         if !self.is_signalled.swap(true, Ordering::SeqCst) {
             let _ = rustix::io::write(&self.event, &1_u64.to_le_bytes());
         }
     }
 
-    /// The same, unless it is the owner that calls: it looks before it sleeps.
+    /// Like [`Inbox::signal`], but does nothing on the owner's thread, which checks before it sleeps.
     pub fn signal_from_elsewhere(&self) {
         if self.owner.get() != Some(&thread::current().id()) {
             self.signal();
         }
     }
 
-    /// What the owner sleeps for: it reads as ready when there is something.
+    /// The descriptor that the owner sleeps for: readable when there is something to take.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }

@@ -1,8 +1,8 @@
-//! The ring of sockets as the kernel sees it: what it is asked, and what it says.
+//! The kernel's side of a ring of sockets: requests and completions.
 //!
-//! Invariant: memory that a request names is not freed, moved or written to before its completion was fetched. Bytes on
-//! their way out are kept in `sending` for that, by the number of their socket; what comes goes to [`ProvidedBuffers`].
-//! [`Kernel`] ends when nothing is under way; if that cannot be had, its memory is never freed.
+//! Invariant: memory that a request names is not freed, moved or written to before its completion was fetched. For
+//! this, `sending` keeps the bytes being sent, by the number of their socket; received bytes go to [`ProvidedBuffers`].
+//! Dropping [`Kernel`] ends all requests in flight; if that fails, its memory is never freed.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -15,49 +15,49 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 
 use super::provided::{BUFFER_LEN, GROUP, ProvidedBuffers};
 
-/// Entries of the submission queue; when it is full, the kernel is told at once.
+/// Entries of the submission queue. When it is full, it is submitted at once.
 const ENTRIES: u32 = 256;
-/// Completions that wait to be fetched; more are kept by the kernel, at a price.
+/// Capacity of the completion queue. The kernel keeps further completions itself, at a cost.
 const COMPLETIONS: u32 = 16 << 10;
-/// How often an end looks whether all has ended.
+/// Most turns, of at most 1 ms each, that a drop waits for all requests to end.
 const END_TURNS: u32 = 1000;
 
-/// What a completion is of.
+/// The request that a completion belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     Receive(usize),
     Send(usize),
     Cancel(usize),
     Watch(usize),
-    /// All requests were to be cancelled.
+    /// The request to cancel all others.
     End,
 }
 
-/// What the kernel says of a request.
+/// The completion of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Completion {
     pub(super) of: Of,
-    /// A count, or a negative number of an error.
+    /// A count, or a negative error number.
     pub(super) result: i32,
-    /// The buffer that it has filled.
+    /// The pool buffer that it has filled.
     pub(super) buffer: Option<u16>,
-    /// The request goes on, and has further completions.
+    /// The request continues and will have further completions.
     pub(super) goes_on: bool,
 }
 
 /// See the module.
 pub(super) struct Kernel {
-    /// Dropped by hand: not at all where requests are under way that cannot be ended.
+    /// Dropped by hand: not at all if requests in flight cannot be ended.
     memory: ManuallyDrop<Memory>,
-    /// Requests that have completions to come.
+    /// Requests that will have further completions.
     under_way: usize,
 }
 
-/// The ring goes before what it knows: fields are dropped in their order.
+/// Fields are dropped in order: the ring goes before the memory that it knows.
 struct Memory {
     ring: IoUring,
     provided: ProvidedBuffers,
-    /// Bytes on their way out, by the number of their socket.
+    /// Bytes being sent, by the number of their socket.
     sending: Vec<Vec<u8>>,
 }
 
@@ -86,10 +86,10 @@ impl Of {
 }
 
 impl Kernel {
-    /// A ring of this thread, and of no other.
+    /// A ring for this thread only.
     pub(super) fn new() -> io::Result<Self> {
         let mut builder = IoUring::builder();
-        // Completions are told when this thread asks for them (Linux 6.1), not by interrupting what it does.
+        // Completions are posted when this thread asks for them (Linux 6.1), without interrupting it.
         builder.setup_single_issuer().setup_defer_taskrun().setup_cqsize(COMPLETIONS);
         let ring = builder.build(ENTRIES)?;
         let provided = ProvidedBuffers::register(&ring)?;
@@ -101,7 +101,8 @@ impl Kernel {
         &mut self.memory.provided
     }
 
-    /// Has the kernel fill buffers with what comes to a socket, until it says that it does not go on; or one buffer.
+    /// Starts receiving from a socket into pool buffers, until a completion says that it does not continue; or, with
+    /// `is_once`, into a single buffer.
     pub(super) fn receive(&mut self, key: usize, fd: RawFd, is_once: bool) -> io::Result<()> {
         let entry = if is_once {
             let receive = opcode::Recv::new(Fd(fd), std::ptr::null_mut(), BUFFER_LEN);
@@ -112,19 +113,19 @@ impl Kernel {
         self.push(entry, Of::Receive(key))
     }
 
-    /// Has the kernel stop that.
+    /// Stops that receive.
     pub(super) fn stop_receiving(&mut self, key: usize) -> io::Result<()> {
         let entry = opcode::AsyncCancel::new(Of::Receive(key).number()).build();
         self.push(entry, Of::Cancel(key))
     }
 
-    /// Has the kernel stop a send.
+    /// Stops a send.
     pub(super) fn stop_sending(&mut self, key: usize) -> io::Result<()> {
         let entry = opcode::AsyncCancel::new(Of::Send(key).number()).build();
         self.push(entry, Of::Cancel(key))
     }
 
-    /// Has the kernel send `bytes`, which are its own until the completion.
+    /// Starts sending `bytes`, which the kernel uses until the completion.
     pub(super) fn send(&mut self, key: usize, fd: RawFd, bytes: Vec<u8>) -> io::Result<()> {
         let sending = &mut self.memory.sending;
         if sending.len() <= key {
@@ -135,7 +136,7 @@ impl Kernel {
         self.send_from(key, fd, 0)
     }
 
-    /// Has the kernel send what is left of the bytes of a send that was short.
+    /// Sends the rest of the bytes after a short send.
     pub(super) fn send_from(&mut self, key: usize, fd: RawFd, at: usize) -> io::Result<()> {
         let rest = &self.memory.sending[key][at..];
         let len = u32::try_from(rest.len()).map_err(io::Error::other)?;
@@ -144,20 +145,21 @@ impl Kernel {
         self.push(entry, Of::Send(key))
     }
 
-    /// How many bytes are under way.
+    /// Number of bytes in the current send.
     pub(super) fn sending_bytes(&self, key: usize) -> usize {
         self.memory.sending.get(key).map_or(0, Vec::len)
     }
 
-    /// The bytes of a send that has ended.
+    /// Takes the bytes of a send that has ended.
     pub(super) fn take_sent(&mut self, key: usize) -> Vec<u8> {
         self.memory.sending.get_mut(key).map(std::mem::take).unwrap_or_default()
     }
 
-    /// Has the kernel say once that a descriptor is readable: at once if it is already.
+    /// Makes the kernel report once that a descriptor is readable; at once if it is already.
     ///
-    /// Not again and again by one request: where the descriptor is another ring's, Linux (seen with 6.18.15) may take
-    /// such a request off that ring's queue when it wakes it, and never tell of anything that the ring completes later.
+    /// A multishot request is not safe here. Where the descriptor is another ring's, Linux (seen with 6.18.15) may
+    /// remove such a request from that ring's wait queue when it wakes it, and then never report later completions of
+    /// the ring.
     pub(super) fn watch(&mut self, key: usize, fd: RawFd) -> io::Result<()> {
         let readable = u32::from(libc::POLLIN.unsigned_abs());
         self.push(opcode::PollAdd::new(Fd(fd), readable).build(), Of::Watch(key))
@@ -166,7 +168,8 @@ impl Kernel {
     fn push(&mut self, entry: squeue::Entry, of: Of) -> io::Result<()> {
         let entry = entry.user_data(of.number());
         let ring = &mut self.memory.ring;
-        // SAFETY: what the entry names is kept as the module says; descriptors are open until their completions.
+        // SAFETY: the memory that the entry names is kept as the module says; descriptors are open until their
+        // completions.
         while unsafe { ring.submission().push(&entry) }.is_err() {
             match ring.submit() {
                 Err(error) if !is_passing(&error) => return Err(error),
@@ -177,7 +180,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Tells the kernel of all that is new, and sleeps until something has ended, at most for so long.
+    /// Submits all new requests, and sleeps until there is a completion, at most `at_most`.
     pub(super) fn enter(&mut self, at_most: Option<Duration>) -> io::Result<()> {
         let timeout = at_most.map(Timespec::from);
         let mut arguments = SubmitArgs::new();
@@ -206,7 +209,7 @@ impl Kernel {
         Some(Completion { of, result: entry.result(), buffer, goes_on })
     }
 
-    /// Ends all that is under way.
+    /// Ends all requests in flight.
     fn end(&mut self) {
         let entry = opcode::AsyncCancel2::new(CancelBuilder::any().all()).build();
         if self.push(entry, Of::End).is_err() {
@@ -227,14 +230,14 @@ impl Drop for Kernel {
             self.end();
         }
         if self.under_way == 0 {
-            // SAFETY: it is not used behind this, and dropped here alone. Nothing is under way, so that the kernel
-            // neither reads nor writes any of it.
+            // SAFETY: it is dropped only here and not used afterwards. Nothing is in flight, so the kernel neither
+            // reads nor writes any of it.
             unsafe { ManuallyDrop::drop(&mut self.memory) };
         }
     }
 }
 
-/// What ends a sleep without anything being wrong: its time, a signal, completions that are to be fetched first.
+/// Whether a sleep ended without a fault: by its timeout, a signal, or completions that must be fetched first.
 fn is_passing(error: &io::Error) -> bool {
     let passing = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN];
     error.raw_os_error().is_some_and(|code| passing.contains(&code))

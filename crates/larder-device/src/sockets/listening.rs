@@ -1,4 +1,4 @@
-//! Sockets that listen, and a thread that waits for connections to any of them until it is told to stop.
+//! Listening sockets, and a thread's wait for connections on any of them until it is told to stop.
 
 use std::fmt;
 use std::fs;
@@ -17,20 +17,20 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
 
-/// Connections that wait to be accepted, as the standard library has it: the kernel takes its own limit for it.
+/// Backlog, as in the standard library: the kernel uses its own limit.
 const BACKLOG: i32 = -1;
 
-/// Where a connection comes from.
+/// Origin of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// From this address.
+    /// A TCP client at this address.
     Tcp(SocketAddr),
-    /// By a Unix socket.
+    /// A client over a Unix socket.
     Unix,
 }
 
 impl Peer {
-    /// Whether it is a client of this machine: by a Unix socket, or from a loopback address.
+    /// Whether it is a client on this machine: over a Unix socket, or from a loopback address.
     pub fn is_local(&self) -> bool {
         match self {
             Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
@@ -48,14 +48,14 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Where clients come in.
+/// Address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Endpoint {
-    /// A TCP address; port 0 takes any that is free.
+    /// A TCP address; port 0 takes any free port.
     Tcp(SocketAddr),
     /// A Unix socket with the permission bits of its file.
     Unix {
-        /// Where the file is.
+        /// Path of the socket file.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
@@ -71,7 +71,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A socket that listens, until it is dropped; the file of a Unix socket goes with it.
+/// A listening socket, until it is dropped. The drop also removes the file of a Unix socket.
 #[derive(Debug)]
 pub struct ListeningSocket(Bound);
 
@@ -82,10 +82,11 @@ enum Bound {
 }
 
 impl ListeningSocket {
-    /// Listens. What an earlier run has left of a Unix socket is taken away; a server that runs is not pushed aside.
+    /// Starts listening. A Unix socket file that an earlier run has left is removed, but a running server is not
+    /// displaced.
     ///
     /// # Errors
-    /// What the system says; [`why_not`] says what to do about it.
+    /// The error of the system; [`why_not`] says what to do about it.
     pub fn bind(endpoint: &Endpoint) -> io::Result<Self> {
         match endpoint {
             Endpoint::Tcp(address) => bind_tcp(*address),
@@ -93,14 +94,14 @@ impl ListeningSocket {
         }
     }
 
-    /// Takes the next connection that has come, if there is one.
+    /// Accepts the next waiting connection, if there is one.
     ///
     /// # Errors
-    /// What the system says: above all that no descriptor is left.
+    /// The error of the system, most likely that no descriptor is left.
     pub fn accept(&self) -> io::Result<Option<(OwnedFd, Peer)>> {
         let accepted = match &self.0 {
             Bound::Tcp(listener) => listener.accept().map(|(stream, peer)| {
-                // Answers go out when they are whole; the kernel has nothing to collect.
+                // Answers are sent whole, so the kernel has nothing to collect.
                 let _ = stream.set_nodelay(true);
                 (OwnedFd::from(stream), Peer::Tcp(peer))
             }),
@@ -115,7 +116,7 @@ impl ListeningSocket {
         }
     }
 
-    /// Its address, if it is TCP: with the port that was free, if none was named.
+    /// The address if it is TCP, with the actual port if port 0 was asked for.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.0 {
             Bound::Tcp(listener) => listener.local_addr().ok(),
@@ -140,7 +141,7 @@ fn bind_tcp(address: SocketAddr) -> io::Result<ListeningSocket> {
 }
 
 fn bind_unix(path: &Path, mode: u32) -> io::Result<ListeningSocket> {
-    // What an earlier run has left is in the way; a server that runs is not pushed aside.
+    // Remove the file that an earlier run has left, but do not displace a running server.
     if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
         if UnixStream::connect(path).is_ok() {
             return Err(io::ErrorKind::AddrInUse.into());
@@ -149,7 +150,7 @@ fn bind_unix(path: &Path, mode: u32) -> io::Result<ListeningSocket> {
     }
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // The file gets the permissions of the socket, so no moment has others. A umask takes bits of it.
+    // The file gets the socket's permissions, so it never has any others. A umask removes bits of them.
     fchmod(&socket, Mode::from_raw_mode(mode))?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
@@ -158,7 +159,7 @@ fn bind_unix(path: &Path, mode: u32) -> io::Result<ListeningSocket> {
     Ok(ListeningSocket(Bound::Unix(listener, path.to_owned())))
 }
 
-/// What can be done where [`ListeningSocket::bind`] was refused.
+/// What an operator can do about an error of [`ListeningSocket::bind`].
 pub fn why_not(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
@@ -180,7 +181,7 @@ impl Drop for Bound {
     }
 }
 
-/// Ends the wait of [`wait_for`], from another thread.
+/// Ends the wait of [`wait_for`] from another thread.
 #[derive(Debug)]
 pub struct Stop {
     event: OwnedFd,
@@ -188,10 +189,10 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Not set.
+    /// A stop that is not set.
     ///
     /// # Errors
-    /// If the system has no descriptor.
+    /// If the system has no descriptor left.
     pub fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self { event, is_set: AtomicBool::new(false) })
@@ -202,17 +203,18 @@ impl Stop {
         self.is_set.load(Ordering::SeqCst)
     }
 
-    /// Sets it, for ever.
+    /// Sets it; it cannot be reset.
     pub fn set(&self) {
         self.is_set.store(true, Ordering::SeqCst);
         let _ = rustix::io::write(&self.event, &1_u64.to_le_bytes());
     }
 }
 
-/// Waits until something is to be accepted, and says of which, or until all are to stop.
+/// Waits until a listener has a connection to accept, and returns the indexes of such listeners, or until `stop` is
+/// set.
 ///
 /// # Errors
-/// What the system says of the wait.
+/// The error of the wait.
 pub fn wait_for(listeners: &[&impl AsFd], stop: &Stop) -> io::Result<Vec<usize>> {
     let fds = listeners.iter().map(|listener| listener.as_fd()).chain([stop.event.as_fd()]);
     let mut fds: Vec<PollFd<'_>> =

@@ -1,5 +1,4 @@
-//! Stream sockets of one thread: on a ring of io_uring, or by `epoll`, behind one trait; and sockets that listen. Linux
-//! only.
+//! Stream sockets of one thread, on an io_uring or with `epoll`, behind one trait; and listening sockets. Linux only.
 //!
 //! ```text
 //!   attach ─► socket ── poll_receive ◄─ buffers that the kernel fills, of one pool for all sockets (multishot receive)
@@ -7,10 +6,10 @@
 //!   turn: tells the kernel of all that was begun with one call, sleeps, and wakes who waits for what has ended
 //! ```
 //!
-//! A socket that waits owns no buffer. What has come lies in buffers of the pool until it is received; a socket that
-//! holds several is told to wait, and where the pool runs dry they are copied out, so that sockets which nobody reads
-//! stop only themselves. A descriptor that the thread sleeps for besides, a ring of devices say, is
-//! [watched](SocketRing::watch). Where the kernel refuses a ring, [`Epoll`] does the same ([`Backend`]).
+//! A socket that waits owns no buffer. Received bytes lie in buffers of the pool until the task takes them. A socket
+//! that holds several buffers stops receiving, and if the pool runs dry, the bytes are copied out of it, so that
+//! sockets that are not read block only themselves. Another descriptor that the thread sleeps for, such as a ring of
+//! devices, is [watched](SocketRing::watch). Where the kernel refuses a ring, [`Epoll`] does the same ([`Backend`]).
 //!
 //! # Examples
 //! ```

@@ -13,21 +13,21 @@ use slab::Slab;
 use super::kernel::{Completion, Kernel, Of};
 use super::slot::{Receiving, Slot, wait};
 
-/// A send whose socket was dropped may go on for so long.
+/// How long a send may continue after its socket was dropped.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// So many buffers of sends that have ended are kept for others.
+/// Most buffers of ended sends that are kept for later sends.
 const SPARE_MAX: usize = 64;
-/// Bytes that the sends under way may hold together. Further sends wait, and those end that the other side does not
-/// take for [`SLOW`].
+/// Bytes that all sends in flight together may hold. At this limit further sends wait, and a send that started more
+/// than [`SLOW`] ago and has not ended is aborted.
 const UNSENT_BYTES_MAX: usize = 4 << 20;
 const SLOW: Duration = Duration::from_secs(1);
-/// A longer one is not kept.
+/// A buffer with a larger capacity is not kept.
 const SPARE_BYTES_MAX: usize = 128 << 10;
 
 /// See [the module](crate::sockets). It belongs to the thread that made it.
 pub struct SocketRing(pub(super) Rc<RefCell<Sockets>>);
 
-/// A stream socket in a ring, until it is dropped; then what was being sent goes out for a few seconds more.
+/// A stream socket in a ring, until it is dropped. A send in flight then continues for a few seconds more.
 pub struct RingSocket {
     sockets: Rc<RefCell<Sockets>>,
     key: usize,
@@ -37,16 +37,16 @@ pub(super) struct Sockets {
     kernel: Kernel,
     slots: Slab<Slot>,
     watched: Vec<i32>,
-    /// Those whose receiving has ended for want of buffers.
+    /// Sockets that stopped receiving for want of buffers.
     starved: Vec<usize>,
-    /// What sockets hold that have left the pool.
+    /// Bytes that sockets hold outside the pool.
     copied_bytes: usize,
-    /// Dropped ones whose sends are under way, and how long they may be.
+    /// Dropped sockets with a send in flight, and the deadline of that send.
     farewells: Vec<(Instant, usize)>,
     spare: Vec<Vec<u8>>,
-    /// Capacity of what is being sent.
+    /// Total capacity of the buffers being sent.
     unsent_bytes: usize,
-    /// Those that wait for others' sends to end.
+    /// Tasks that wait until other sockets' sends end.
     crowded_out: Vec<Waker>,
 }
 
@@ -70,14 +70,13 @@ impl SocketRing {
         Ok(Self(Rc::new(RefCell::new(sockets))))
     }
 
-    /// Takes a connected stream socket in.
+    /// Adds a connected stream socket.
     pub fn attach(&self, fd: OwnedFd) -> RingSocket {
         let key = self.0.borrow_mut().slots.insert(Slot::new(fd));
         RingSocket { sockets: Rc::clone(&self.0), key }
     }
 
-    /// A descriptor that ends the sleep when it becomes readable, and nothing more. It must be open as long as the ring
-    /// is.
+    /// Watches a descriptor: when it becomes readable, the sleep ends. It must stay open as long as the ring exists.
     ///
     /// # Errors
     /// If the kernel does not take the request.
@@ -89,20 +88,21 @@ impl SocketRing {
         Ok(())
     }
 
-    /// Tells the kernel of all that was begun, sleeps until something has happened to a socket or a watched descriptor,
-    /// at most for so long (`None`: for ever), and wakes the tasks that wait for it.
+    /// Submits all new requests, sleeps until there is an event of a socket or a watched descriptor, at most `at_most`
+    /// (`None`: forever), and wakes the tasks that wait for it.
     ///
     /// # Errors
-    /// If the kernel refuses to go on with the ring.
+    /// If the kernel refuses to continue with the ring.
     pub fn turn(&self, at_most: Option<Duration>) -> io::Result<()> {
         let mut sockets = self.0.borrow_mut();
         let at_most = sockets.see_off(at_most)?;
         let at_most = sockets.end_slow_sends(at_most)?;
         sockets.feed_the_starved()?;
-        // A send that is done at once ends this sleep, and the next turn begins it anew. Where processors have other
-        // work, whoever sends one request at a time has often sent the next by then, so the thread does not fall
-        // asleep, which saves half of its time a request. Where they are idle it does, and sends without a completion
-        // (`IOSQE_CQE_SKIP_SUCCESS`) bring more requests a second, for the same processor time each.
+        // A send that completes at once ends this sleep, and the next turn sleeps again. Where the processors have
+        // other work, a client that sends one request at a time has often sent the next one by then. So the thread does
+        // not fall asleep, which saves half of its time per request. Where processors are idle the thread does fall
+        // asleep; there, sends without a completion (`IOSQE_CQE_SKIP_SUCCESS`) give more requests per second, for the
+        // same processor time each.
         sockets.kernel.enter(at_most)?;
         while let Some(completion) = sockets.kernel.next() {
             sockets.happened(completion)?;
@@ -165,12 +165,12 @@ impl Sockets {
                 slot.end.get_or_insert(Ok(()));
                 buffer.into_iter().for_each(|buffer| self.kernel.provided().give_back(buffer));
             }
-            // To nobody.
+            // The socket was dropped: discard the bytes.
             (Ok(_), buffer) => {
                 buffer.into_iter().for_each(|buffer| self.kernel.provided().give_back(buffer));
             }
             (Err(_), _) if -result == libc::ENOBUFS => self.starved.push(key),
-            // It was stopped, and goes on when there is room.
+            // The receive was stopped; it resumes when there is room.
             (Err(_), _) if -result == libc::ECANCELED => {}
             (Err(_), _) => {
                 slot.end.get_or_insert(Err(-result));
@@ -186,7 +186,7 @@ impl Sockets {
             }
             return Ok(());
         }
-        // It had to stop, and somebody waits for more. Where buffers are wanting, `feed_the_starved` sees to it.
+        // The receive had to stop, and a task waits for more. If there are no buffers, `feed_the_starved` resumes it.
         if slot.reader.is_some() && -result != libc::ENOBUFS {
             self.receive_more(key)?;
         }
@@ -223,7 +223,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// Has the kernel stop receiving for a socket.
+    /// Makes the kernel stop receiving for a socket.
     fn stop(&mut self, key: usize) -> io::Result<()> {
         let slot = &mut self.slots[key];
         if slot.receiving == Receiving::On {
@@ -234,7 +234,8 @@ impl Sockets {
         Ok(())
     }
 
-    /// Has the kernel receive for a socket, if that is wanted: one buffer at most while others have left the pool.
+    /// Makes the kernel receive for a socket, if it wants more; only one buffer while any socket holds bytes outside
+    /// the pool.
     fn receive_more(&mut self, key: usize) -> io::Result<()> {
         let slot = &mut self.slots[key];
         if slot.wants_more() {
@@ -248,7 +249,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// Makes room in the pool for those who found none, and has them receive again.
+    /// Makes room in the pool for sockets that found no buffer, and resumes their receives.
     fn feed_the_starved(&mut self) -> io::Result<()> {
         if self.starved.is_empty() {
             return Ok(());
@@ -264,10 +265,10 @@ impl Sockets {
         Ok(())
     }
 
-    /// All buffers lie with sockets that no task reads. Those keep their bytes by themselves.
+    /// Called when sockets that are not read hold all buffers: copies their bytes out of the pool.
     ///
-    /// No socket gets more than one buffer at a time from then on, until they are read. Else the kernel, which may fill
-    /// many before it hears that it is to stop, would empty the pool again and again.
+    /// From then on no socket gets more than one buffer at a time, until those bytes are read. Otherwise the kernel,
+    /// which may fill many buffers before the request to stop reaches it, would empty the pool again and again.
     fn empty_pool(&mut self) -> io::Result<()> {
         let keys: Vec<usize> = self.slots.iter().map(|(key, _)| key).collect();
         for key in keys {
@@ -280,7 +281,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// Ends sends of dropped sockets whose time is over. Says how long may be slept.
+    /// Aborts sends of dropped sockets whose time is over. Returns how long the thread may sleep.
     fn see_off(&mut self, at_most: Option<Duration>) -> io::Result<Option<Duration>> {
         if self.farewells.is_empty() {
             return Ok(at_most);
@@ -304,7 +305,8 @@ impl Sockets {
         Ok(next)
     }
 
-    /// Ends sends that nothing has been taken of for long, where others wait for their memory.
+    /// Aborts sends that have been in flight for [`SLOW`], if other sends wait for memory. Returns how long the thread
+    /// may sleep.
     fn end_slow_sends(&mut self, at_most: Option<Duration>) -> io::Result<Option<Duration>> {
         if self.crowded_out.is_empty() {
             return Ok(at_most);
@@ -313,7 +315,7 @@ impl Sockets {
         for (key, slot) in &mut self.slots {
             let is_slow = slot.sending_since.is_some_and(|since| now - since >= SLOW);
             if slot.is_sending && is_slow && slot.send_error.is_none() {
-                // Whatever the kernel says of it then, it does not go on.
+                // The send has failed, whatever result the kernel gives it.
                 slot.send_error = Some(libc::ETIMEDOUT);
                 slot.under_way += 1;
                 self.kernel.stop_sending(key)?;
@@ -322,7 +324,7 @@ impl Sockets {
         Ok(Some(at_most.map_or(SLOW / 10, |at_most| at_most.min(SLOW / 10))))
     }
 
-    /// Frees the place of a dropped socket when nothing of it is under way any more.
+    /// Frees the slot of a dropped socket when nothing of it is in flight any more.
     fn let_go(&mut self, key: usize) {
         let slot = &mut self.slots[key];
         if slot.is_orphan {
@@ -351,10 +353,10 @@ impl Sockets {
 }
 
 impl RingSocket {
-    /// Waits until there is something to receive: bytes, the end, an error. Needs no buffer.
+    /// Waits until there is something to receive: bytes, the end of the stream or an error. It needs no buffer.
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut sockets = self.sockets.borrow_mut();
-        // What cannot be asked for is an error of the socket, which is something to receive.
+        // A receive that cannot be submitted is an error of the socket, which counts as something to receive.
         if let Err(error) = sockets.receive_more(self.key) {
             let code = error.raw_os_error().unwrap_or(libc::EIO);
             sockets.slots[self.key].end.get_or_insert(Err(code));
@@ -367,10 +369,11 @@ impl RingSocket {
         Poll::Pending
     }
 
-    /// Appends what has come to `input`, as far as its spare capacity goes, which must not be nothing. 0 is the end.
+    /// Appends received bytes to `input`, up to its spare capacity, which must not be 0. Returns 0 at the end of the
+    /// stream.
     ///
     /// # Errors
-    /// What the kernel says of the connection.
+    /// The error of the connection.
     pub fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
@@ -392,11 +395,11 @@ impl RingSocket {
         Poll::Ready(slots[self.key].at_end().unwrap_or(Ok(0)))
     }
 
-    /// Takes `bytes` to send them, and leaves an empty buffer. Ready when they were taken, which waits for the send
-    /// before; they are on their way then, and whether they get there, the next send knows.
+    /// Takes `bytes` to send them, and leaves an empty buffer. Ready once the bytes were taken, which waits for the
+    /// previous send. The bytes are then in flight; if they do not arrive, the next send reports it.
     ///
     /// # Errors
-    /// What the kernel says of this send or the one before.
+    /// The error of this send or the previous one.
     pub fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &mut Vec<u8>) -> Poll<io::Result<()>> {
         let mut sockets = self.sockets.borrow_mut();
         let Sockets { kernel, slots, spare, unsent_bytes, crowded_out, .. } = &mut *sockets;
@@ -425,7 +428,7 @@ impl RingSocket {
 }
 
 impl RingSocket {
-    /// Whether nothing that is sent gets there any more.
+    /// Whether sent bytes can no longer arrive.
     pub fn is_broken(&self) -> bool {
         let sockets = self.sockets.borrow();
         let slot = &sockets.slots[self.key];
@@ -435,7 +438,7 @@ impl RingSocket {
 
 impl Drop for RingSocket {
     fn drop(&mut self) {
-        // The ring is about to fail as a whole then, and with it this socket.
+        // An error here means that the ring as a whole is about to fail, and this socket with it.
         let _ = self.sockets.borrow_mut().abandon(self.key);
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of a socket: what has come to it and was not received, and what is under way.
+//! The state of a socket: received bytes that were not taken yet, and requests in flight.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,17 +8,17 @@ use std::time::Instant;
 
 use super::provided::ProvidedBuffers;
 
-/// So many pieces wait in buffers of the pool before the kernel is told to stop.
+/// Most pieces in pool buffers before the socket stops receiving.
 pub(super) const PIECES_MAX: usize = 8;
 
-/// Whether the kernel fills buffers with what comes.
+/// State of the kernel's receive for a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Receiving {
-    /// It was not told to, or has ended.
+    /// Not started, or ended.
     Off,
     /// Into one buffer.
     Once,
-    /// Into one after the other.
+    /// Into one buffer after the other.
     On,
     /// It was told to stop, and will end.
     Stopping,
@@ -27,29 +27,29 @@ pub(super) enum Receiving {
 /// See the module.
 pub(super) struct Slot {
     fd: OwnedFd,
-    /// Bytes that were copied out of the pool, before those in `pieces`, and how many of them were received.
+    /// Bytes that were copied out of the pool. They come before those in `pieces`; the first `copied_at` were taken.
     copied: Vec<u8>,
     copied_at: usize,
     pieces: VecDeque<Piece>,
-    /// Nothing will come any more: the end, or an error.
+    /// Set when nothing more will come: the end of the stream, or an error number.
     pub(super) end: Option<Result<(), i32>>,
     pub(super) receiving: Receiving,
     pub(super) reader: Option<Waker>,
     pub(super) is_sending: bool,
-    /// When the ring has taken what is under way.
+    /// When the ring took the send in flight.
     pub(super) sending_since: Option<Instant>,
-    /// How many bytes of the send were sent before it was short.
+    /// Bytes of the send that have been sent so far.
     pub(super) sent: usize,
-    /// Why a send has failed, until somebody is told.
+    /// The error number of a failed send.
     pub(super) send_error: Option<i32>,
     pub(super) writer: Option<Waker>,
-    /// Requests that have completions to come: the slot is nobody else's before they have.
+    /// Requests that will have further completions. The slot is not reused before they have ended.
     pub(super) under_way: usize,
-    /// Nobody has the socket any more.
+    /// The socket was dropped.
     pub(super) is_orphan: bool,
 }
 
-/// What has come in a buffer of the pool.
+/// Received bytes in a buffer of the pool.
 struct Piece {
     buffer: u16,
     at: usize,
@@ -80,7 +80,7 @@ impl Slot {
         self.fd.as_raw_fd()
     }
 
-    /// Something has come.
+    /// Adds a piece that was received.
     pub(super) fn came(&mut self, buffer: u16, len: usize) {
         self.pieces.push_back(Piece { buffer, at: 0, len });
     }
@@ -89,23 +89,23 @@ impl Slot {
         !self.pieces.is_empty() || self.copied_at < self.copied.len()
     }
 
-    /// Whether it holds so much that the kernel should stop.
+    /// Whether it holds enough pieces that receiving should stop.
     pub(super) fn is_full(&self) -> bool {
         self.pieces.len() >= PIECES_MAX
     }
 
-    /// Bytes that it holds outside of the pool.
+    /// Bytes that it holds outside the pool.
     pub(super) fn copied_bytes(&self) -> usize {
         self.copied.capacity()
     }
 
-    /// Whether the kernel should be told to go on.
+    /// Whether receiving should resume.
     pub(super) fn wants_more(&self) -> bool {
         let has_room = self.pieces.len() < PIECES_MAX / 2 && self.copied_at == self.copied.len();
         self.receiving == Receiving::Off && self.end.is_none() && has_room && !self.is_orphan
     }
 
-    /// Appends what has come to `input`, as far as its spare capacity goes. Says how many bytes that are.
+    /// Appends received bytes to `input`, up to its spare capacity. Returns the number of bytes.
     pub(super) fn receive(&mut self, input: &mut Vec<u8>, provided: &mut ProvidedBuffers) -> usize {
         let before = input.len();
         let copied = self.copied.get(self.copied_at..).unwrap_or_default();
@@ -131,7 +131,7 @@ impl Slot {
         input.len() - before
     }
 
-    /// Copies what has come out of the pool, whose buffers others need.
+    /// Copies the received bytes out of the pool, whose buffers other sockets need.
     pub(super) fn leave_pool(&mut self, provided: &mut ProvidedBuffers) {
         for piece in self.pieces.drain(..) {
             let filled = provided.filled(piece.buffer, piece.len);
@@ -140,13 +140,13 @@ impl Slot {
         }
     }
 
-    /// Forgets what has come.
+    /// Drops the received bytes.
     pub(super) fn forget(&mut self, provided: &mut ProvidedBuffers) {
         self.pieces.drain(..).for_each(|piece| provided.give_back(piece.buffer));
         (self.copied, self.copied_at) = (Vec::new(), 0);
     }
 
-    /// What a reader finds when nothing has come.
+    /// What a reader gets when no bytes are left.
     pub(super) fn at_end(&self) -> Option<io::Result<usize>> {
         self.end.map(|end| match end {
             Ok(()) => Ok(0),
@@ -155,7 +155,7 @@ impl Slot {
     }
 }
 
-/// Leaves a waker, unless this one is there.
+/// Stores the task's waker, unless it is stored already.
 pub(super) fn wait(place: &mut Option<Waker>, cx: &Context<'_>) {
     match place {
         Some(waker) => waker.clone_from(cx.waker()),

@@ -1,5 +1,4 @@
-//! What a loop over many sockets asks of the kernel, however it is asked: to sleep once for all of them, and to move
-//! their bytes.
+//! The interface of a loop over many sockets: to sleep once for all of them, and to move their bytes.
 
 use std::fmt;
 use std::io;
@@ -15,7 +14,7 @@ use super::{RingSocket, SocketRing};
 pub enum SocketBackend {
     /// `epoll`, which every kernel and container allows.
     Epoll,
-    /// io_uring (Linux 6.1), and `epoll` where it is refused, as by most containers' default profiles.
+    /// io_uring (Linux 6.1), and `epoll` where io_uring is refused, as by most containers' default profiles.
     #[default]
     IoUring,
 }
@@ -31,69 +30,71 @@ impl fmt::Display for SocketBackend {
 
 /// A way to wait for many sockets on one thread.
 pub trait Backend: Sized + 'static {
-    /// What it makes of a socket.
+    /// The socket type of this backend.
     type Socket: Socket + 'static;
 
-    /// Takes a connected stream socket in.
+    /// Adds a connected stream socket.
     ///
     /// # Errors
     /// If the kernel does not take it.
     fn attach(self: &Rc<Self>, fd: OwnedFd) -> io::Result<Self::Socket>;
 
-    /// A descriptor that ends the sleep when it is readable, and nothing more. It must be open as long as this is.
+    /// Watches a descriptor: when it is readable, the sleep ends. It must stay open as long as this backend exists.
     ///
     /// # Errors
     /// If the kernel does not take it.
     fn watch(&self, fd: BorrowedFd<'_>) -> io::Result<()>;
 
-    /// Frees memory that it keeps for sockets, and that none has now.
+    /// Frees memory that is kept for sockets and currently unused.
     fn drop_spare(&self) {}
 
-    /// Sleeps until something has happened to a socket or a watched descriptor, at most for so long (`None`: for
-    /// ever), and wakes the tasks that wait for it.
+    /// Sleeps until there is an event of a socket or a watched descriptor, at most `at_most` (`None`: forever), and
+    /// wakes the tasks that wait for it.
     ///
     /// # Errors
-    /// If the kernel refuses to go on.
+    /// If the kernel refuses to continue.
     fn sleep(&self, at_most: Option<Duration>) -> io::Result<()>;
 }
 
-/// A stream of bytes, one task's.
+/// A stream of bytes, used by one task.
 pub trait Socket {
-    /// Waits until there is something to receive: bytes, the end, an error. Needs no buffer.
+    /// Waits until there is something to receive: bytes, the end of the stream or an error. It needs no buffer.
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Appends what has come to `input`, as far as its spare capacity goes, which must not be nothing. 0 is the end.
+    /// Appends received bytes to `input`, up to its spare capacity, which must not be 0. Returns 0 at the end of the
+    /// stream.
     ///
     /// # Errors
-    /// What the kernel says of the connection.
+    /// The error of the connection.
     fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
         input: &mut Vec<u8>,
     ) -> Poll<io::Result<usize>>;
 
-    /// Sends all of `output`, which is empty when it is done: the kernel has it, or will have.
+    /// Sends all of `output`, which is empty when this is ready: the kernel then has the bytes, or will get them.
     ///
     /// # Errors
-    /// What the kernel says of the connection.
+    /// The error of the connection.
     fn poll_send(&mut self, cx: &mut Context<'_>, output: &mut Output) -> Poll<io::Result<()>>;
 
-    /// Whether nothing that is sent gets there any more, as far as the kernel has said: the other side has reset the
-    /// connection. One that sends nothing more may still take answers, and is not broken.
+    /// Whether sent bytes can no longer arrive, as far as the kernel has reported: the peer has reset the connection. A
+    /// peer that only sends nothing more may still receive answers, and is not broken.
     fn is_broken(&self) -> bool;
 
-    /// Bytes that have come, and that it holds in memory of its own until they can be received.
+    /// Received bytes that the socket holds in its own memory until they can be taken.
     fn held_bytes(&self) -> usize {
         0
     }
 
-    /// Tells the other side that nothing more will come, where bytes have to say so. It is closed when it is dropped.
+    /// Tells the peer that nothing more will come, where the protocol needs bytes for that. Dropping the socket closes
+    /// it.
     fn poll_close(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
 }
 
-/// Bytes on their way out, in one piece, and how far they have got.
+/// Bytes to send, in one buffer, and how many of them have been sent.
 #[derive(Debug, Default)]
 pub struct Output {
     bytes: Vec<u8>,
@@ -101,30 +102,30 @@ pub struct Output {
 }
 
 impl Output {
-    /// Where to append.
+    /// The buffer, to append to.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Whether nothing is left to be sent.
+    /// Whether nothing is left to send.
     pub fn is_empty(&self) -> bool {
         self.bytes.len() == self.sent
     }
 
-    /// Bytes that are left to be sent.
+    /// Number of bytes left to send.
     pub fn len(&self) -> usize {
         self.bytes.len() - self.sent
     }
 
-    /// What is left to be sent.
+    /// The bytes left to send.
     pub fn unsent(&self) -> &[u8] {
         &self.bytes[self.sent..]
     }
 
-    /// So much of it was sent.
+    /// Marks `count` more bytes as sent.
     ///
     /// # Panics
-    /// If that is more than there is.
+    /// If fewer bytes are left.
     pub fn has_sent(&mut self, count: usize) {
         self.sent += count;
         assert!(self.sent <= self.bytes.len(), "no more is sent than there is");
@@ -134,12 +135,12 @@ impl Output {
         }
     }
 
-    /// The buffer, for somebody else.
+    /// The buffer, for reuse.
     pub fn into_buffer(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// What is in a buffer, on its way out.
+    /// An output of the bytes in a buffer.
     pub fn with_buffer(bytes: Vec<u8>) -> Self {
         Self { bytes, sent: 0 }
     }
@@ -178,7 +179,7 @@ impl Socket for RingSocket {
         RingSocket::poll_receive(self, cx, input)
     }
 
-    /// Ready when the ring has taken all: the next send waits for it.
+    /// Ready when the ring has taken all bytes; the next send waits for this one.
     fn poll_send(&mut self, cx: &mut Context<'_>, output: &mut Output) -> Poll<io::Result<()>> {
         RingSocket::poll_send(self, cx, output.buffer())
     }

@@ -1,4 +1,4 @@
-//! Sockets on a ring: what is sent arrives, whoever reads, waits, leaves or does not read.
+//! Sockets on a ring: sent bytes arrive, whether peers read, wait, leave or do not read.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -35,7 +35,7 @@ fn cx() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
 
-/// Receives until there are so many bytes, or the end.
+/// Receives until there are `count` bytes, or the end of the stream.
 fn receive(ring: &SocketRing, socket: &mut RingSocket, count: usize) -> Vec<u8> {
     let mut input = Vec::new();
     let begun = Instant::now();
@@ -74,7 +74,7 @@ fn what_comes_is_received_in_order_and_whole() {
         client.write_all(&sent).unwrap();
         client
     });
-    // More than the pool holds: it goes round.
+    // More than the pool holds, so buffers are reused.
     assert!(receive(&ring, &mut socket, long.len()) == long);
     drop(sender.join().unwrap());
     assert_eq!(receive(&ring, &mut socket, 1), b"", "the end");
@@ -105,7 +105,7 @@ fn what_is_sent_arrives_in_order_and_whole() {
 #[test]
 fn who_does_not_read_stops_itself_only() {
     let Some(ring) = ring() else { return };
-    // More sockets than fill the pool with what they hold at most.
+    // More sockets than fill the pool with the most that each may hold.
     let mut others: Vec<_> = (0..100).map(|_| pair(&ring)).collect();
     for (client, socket) in &mut others {
         client.set_nonblocking(true).unwrap();
@@ -122,7 +122,7 @@ fn who_does_not_read_stops_itself_only() {
     let sender = std::thread::spawn(move || client.write_all(&sent).map(|()| client));
     assert!(receive(&ring, &mut socket, long.len()) == long);
     drop(sender.join().unwrap().unwrap());
-    // And what they held is there when they read.
+    // The bytes that they held are there when they read.
     let (client, mut socket) = others.pop().unwrap();
     client.shutdown(std::net::Shutdown::Write).unwrap();
     let rest = receive(&ring, &mut socket, usize::MAX);
@@ -145,10 +145,10 @@ fn sockets_that_are_not_read_hold_a_bounded_number_of_bytes_however_much_comes()
         ring.turn(Some(Duration::ZERO)).unwrap();
     }
     let held = ring.0.borrow().copied_bytes();
-    // The pool emptied twice, and a buffer for each.
+    // The pool emptied twice, and a buffer for each socket.
     let most = 2 * (2 << 20) + 200 * BUFFER_LEN as usize;
     assert!((1..=most).contains(&held), "{held} bytes of {came}; {most} are what it may be");
-    // Which does not stop those that are read, and is there for them.
+    // Sockets that are read still work and get their bytes.
     let (mut client, mut socket) = all.pop().unwrap();
     client.set_nonblocking(false).unwrap();
     let sender = std::thread::spawn(move || client.write_all(&[b'x'; 1 << 20]));
@@ -193,7 +193,7 @@ fn rings_and_sockets_end_with_everything_under_way() {
         for (client, socket) in &mut all {
             client.write_all(b"half").unwrap();
             assert!(socket.poll_readable(&mut cx()).is_pending());
-            // The first ones are under way then, the others wait for their memory.
+            // The first sends are in flight then; the others wait for memory.
             let _ = socket.poll_send(&mut cx(), &mut vec![1; 1_000_000]);
         }
         ring.turn(Some(MS)).unwrap();
@@ -257,8 +257,8 @@ fn a_watched_descriptor_ends_the_sleep_again_and_again() {
     }
 }
 
-/// Completions come while the thread works, and while it sleeps, and each has to end a sleep. Linux 6.18.15 on one
-/// processor fails it within some rounds if one request is to tell of them all.
+/// Completions come while the thread works, and while it sleeps, and each must end a sleep. On Linux 6.18.15 with one
+/// processor this fails within some rounds if a single multishot request is to report all of them.
 #[test]
 fn whatever_a_hosted_ring_completes_ends_the_sleep() {
     let Some(sockets) = ring() else { return };

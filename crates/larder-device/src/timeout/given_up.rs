@@ -1,4 +1,4 @@
-//! A request that nobody waits for any more, until it has ended below.
+//! A request that its caller no longer waits for, until it has ended below.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,19 +8,19 @@ use super::watch::Watch;
 use crate::claim::Claim;
 use crate::io::UnderWay;
 
-/// Keeps the request and its memory, and the right to its bytes; polls it whenever it is woken.
+/// Keeps the request, its memory and the claim on its bytes; polls the request whenever it is woken.
 pub(super) struct GivenUp {
     under_way: Mutex<Option<UnderWay>>,
-    /// Somebody wants it polled.
+    /// A poll was asked for.
     is_woken: AtomicBool,
     watch: Arc<Watch>,
     number: usize,
-    /// Given back when the request has ended.
+    /// Released when the request has ended.
     _claim: Option<Arc<Claim>>,
 }
 
 impl GivenUp {
-    /// Sees to it that the watch hears when the request has ended.
+    /// Follows the request, so that the watch is told when it has ended.
     pub(super) fn follow(
         under_way: UnderWay,
         watch: &Arc<Watch>,
@@ -41,7 +41,7 @@ impl GivenUp {
 impl Wake for GivenUp {
     fn wake(self: Arc<Self>) {
         self.is_woken.store(true, Ordering::SeqCst);
-        // Whoever polls it now looks once more: a poll may wake what it polls.
+        // A thread that is polling already polls once more: a poll may wake the request that it polls.
         while let Ok(mut under_way) = self.under_way.try_lock() {
             while self.is_woken.swap(false, Ordering::SeqCst) {
                 let waker = Waker::from(Arc::clone(&self));

@@ -1,19 +1,19 @@
-//! A device around any other whose requests end in time, well or not.
+//! A device around any other whose requests end within a time limit, with success or failure.
 //!
-//! A device that answers nothing would keep everybody waiting who uses it. Here a request that has not
-//! ended in time fails with [`ErrorKind::TimedOut`], as the kernel's own I/O timeouts have it. It cannot
-//! be taken back: it may still happen, at any time. So two rules hold until it has ended below:
+//! A device that does not answer would block all its users. Here a request that has not ended in time fails with
+//! [`ErrorKind::TimedOut`], as with the kernel's own I/O timeouts. It cannot be cancelled: it may still happen, at any
+//! time. So two rules hold until it has ended below:
 //!
-//! 1. What overlaps a write (or a deallocation) that was given up is refused with [`ErrorKind::Busy`]:
-//!    the late write must not land on a later one.
-//! 2. After a request was given up nothing new is sent until the device ends some request: a caller that
-//!    needs many requests waits once, not many times.
+//! 1. A request that overlaps a write (or a deallocation) that was given up is refused with [`ErrorKind::Busy`]: the
+//!    late write must not overwrite a later one.
+//! 2. After a request was given up no new request is sent until the device ends a request. So a caller that needs many
+//!    requests waits for one timeout, not for many.
 //!
-//! Time that the process or the host has slept is not held against the device: a request whose time ended meanwhile has
-//! a second more.
+//! Time in which the process or the host slept does not count against the device: a request whose time ended during the
+//! sleep gets one second more.
 //!
-//! Whoever may not be followed by another on the same bytes holds on to them with a [`Claim`], which
-//! lasts until the last request that was given up has ended.
+//! A user whose bytes must not be reused by another holds them with a [`Claim`], which lasts until the last request
+//! that was given up has ended.
 
 mod given_up;
 mod watch;
@@ -29,12 +29,12 @@ use crate::error::{Error, ErrorKind};
 use crate::io::{CheckedIo, Io, IoFuture, Request};
 use watch::{Refusal, Watch};
 
-/// Each further so many bytes of a transfer are worth another timeout.
+/// Each further part of a transfer of this size adds one timeout.
 const BYTES_A_TIMEOUT: u64 = 16 << 20;
-/// A flush or a deallocation may take so many timeouts: it may stand for much that was written before.
+/// A flush or a deallocation may take this number of timeouts: its cost may depend on much that was written before.
 const TIMEOUTS_OF_A_FLUSH: u32 = 12;
 
-/// A device around another one that gives requests up after a while.
+/// A device around another one that gives up on requests after a timeout.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -58,9 +58,9 @@ pub struct TimeoutDevice {
 }
 
 impl TimeoutDevice {
-    /// `device`, each of whose requests has `timeout` to end, by the monotonic time of `clock`: as long
-    /// again for every further 16 MiB, and twelve times as long for a flush or a deallocation. What was
-    /// given up keeps `claim` until it has ended, even if its owner gives it back before.
+    /// `device`, each of whose requests has `timeout` to end, by the monotonic time of `clock`. Every further 16 MiB
+    /// add another `timeout`, and a flush or a deallocation gets twelve times as long. A request that was given up
+    /// keeps `claim` until it has ended, even if the claim's owner drops it before.
     pub fn new(
         device: Arc<dyn Device>,
         timeout: Duration,
@@ -71,7 +71,8 @@ impl TimeoutDevice {
         Self { device, watch }
     }
 
-    /// Requests that were given up, and those that were refused meanwhile, since the device was made.
+    /// Number of requests that were given up, and number of those that were refused as a result, since the device was
+    /// made.
     pub fn timed_out(&self) -> (u64, u64) {
         self.watch.counts()
     }
@@ -86,12 +87,12 @@ impl TimeoutDevice {
     fn allowance(&self, io: &Io) -> Duration {
         let timeout = self.watch.timeout();
         let times = match io {
-            // It may have to wait for what a flush waits for.
+            // It may have to wait for the same work as a flush.
             Io::Write { .. } if io.is_power_durable() => TIMEOUTS_OF_A_FLUSH,
             Io::Read { buffer, .. } | Io::Write { buffer, .. } => {
                 1 + u32::try_from(buffer.len() as u64 / BYTES_A_TIMEOUT).unwrap_or(u32::MAX - 1)
             }
-            // It may come to writing all of them.
+            // The zeros may all have to be written.
             Io::WriteZeroes { bytes, .. } => TIMEOUTS_OF_A_FLUSH
                 .saturating_add(u32::try_from(bytes / BYTES_A_TIMEOUT).unwrap_or(u32::MAX)),
             Io::Deallocate { .. } | Io::Flush => TIMEOUTS_OF_A_FLUSH,

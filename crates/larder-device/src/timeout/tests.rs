@@ -1,4 +1,4 @@
-//! A device that stalls, and what is said of it.
+//! A stalled device, and what its users and its counters report.
 
 use std::time::Instant;
 
@@ -69,7 +69,7 @@ fn nothing_is_sent_to_bytes_that_a_late_write_may_still_change() {
     let Ok(beside) = beside.check(device.info()) else { panic!("a read of a block") };
     let stale = write(&device, 4096, 1);
     assert_eq!(stale, Err(ErrorKind::TimedOut));
-    // Something answers: the device does not stall, only that one write is late.
+    // Another request ends, so the device does not stall; only that one write is late.
     device.watch.ended_late(device.watch.pretend_late());
     assert!(block_on(device.start(beside)).is_ok());
     assert_eq!(write(&device, 4096, 2), Err(ErrorKind::Busy));
@@ -79,7 +79,7 @@ fn nothing_is_sent_to_bytes_that_a_late_write_may_still_change() {
     assert_eq!((write(&device, 4096, 2), read(&device, 4096)), (Ok(()), Ok(2)));
 }
 
-/// Late zeros are a late write.
+/// Late zeros count as a late write.
 #[test]
 fn nothing_is_sent_to_bytes_that_may_still_become_zeros() {
     let (below, device) = stalling(|rule| rule.on_writes().at_most(1));
@@ -106,7 +106,7 @@ fn many_threads_wait_no_longer_than_one() {
             });
         }
     });
-    // 800 requests, each of which would have taken 30 ms: generous, for a busy machine.
+    // 800 requests, each of which would have taken 30 ms. The bound is generous, for a busy machine.
     assert!(begun.elapsed() < 100 * TIMEOUT, "{:?}", begun.elapsed());
     let (given_up, refused) = device.timed_out();
     assert_eq!(given_up + refused, 800);
@@ -146,7 +146,7 @@ fn time_is_the_clocks_and_long_requests_have_more_of_it() {
     assert!(!is_given_up(poll(&mut long)));
     clock.advance_to(Duration::from_secs(1060));
     assert!(is_given_up(poll(&mut long)));
-    // A completion that got lost is not the end: once a minute one request is sent to see.
+    // A lost completion does not block the device forever: once a minute one request is sent as a probe.
     let read_now = || block_on(device.submit(read_of(4096))).unwrap_err().error.kind();
     assert_eq!(read_now(), ErrorKind::Busy);
     below.set_plan(&FaultPlan::new(1));
@@ -169,7 +169,7 @@ fn a_durable_write_has_as_long_as_a_flush() {
     assert!(is_given_up());
 }
 
-/// The alarm goes off 3 s late: the host has slept, and what the device answered meanwhile is heard next.
+/// The alarm goes off 3 s late because the host has slept. What the device answered during the sleep is delivered next.
 #[test]
 fn a_pause_of_the_host_is_not_held_against_the_device() {
     let (below, clock, device) = stalling_from_second_1000();

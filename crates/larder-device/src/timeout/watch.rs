@@ -1,4 +1,4 @@
-//! Who waits for which request and until when, and what was given up.
+//! The deadlines of waiting tasks, and the requests that were given up.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,41 +14,41 @@ use crate::clock::{Clock, Sleep};
 use crate::error::{Error, ErrorKind};
 use crate::io::{Deadline, Io, Overseer, Request, UnderWay};
 
-/// A device that ends nothing is tried again after so long: a completion may have been lost.
+/// A device that ends no request is probed after this time: a completion may have been lost.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// An alarm that goes off later than this has slept with the process or the host: the device may have answered
-/// meanwhile, and what hears it has slept too.
+/// An alarm that is later than this means that the process or the host has slept. The device may have answered in the
+/// meantime, and the code that receives answers has slept too.
 const SLEPT: Duration = Duration::from_millis(500);
-/// Time that a request has then, once: to hear what was answered.
+/// Extra time that a request then gets, once, so that an answer can be received.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Shared by a device, its requests and the alarm that ends their patience.
+/// Shared by a device, its requests and the alarm that ends their waiting.
 pub(super) struct Watch {
     timeout: Duration,
     clock: Arc<dyn Clock>,
-    /// Its owner's. Only what was given up keeps it.
+    /// The claim of the device's owner. Only requests that were given up keep it alive.
     claim: Option<Weak<Claim>>,
-    /// Whether anything may have to be refused.
+    /// Whether any request may have to be refused.
     is_troubled: AtomicBool,
     given_up: AtomicU64,
     refused: AtomicU64,
     state: Mutex<State>,
-    /// What will wake this; kept, for a dropped one wakes nobody. Never locked together with `state`.
+    /// The sleeps that wake this watch; kept because a dropped sleep wakes nothing. Never locked together with `state`.
     alarms: Mutex<Vec<Sleep>>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Whoever waits for a request.
+    /// Tasks that wait for a request.
     waiting: Slab<Waiting>,
     /// When the alarm goes off, if it is set.
     alarm_at: Option<Duration>,
     /// Requests that were given up and have not ended.
     late: Slab<Request>,
-    /// Since the device owes an answer, when to ask it again.
+    /// Set while the device is stalled: when to send the next probe.
     stalled_until: Option<Duration>,
-    /// Since when.
+    /// When the stall began.
     stalled_since: Option<Duration>,
 }
 
@@ -99,7 +99,7 @@ impl Watch {
         }
     }
 
-    /// By when `request`, which is sent now, must have ended.
+    /// The deadline for `request`, which is sent now.
     pub(super) fn deadline_of(self: &Arc<Self>, request: Request) -> Deadline {
         let due = self.clock.monotonic().saturating_add(request.allowance);
         Deadline::new(Arc::clone(self) as Arc<dyn Overseer>, request, due)
@@ -109,12 +109,12 @@ impl Watch {
         self.timeout
     }
 
-    /// Given up, and refused.
+    /// Numbers of requests given up and refused.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.given_up.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
     }
 
-    /// How long the device has owed an answer that nobody waits for any more, without answering anything else.
+    /// How long the device has been stalled: since a request was given up, without any request ending.
     pub(super) fn stalled_for(&self) -> Option<Duration> {
         if !self.is_troubled.load(Ordering::Acquire) {
             return None;
@@ -139,7 +139,7 @@ impl Watch {
             (Some(late), _) => Refusal::Overlap(late.clone()),
             (None, Some(until)) if now < until => Refusal::Stalled(self.timeout),
             (None, until) => {
-                // One is sent to see.
+                // Send one request as a probe.
                 state.stalled_until = until.map(|_| now.saturating_add(RETRY_AFTER));
                 return None;
             }
@@ -154,7 +154,7 @@ impl Watch {
         self.answered();
     }
 
-    /// Returns its number among those that are late.
+    /// Records a request that was given up. Returns its number among the late ones.
     fn note_late(&self, request: Request) -> usize {
         self.given_up.fetch_add(1, Ordering::Relaxed);
         let now = self.clock.monotonic();
@@ -165,7 +165,7 @@ impl Watch {
         state.late.insert(request)
     }
 
-    /// As if another request had been given up.
+    /// Pretends that another request was given up.
     #[cfg(test)]
     pub(super) fn pretend_late(&self) -> usize {
         let request =
@@ -173,7 +173,7 @@ impl Watch {
         self.lock().late.insert(request)
     }
 
-    /// Sets the alarm until it is for later than now.
+    /// Sets the alarm, until the next deadline is in the future.
     fn set_alarms(self: &Arc<Self>, mut next: Option<Duration>) {
         while let Some(at) = next {
             let mut sleep = self.clock.sleep_until(at);
@@ -186,7 +186,7 @@ impl Watch {
         }
     }
 
-    /// Wakes those whose time is over, unless it was slept through. Returns when the next one's is.
+    /// Wakes tasks whose deadline has passed, unless it passed during a sleep of the host. Returns the next deadline.
     fn wake_overdue(&self) -> Option<Duration> {
         let now = self.clock.monotonic();
         let mut overdue = Vec::new();
@@ -271,14 +271,14 @@ impl Overseer for Watch {
     }
 }
 
-/// Goes off when the time of whoever waits longest is over. Keeps nothing: a clock may hold on to it for
-/// long after the device is gone.
+/// Goes off at the earliest deadline. Holds a weak reference, because a clock may keep it long after the device is
+/// gone.
 struct Alarm(Weak<Watch>);
 
 impl Wake for Alarm {
     fn wake(self: Arc<Self>) {
         let Some(watch) = self.0.upgrade() else { return };
-        // All have gone off or are set anew.
+        // All sleeps have gone off or are set anew below.
         let gone =
             std::mem::take(&mut *watch.alarms.lock().unwrap_or_else(PoisonError::into_inner));
         drop(gone);

@@ -1,4 +1,4 @@
-//! A zoned block device of Linux.
+//! A zoned block device on Linux.
 
 use std::fs::File;
 use std::io;
@@ -16,17 +16,17 @@ use crate::io::{CheckedIo, IoFuture};
 #[derive(Debug)]
 pub struct ZonedFile {
     device: FileDevice,
-    /// For its zones; the device has it for itself.
+    /// Used for zone operations, because `device` does not expose its file.
     zones: File,
     limits: ZoneLimits,
 }
 
 impl ZonedFile {
-    /// Opens it, past the page cache, which knows no order.
+    /// Opens it past the page cache, which does not keep the order of writes.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if it is no zoned block device, or cannot be opened; [`ErrorKind::InUse`] if another
-    /// cache has it.
+    /// [`ErrorKind::Setup`] if it is no zoned block device, or cannot be opened; [`ErrorKind::InUse`] if another cache
+    /// has it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let setup =

@@ -1,5 +1,5 @@
 //! Zones of a block device: `BLKREPORTZONE`, `BLKRESETZONE`, `BLKFINISHZONE` (`linux/blkzoned.h`). The kernel counts in
-//! sectors of 512 bytes.
+//! 512-byte sectors.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -10,13 +10,13 @@ use rustix::ioctl::{self, Ioctl, IoctlOutput, Opcode};
 use super::{Zone, ZoneState};
 
 const SECTOR: u64 = 512;
-/// Zones that are asked for at once.
+/// Zones per report.
 const ZONES: usize = 64;
-/// `struct blk_zone_report`: first sector, number of zones, flags; then a `struct blk_zone` each.
+/// `struct blk_zone_report`: first sector, number of zones, flags; then a `struct blk_zone` per zone.
 const HEADER_BYTES: usize = 16;
 const ZONE_BYTES: usize = 64;
 const REPORT_BYTES: usize = HEADER_BYTES + ZONES * ZONE_BYTES;
-/// `BLK_ZONE_REP_CAPACITY`: capacities are told.
+/// `BLK_ZONE_REP_CAPACITY`: the report has capacities.
 const WITH_CAPACITY: u32 = 1;
 
 const REPORT: Opcode = ioctl::opcode::read_write::<[u8; HEADER_BYTES]>(0x12, 130);
@@ -28,7 +28,7 @@ pub(super) fn report(device: &File) -> io::Result<Vec<Zone>> {
     let mut zones: Vec<Zone> = Vec::new();
     loop {
         let from = zones.last().map_or(0, |zone| (zone.start + zone.bytes) / SECTOR);
-        // SAFETY: the opcode is the one that takes what `Report` points to.
+        // SAFETY: the opcode takes what `Report` points to.
         let told = unsafe { ioctl::ioctl(device, Report::from(from)) }?;
         let more = parse(&told).ok_or_else(|| io::Error::other("zones without length"))?;
         if more.is_empty() {
@@ -40,21 +40,21 @@ pub(super) fn report(device: &File) -> io::Result<Vec<Zone>> {
 
 pub(super) fn reset(device: &File, zone: &Zone) -> io::Result<()> {
     let range = [zone.start / SECTOR, zone.bytes / SECTOR];
-    // SAFETY: `RESET` reads two numbers of 64 bits, first sector and number of sectors, which is what it gets.
+    // SAFETY: `RESET` reads two 64-bit numbers, first sector and number of sectors, which is what it gets.
     let request = unsafe { ioctl::Setter::<RESET, [u64; 2]>::new(range) };
-    // SAFETY: the same. What becomes of the zone is what the caller asks for.
+    // SAFETY: as above. The change of the zone is what the caller asks for.
     unsafe { ioctl::ioctl(device, request) }.map_err(io::Error::from)
 }
 
 pub(super) fn finish(device: &File, zone: &Zone) -> io::Result<()> {
     let range = [zone.start / SECTOR, zone.bytes / SECTOR];
-    // SAFETY: `FINISH` reads two numbers of 64 bits, first sector and number of sectors, which is what it gets.
+    // SAFETY: `FINISH` reads two 64-bit numbers, first sector and number of sectors, which is what it gets.
     let request = unsafe { ioctl::Setter::<FINISH, [u64; 2]>::new(range) };
-    // SAFETY: the same. What becomes of the zone is what the caller asks for.
+    // SAFETY: as above. The change of the zone is what the caller asks for.
     unsafe { ioctl::ioctl(device, request) }.map_err(io::Error::from)
 }
 
-/// The zones of a report; `None` if one has no length, so that no next one follows.
+/// The zones of a report; `None` if one has no length, because then the next zone cannot be found.
 fn parse(report: &[u8; REPORT_BYTES]) -> Option<Vec<Zone>> {
     let number = |at: usize| {
         let bytes = report[at..].first_chunk().expect("the report is longer");
@@ -82,7 +82,7 @@ fn parse(report: &[u8; REPORT_BYTES]) -> Option<Vec<Zone>> {
     (0..count).map(zone).collect()
 }
 
-/// By `enum blk_zone_type` and `enum blk_zone_cond`.
+/// Decodes `enum blk_zone_type` and `enum blk_zone_cond`.
 fn state(kind: u8, condition: u8) -> ZoneState {
     match (kind, condition) {
         (1, _) | (_, 0) => ZoneState::Conventional,
@@ -91,7 +91,7 @@ fn state(kind: u8, condition: u8) -> ZoneState {
         (_, 4) => ZoneState::Closed,
         (_, 0xd) => ZoneState::ReadOnly,
         (_, 0xe) => ZoneState::Full,
-        // What nobody knows is left alone.
+        // Do not touch zones in an unknown state.
         _ => ZoneState::Offline,
     }
 }
@@ -108,8 +108,8 @@ impl Report {
     }
 }
 
-// SAFETY: the opcode expects a pointer to a header that says for how many zones there is room behind it, and writes no
-// more than that: the bytes are as many. They are numbers of any value.
+// SAFETY: the opcode expects a pointer to a header that says how many zones fit after it, and writes no more than that;
+// the buffer has room for that number. Its bytes may have any value.
 unsafe impl Ioctl for Report {
     type Output = Box<[u8; REPORT_BYTES]>;
 
@@ -127,7 +127,7 @@ unsafe impl Ioctl for Report {
         _: IoctlOutput,
         told: *mut rustix::ffi::c_void,
     ) -> rustix::io::Result<Self::Output> {
-        // SAFETY: the pointer is the one of `as_ptr`, to as many bytes.
+        // SAFETY: the pointer is that of `as_ptr`, to `REPORT_BYTES` bytes.
         let told = unsafe { *told.cast::<[u8; REPORT_BYTES]>() };
         Ok(Box::new(told))
     }

@@ -1,14 +1,14 @@
 //! Zoned devices: zones that are written in order and reset as a whole.
 //!
-//! NVMe has them as zoned namespaces (NVM Express Zoned Namespace Command Set, 1.1), disks as SMR; Linux shows both
-//! as zoned block devices (`linux/blkzoned.h`). Writes and reads are those of a [`Device`]; what zones need beside is
-//! here.
+//! NVMe has them as zoned namespaces (NVM Express Zoned Namespace Command Set, 1.1), disks as SMR; Linux shows both as
+//! zoned block devices (`linux/blkzoned.h`). Writes and reads are those of a [`Device`]; this module adds what zones
+//! need.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | `file` | a zoned block device of Linux |
+//! | `file` | a zoned block device on Linux |
 //! | `ioctl` | its zones, through the kernel's ioctls |
-//! | `queue` | what sysfs says of zones |
+//! | `queue` | the zone attributes in sysfs |
 
 #[cfg(target_os = "linux")]
 mod file;
@@ -21,21 +21,21 @@ use crate::error::Error;
 #[cfg(target_os = "linux")]
 pub use file::ZonedFile;
 
-/// What a zone is good for now (Zoned Namespace Command Set 1.1, section 2.1.1.3).
+/// The state of a zone (Zoned Namespace Command Set 1.1, section 2.1.1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ZoneState {
-    /// It has no write pointer: it is written in any order.
+    /// It has no write pointer: it can be written in any order.
     Conventional,
     /// Nothing is written.
     Empty,
     /// It is being written.
     Open,
-    /// It was being written; the next write opens it again.
+    /// It is partly written but not open; the next write opens it again.
     Closed,
-    /// It takes no more until it is reset.
+    /// It takes no more writes until it is reset.
     Full,
-    /// It can be read, and neither written nor reset.
+    /// It can be read, but neither written nor reset.
     ReadOnly,
     /// It cannot even be read.
     Offline,
@@ -48,16 +48,16 @@ pub struct Zone {
     pub start: u64,
     /// Bytes from its start to that of the next.
     pub bytes: u64,
-    /// Bytes that can be written, the first ones.
+    /// Number of bytes from its start that can be written.
     pub capacity_bytes: u64,
-    /// Address at which the next write begins; of one that is full or has none, it says nothing.
+    /// Address at which the next write begins; meaningless for a full zone, or one without a write pointer.
     pub write_pointer: u64,
-    /// What it is good for.
+    /// Its state.
     pub state: ZoneState,
 }
 
 impl Zone {
-    /// Bytes from its start on that can be read. Of one that was finished early all count as written.
+    /// Bytes from its start that can be read. If it was finished early, all its capacity counts as written.
     pub fn written_bytes(&self) -> u64 {
         match self.state {
             ZoneState::Empty | ZoneState::Offline => 0,
@@ -69,36 +69,36 @@ impl Zone {
     }
 }
 
-/// How many zones may be in use at a time; `None` is no limit.
+/// Limits on the zones in use; `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ZoneLimits {
-    /// Zones that are being written. The device closes others for one that is opened by a write.
+    /// Most zones that are being written. For a write to another zone, the device closes an open one.
     pub open: Option<u32>,
-    /// Zones that are open or closed: with something in them, and not full. A write beyond fails.
+    /// Most zones that are open or closed, that is, partly written. A write that would exceed it fails.
     pub active: Option<u32>,
 }
 
-/// A device that consists of zones. A write must begin at the write pointer of its zone, so one at a time is under way
-/// to each. Used as `dyn`.
+/// A device that consists of zones. A write must begin at the write pointer of its zone, so each zone has at most one
+/// write in flight. Used as `dyn`.
 pub trait ZonedDevice: Device {
-    /// How many zones may be in use.
+    /// The limits on zones in use.
     fn limits(&self) -> ZoneLimits;
 
     /// All zones, in the order of their addresses.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Those of the device.
     fn report(&self) -> Result<Vec<Zone>, Error>;
 
-    /// Empties a zone. It waits until that is done, and durable.
+    /// Empties a zone. Returns when that is done and durable.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Those of the device.
     fn reset(&self, zone: &Zone) -> Result<(), Error>;
 
-    /// Makes a zone full, whatever is in it: it is not active any more. It waits until that is done.
+    /// Makes a zone full, whatever its content, so that it is not active any more. Returns when that is done.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Those of the device.
     fn finish(&self, zone: &Zone) -> Result<(), Error>;
 }

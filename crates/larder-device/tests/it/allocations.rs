@@ -1,4 +1,4 @@
-//! A request allocates nothing once the first ones have filled the pools.
+//! A request allocates nothing once the first requests have filled the pools.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,8 +14,8 @@ use larder_device::{
 const BLOCK: usize = 4096;
 const MANY: usize = 32;
 
-/// Writes, reads and deallocates `rounds` times with `MANY` requests under way. What it needs for
-/// itself it takes from `spare` and `under_way`.
+/// Writes, reads and deallocates for `rounds` rounds with `MANY` requests in flight. The memory it needs itself comes
+/// from `spare` and `under_way`.
 fn work(
     device: &dyn Device,
     rounds: usize,
@@ -36,7 +36,7 @@ fn work(
     }
 }
 
-/// Buffers that a pool has had before, so that a ring may know them.
+/// Buffers that a pool has handed out before, so that a ring may have registered them.
 fn pooled(pool: &BufferPool) -> Vec<IoBuffer> {
     drop((0..MANY).map(|_| pool.take(BLOCK)).collect::<Vec<_>>());
     (0..MANY).map(|_| pool.take(BLOCK)).collect()
@@ -66,7 +66,7 @@ fn requests_allocate_nothing() {
     let fixed = device.stats().fixed_buffer_pieces - before;
     println!("{fixed} of them with registered buffers");
     assert!(!device.registered_buffers() || fixed == 54 * MANY as u64);
-    // The counter counts.
+    // Check that the counter counts.
     assert!(measure(|| drop(IoBuffer::zeroed(BLOCK))).count_total > 0);
 }
 
@@ -78,8 +78,8 @@ impl Wake for Unpark {
     }
 }
 
-/// As `work`, but for an executor that only sleeps and is woken: another thread, the ring's own, ends
-/// the requests.
+/// Like `work`, but for an executor that only sleeps and gets woken: the requests are completed by another thread, that
+/// of the ring.
 fn work_for_sleeper(
     device: &dyn Device,
     rounds: usize,
@@ -113,7 +113,7 @@ fn work_for_sleeper(
     }
 }
 
-/// Whichever thread ends them, and however many are under way: what allocates is the first of them.
+/// On every engine and at a queue depth of 64, only the first requests allocate.
 #[test]
 fn requests_that_another_thread_ends_allocate_nothing() {
     const DEPTH: usize = 64;
@@ -133,8 +133,8 @@ fn requests_that_another_thread_ends_allocate_nothing() {
         };
         work(ROUNDS / 5);
         let counted = measure(|| work(ROUNDS)).count_total;
-        // How full the pools of the threads are is chance: each fills its own once, with 64 of two
-        // kinds. Where they do not share, it is one allocation for a request, or two.
+        // How full the pools of the threads are is chance: each thread fills its pools once, with 64 entries of two
+        // kinds. Without sharing between the pools, each request would cost one or two allocations.
         assert!(counted < (DEPTH * ROUNDS / 10) as u64, "{counted}, {:?}", device.engine());
     }
 }

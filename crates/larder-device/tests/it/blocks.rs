@@ -1,5 +1,5 @@
-//! Blocks of 512 bytes: on every device that has them requests of single sectors find their place, and what is no
-//! whole block is refused.
+//! 512-byte blocks: on every device that has them, requests for single sectors reach the right place, and requests that
+//! are not whole blocks are refused.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn read(device: &dyn Device, offset: usize, bytes: usize) -> IoBuffer {
     device.submit(io).wait().unwrap()
 }
 
-/// Writes and reads runs of sectors, which pages of 4 KiB do not bound, beside a shadow of what must be there.
+/// Writes and reads runs of sectors that ignore the bounds of 4 KiB pages, and compares with a shadow.
 fn holds_single_sectors(device: &dyn Device, name: &str) {
     assert_eq!(device.info().block_bytes, 512, "{name}");
     let capacity = usize::try_from(device.info().capacity_bytes).unwrap().min(CAPACITY);
@@ -71,7 +71,7 @@ fn devices_in_memory_and_around_them_take_single_sectors() {
     holds_single_sectors(&striped.unwrap(), "stripes of three sectors");
 }
 
-/// Of devices with different blocks the whole has the largest.
+/// A striped device has the largest block size of its devices.
 #[test]
 fn stripes_have_the_largest_block_of_their_devices() {
     let coarse: Shared = Arc::new(MemoryDevice::holding(vec![0; CAPACITY]));
@@ -94,7 +94,7 @@ fn files_have_the_block_that_the_kernel_asks_for() {
     }
 }
 
-/// An odd number of sectors of a file is a device; half a sector is none.
+/// A file with an odd number of sectors is a device; one with half a sector is not.
 #[test]
 fn a_capacity_is_whole_blocks() {
     let [engine, ..] = engines()[..] else { unreachable!("there is one") };
@@ -103,14 +103,14 @@ fn a_capacity_is_whole_blocks() {
     let directory = tempfile::tempdir().unwrap();
     let odd = FileOptions { capacity_bytes: Some(5000), ..buffered.clone() };
     assert!(FileDevice::open(directory.path().join("odd"), &odd).is_err());
-    // What nobody asked for is whole pages, whatever the blocks are.
+    // Without a requested capacity, the capacity is rounded down to whole 4 KiB pages, whatever the block size.
     let path = directory.path().join("cache");
     std::fs::write(&path, vec![0; 3 * 4096 + 1536]).unwrap();
     let whole = FileOptions { capacity_bytes: None, create: false, ..buffered };
     assert_eq!(FileDevice::open(&path, &whole).unwrap().info().capacity_bytes, 3 * 4096);
 }
 
-/// A loss of power leaves any of the sectors that were not flushed, and no part of one.
+/// After a loss of power each unflushed sector is either old or new, never a mixture.
 #[test]
 fn a_crash_leaves_whole_sectors() {
     let (mut old, mut new) = (0, 0);

@@ -1,4 +1,4 @@
-//! Requests that complete out of order, and what a loss of power leaves of those that have not completed.
+//! Requests that complete out of order, and what a power loss leaves of those that have not completed.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use larder_device::{
 
 use crate::support::{BLOCK, flush, read, start_write, write};
 
-/// Longer than any test goes on: a request is held back until somebody waits for it.
+/// Longer than any test runs: a request is held back until a caller waits for it.
 const UNTIL_WAITED: u32 = 1 << 20;
 
 fn memory(plan: &FaultPlan) -> FaultDevice<MemoryDevice> {
@@ -28,7 +28,7 @@ fn has_ended(future: &mut IoFuture) -> bool {
     matches!(Pin::new(future).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(_)))
 }
 
-/// The numbers of the writes in the order in which they complete.
+/// The numbers of the writes in the order of their completion.
 fn order_of(seed: u64) -> Vec<u64> {
     let device = memory(&FaultPlan::new(seed).completing_out_of_order(8));
     let (mut under_way, mut order) = (Vec::new(), Vec::new());
@@ -65,8 +65,8 @@ fn requests_complete_out_of_order_by_seed() {
     assert_eq!(all, (0..100).collect::<Vec<_>>(), "each once");
 }
 
-/// A write that has happened, but had not completed when the flush was submitted, may be lost; what had completed
-/// is not.
+/// A flush need not cover a write that has happened but had not completed when the flush was submitted. It covers all
+/// writes that had completed.
 #[test]
 fn a_flush_covers_only_what_had_completed_when_it_was_submitted() {
     let (mut happened, mut lost) = (0, 0);
@@ -76,7 +76,7 @@ fn a_flush_covers_only_what_had_completed_when_it_was_submitted() {
         let untold = start_write(&device, 1, filled(2));
         let has_happened = device.inner().bytes()[BLOCK] == 2;
         let flushing = device.submit(Io::Flush);
-        // It completes while the flush is under way: too late.
+        // It completes while the flush is in flight: too late.
         untold.wait().unwrap();
         flushing.wait().unwrap();
         device.crash().unwrap();
@@ -90,7 +90,7 @@ fn a_flush_covers_only_what_had_completed_when_it_was_submitted() {
     assert!(happened > 50 && lost > 10, "{lost} of {happened} were lost");
 }
 
-/// The same of a flush after it: now it is covered.
+/// The same with a second flush, which does cover it.
 #[test]
 fn a_later_flush_covers_what_has_completed_meanwhile() {
     for seed in 0..100 {
@@ -104,7 +104,7 @@ fn a_later_flush_covers_what_has_completed_meanwhile() {
     }
 }
 
-/// What must survive a loss of power does so from its completion on, and not before.
+/// A durable write survives a power loss once it has completed, but not necessarily before.
 #[test]
 fn a_durable_write_is_certain_when_it_has_completed() {
     let (mut happened, mut lost) = (0, 0);

@@ -1,4 +1,4 @@
-//! Every fault, observed from outside.
+//! Every fault, as the caller sees it.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -152,8 +152,7 @@ fn a_delayed_request_fails_in_a_crash() {
     assert_eq!((failure.error.kind(), failure.buffer.len()), (ErrorKind::Gone, BLOCK));
 }
 
-/// One run: rounds of overlapping writes, some flushed, then power loss. Returns the image and
-/// which outcomes were seen.
+/// One run: rounds of overlapping writes, some of them flushed, then a power loss. Checks and returns the image.
 fn crash_run(device: &FaultDevice<impl Device>, seed: u64) -> Vec<u8> {
     const BLOCKS: usize = 16;
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -261,7 +260,7 @@ fn a_shared_device_can_be_wrapped_and_plans_changed() {
     assert_eq!(read(&*below, 0, 1).unwrap().as_slice(), [0; BLOCK]);
 }
 
-/// Which of so many versions of a block each of its sectors is after a loss of power.
+/// Writes this number of versions of a block and loses power. Returns the version that each of its sectors has.
 fn survivors(plan: &FaultPlan, versions: u64, durable: &[u64]) -> Vec<u64> {
     let device = FaultDevice::new(model(CAPACITY), plan);
     for tag in 0..versions {
@@ -288,7 +287,7 @@ fn any_subset_of_unflushed_sectors_survives_in_any_version() {
     let mut seen = BTreeSet::new();
     for seed in 0..200 {
         let left = survivors(&FaultPlan::new(seed), 3, &[]);
-        // u64::MAX is the block as it was before.
+        // `u64::MAX` is the content before the first version.
         seen.extend(left.windows(2).map(|pair| (pair[0], pair[1])));
     }
     for pair in [(0, 2), (2, 0), (2, u64::MAX), (u64::MAX, 2), (1, 0), (0, u64::MAX)] {
@@ -343,7 +342,7 @@ fn without_a_volatile_cache_all_that_completed_stays() {
     assert_eq!(device.info().volatile_cache, VolatileCache::Yes);
 }
 
-/// Of a line of 64 bytes any words of 8 are new, and no smaller part.
+/// Any 8-byte words of a 64-byte line may be new; a word is never torn.
 #[test]
 fn memory_is_torn_between_words() {
     let mut seen = BTreeSet::new();
@@ -413,7 +412,7 @@ fn counters_are_those_of_the_host() {
     assert!(inside.host_written_bytes > outside.host_written_bytes);
 }
 
-/// What no loss of power may separate.
+/// A block and its metadata are one unit at a power loss.
 #[test]
 fn a_block_is_torn_from_others_and_not_from_its_metadata() {
     let mut torn = 0;
@@ -440,7 +439,7 @@ fn a_block_is_torn_from_others_and_not_from_its_metadata() {
     assert!(torn > 100, "{torn} were torn");
 }
 
-/// Of a write without metadata nothing of the one before stays.
+/// A write without metadata clears the metadata that was there before.
 #[test]
 fn what_is_written_without_metadata_has_zeros_there() {
     let device = MemoryDevice::holding(vec![0; 1 << 16]).keeping_metadata(8);

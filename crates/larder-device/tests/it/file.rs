@@ -1,5 +1,4 @@
-//! What the file device adds: setting up, splitting, and memory that outlives those who asked for
-//! it.
+//! What is special to the file device: setup, splitting, and memory that outlives the caller's request.
 
 use std::future::Future;
 use std::io::{BufRead, BufReader};
@@ -65,7 +64,7 @@ fn direct_and_buffered_are_reported() {
     println!("direct: {}, preallocated: {}", device.direct(), device.preallocated());
 }
 
-/// What was asked for and refused is served another way, and both are reported.
+/// If the kernel refuses a requested feature, requests are served another way. The device reports which it is.
 #[test]
 fn what_the_ring_was_granted_is_reported() {
     for engine in engines() {
@@ -102,7 +101,7 @@ fn refused_requests_never_reach_the_file() {
     }
 }
 
-/// The kernel takes the flag here, or a flush follows; both leave the bytes where they belong.
+/// Either the kernel takes the flag, or a flush follows. With both the bytes go to the right place.
 #[test]
 fn what_must_survive_a_loss_of_power_is_written_and_counted() {
     for engine in engines() {
@@ -119,7 +118,7 @@ fn what_must_survive_a_loss_of_power_is_written_and_counted() {
             assert_eq!(stats.durable_written_bytes, (blocks * BLOCK) as u64);
             assert!([0, 2].contains(&stats.durable_flushes), "{}", stats.durable_flushes);
             assert_eq!(stats.page_cache_written_bytes, 0);
-            // The filesystem has something to write of its own, whatever its device does.
+            // The filesystem has metadata to write, whatever its device does.
             assert_ne!(device.info().volatile_cache, VolatileCache::No);
         }
     }
@@ -130,7 +129,8 @@ fn start_process_write(device: &dyn Device, block: u64, buffer: IoBuffer) -> IoF
     device.submit(Io::Write { offset, buffer, handle, durability: Durability::Process })
 }
 
-/// The kernel may hold the file's lock for as long as the drive takes: who has others to serve does not wait for it.
+/// The kernel may hold the file's lock for as long as the drive takes. A thread with other requests to serve must not
+/// wait for it.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_thread_that_hosts_a_ring_sends_what_need_only_outlive_the_process() {
@@ -194,7 +194,7 @@ fn a_file_serves_one_cache_at_a_time() {
     FileDevice::open(&path, &impatient).unwrap();
 }
 
-/// As after a crash: the kernel lets go of a dead process's lock when its requests have ended.
+/// As after a crash: the kernel releases the lock of a dead process only when its requests have ended.
 #[test]
 fn a_file_that_is_let_go_of_late_is_waited_for() {
     let (device, directory) = file(&options(MIB as u64, IoEngine::Auto));
@@ -211,7 +211,7 @@ fn a_file_that_is_let_go_of_late_is_waited_for() {
 
 const VICTIM_FILE: &str = "LARDER_DEVICE_VICTIM_FILE";
 
-/// Not a test by itself: what the next one kills.
+/// Not a test by itself: the process that the next test kills.
 #[test]
 #[ignore = "what another test kills; started by it"]
 fn victim() {
@@ -227,7 +227,7 @@ fn victim() {
     }
 }
 
-/// The kernel ends the requests of a process that was killed before it lets go of its lock.
+/// The kernel completes the requests of a killed process before it releases the process's lock.
 #[test]
 fn the_file_of_a_process_that_was_killed_under_load_opens_at_once() {
     let directory = tempfile::tempdir().unwrap();
@@ -252,7 +252,7 @@ fn the_file_of_a_process_that_was_killed_under_load_opens_at_once() {
     println!("{late} of 5 openings would have been refused without waiting");
 }
 
-/// One that keeps its disk from others, and the other way round.
+/// An open partition locks its disk, and an open disk locks its partitions.
 #[test]
 fn a_partition_and_its_disk_do_not_both_open() {
     let Some(disk) = LoopDisk::attach(32 << 20) else { return };
@@ -281,7 +281,8 @@ fn another_programs_file_keeps_its_length() {
         assert!(refused.to_string().contains(&said), "{refused}");
         assert_eq!(std::fs::read(&path).unwrap(), &text[..length]);
     }
-    // What is there may be used: only growing shows in a file that is then refused.
+    // A file that is long enough is accepted. Only growing would change a file that is refused afterwards, and a file
+    // of Larder may grow.
     FileDevice::create(&path, 4096).unwrap();
     std::fs::write(&path, b"LARDERSB and so on").unwrap();
     FileDevice::create(&path, MIB as u64).unwrap();
@@ -374,7 +375,7 @@ fn dropped_futures_neither_stop_nor_harm_their_requests() {
         for round in 0..64 {
             drop(start_write(&device, round * 64, pattern(round, 64)));
             drop(start_read(&device, round * 64, 64));
-            // Polled once, then dropped: the waker of a future that is gone is harmless.
+            // Polled once, then dropped: waking the waker of a dropped future is harmless.
             let mut polled = start_read(&device, 0, 1);
             let mut context = Context::from_waker(Waker::noop());
             let _ = Pin::new(&mut polled).poll(&mut context);
@@ -402,7 +403,7 @@ fn dropping_the_device_waits_for_what_is_under_way() {
     }
 }
 
-/// Drops the device on the thread that completes the request: the engine must not wait for itself.
+/// The device is dropped on the thread that completes the request: the engine must not wait for itself.
 #[test]
 fn a_waker_may_drop_the_device() {
     struct DropsDevice(Mutex<Option<FileDevice>>, mpsc::Sender<()>);
@@ -427,7 +428,7 @@ fn a_waker_may_drop_the_device() {
     }
 }
 
-/// A panic in a waker is its owner's affair.
+/// A panic in a waker does not harm the device.
 #[test]
 fn a_waker_may_panic() {
     struct Panics;

@@ -1,4 +1,4 @@
-//! Buffers that a ring knows beforehand change nothing but what a request costs.
+//! Registered buffers change the cost of a request and nothing else.
 
 use larder_device::{
     BufferPool, Device, FileDevice, FileOptions, Io, IoBuffer, IoEngine, IoFuture, PlacementHandle,
@@ -10,7 +10,7 @@ use crate::support::{BLOCK, file, options};
 
 const MIB: usize = 1 << 20;
 
-/// A file device over io_uring. `None` where there is no ring.
+/// A file device over io_uring; `None` if the kernel has no ring for us.
 fn device(registered_buffers: bool, max_transfer_bytes: u32) -> Option<(FileDevice, impl Drop)> {
     let options = FileOptions {
         registered_buffers,
@@ -27,7 +27,7 @@ fn device(registered_buffers: bool, max_transfer_bytes: u32) -> Option<(FileDevi
     }
 }
 
-/// Random writes and reads of pooled buffers with some under way, against a shadow of the device.
+/// Random writes and reads with pooled buffers and several requests in flight, compared with a shadow of the device.
 struct Shadow<'a> {
     device: &'a dyn Device,
     bytes: Vec<u8>,
@@ -40,7 +40,7 @@ impl<'a> Shadow<'a> {
         Self { device, bytes, rng: fastrand::Rng::with_seed(seed) }
     }
 
-    /// Writes a part of each sixteenth of the device, and then reads as much.
+    /// Writes a part of each sixteenth of the device, then reads parts of the same length.
     fn step(&mut self, pool: &BufferPool) {
         let part = self.bytes.len() / 16;
         let ranges: Vec<_> = (0..16)
@@ -67,7 +67,7 @@ impl<'a> Shadow<'a> {
             .map(|range| {
                 let start = range.start.saturating_sub(8 * BLOCK);
                 let mut buffer = pool.take(range.len());
-                // Nothing that an earlier request left must pass for what was read.
+                // Prefill the buffer, so that the content of an earlier request cannot pass for data that was read.
                 buffer.as_mut_slice().fill(0xa5);
                 (start, self.device.submit(Io::Read { offset: start as u64, buffer }))
             })
@@ -92,7 +92,7 @@ fn registered_buffers_hold_what_was_written() {
     }
 }
 
-/// The memory of a pool that is gone comes back in the next one, at the same addresses or others.
+/// The memory of a dropped pool returns in the next pool, at the same addresses or at others.
 #[test]
 fn pools_come_and_go_while_the_ring_lives() {
     let Some((device, _directory)) = device(true, 1 << 20) else { return };
@@ -117,7 +117,7 @@ fn registered_buffers_can_be_switched_off() {
     assert_eq!(device.stats().fixed_buffer_pieces, 0);
 }
 
-/// Threads that write and read buffers which others have had.
+/// Threads that write and read buffers which other threads have used before.
 #[test]
 fn threads_share_registered_buffers() {
     let Some((device, _directory)) = device(true, 2 * 4096) else { return };
@@ -143,8 +143,7 @@ fn threads_share_registered_buffers() {
     });
 }
 
-/// Lets the kernel count this thread's memory against `RLIMIT_MEMLOCK`. `None`: it may have as much
-/// as it likes all the same.
+/// Makes the kernel count this thread's memory against `RLIMIT_MEMLOCK`. `None` if that does not limit it here.
 fn limited() -> Option<usize> {
     let limit = usize::try_from(getrlimit(Resource::Memlock).current?).ok()?;
     let mut sets = capabilities(None).ok()?;
@@ -155,13 +154,13 @@ fn limited() -> Option<usize> {
 
 #[test]
 fn memory_that_must_not_be_held_is_named_each_time() {
-    // A thread of its own: what it may do is its own, too.
+    // In a thread of its own, because the capabilities are per thread.
     let tested = std::thread::spawn(|| {
         let Some(limit) = limited() else { return println!("no limit: not tested") };
         let Some((device, _directory)) = device(true, 1 << 20) else { return };
         let pool = BufferPool::new();
         let many = || -> Vec<IoBuffer> { (0..64).map(|_| pool.take(MIB / 4)).collect() };
-        // All that the pool keeps is more than the limit.
+        // The memory that the pool keeps exceeds the limit.
         drop(many());
         for round in 0..3 {
             let requests: Vec<IoFuture> = (0..)

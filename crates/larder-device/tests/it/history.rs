@@ -1,4 +1,4 @@
-//! Random histories through every backend, against an array in memory.
+//! Random histories on every backend, compared with an array in memory.
 
 use larder_device::{
     Device, Durability, FaultDevice, FaultPlan, FileOptions, Io, IoBuffer, IoEngine, IoFuture,
@@ -10,12 +10,12 @@ use crate::support::{BLOCK, block_on, engines, file, model, options, pattern};
 const BLOCKS: usize = 256;
 const CAPACITY: u64 = (BLOCKS * BLOCK) as u64;
 
-/// The device, what it must hold, and the ranges that are under way.
+/// The device, its expected content, and the ranges in flight.
 struct History<'a> {
     device: &'a dyn Device,
     rng: fastrand::Rng,
     shadow: Vec<u8>,
-    /// What a range that was deallocated reads as is unspecified until it is written again.
+    /// Whether the content of a block is specified. After a deallocation it is not, until the next write.
     known: Vec<bool>,
     under_way: Vec<(usize, usize, Expected, IoFuture)>,
     zeroed: u64,
@@ -33,7 +33,7 @@ impl<'a> History<'a> {
         Self { device, rng, shadow, known, under_way: Vec::new(), zeroed: 0 }
     }
 
-    /// One random request; several may be under way, on ranges that do not overlap.
+    /// Submits one random request. Several may be in flight, on ranges that do not overlap.
     fn step(&mut self) {
         let blocks = if self.rng.u8(..8) == 0 { 128 } else { 8 };
         let blocks = self.rng.usize(1..=blocks);
@@ -80,7 +80,7 @@ impl<'a> History<'a> {
         self.under_way.push((first, blocks, expected, self.device.submit(io)));
     }
 
-    /// The same bytes, every other time in a list of buffers.
+    /// The same bytes, every other time as a list of buffers.
     fn cut(&mut self, buffer: IoBuffer) -> IoBuffer {
         if self.rng.bool() {
             return buffer;

@@ -13,7 +13,7 @@ use crate::support::{
 
 const MIB: u64 = 1 << 20;
 
-/// A ring that this thread hosts. `None` where the kernel has none for us.
+/// A ring hosted by this thread; `None` if the kernel has none for us.
 fn hosted() -> Option<HostedRing> {
     ring::host().inspect_err(|why| println!("hosted rings are not tested: {why}")).ok()
 }
@@ -35,13 +35,13 @@ fn one_thread_waits_for_eight_files() {
     let after = ring.stats();
     let (enters, ended) = (after.enters - before.enters, after.ended_pieces - before.ended_pieces);
     println!("{enters} calls for 8 reads of 8 files");
-    // The first sleep tells of all; the drive ends them one by one at worst.
+    // The first sleep submits all reads; at worst the drive completes them one by one.
     assert!(ended == 8 && enters <= 8, "{enters} calls");
     drop(files);
     assert_eq!(ring.stats().pending_pieces, 0);
 }
 
-/// Each thread has a part of each device, which it writes and reads in every way there is.
+/// Each thread has a part of each device, which it writes and reads in every possible way.
 fn many_ways(devices: &[&FileDevice], thread: u64, ring: Option<&HostedRing>) {
     let mut rng = fastrand::Rng::with_seed(thread);
     let mut shadow = vec![vec![0_u64; 32]; devices.len()];
@@ -59,7 +59,7 @@ fn many_ways(devices: &[&FileDevice], thread: u64, ring: Option<&HostedRing>) {
                         let _ = Pin::new(&mut future).poll(&mut context);
                     }
                     drop(future);
-                    // What comes is in no order with what is under way.
+                    // A later request is not ordered after one in flight, so wait until none is left.
                     while ring.stats().pending_pieces > 0 {
                         ring.turn(None);
                     }
@@ -129,7 +129,7 @@ fn dropping_a_device_waits_for_what_is_under_way_in_hosted_rings() {
         let writes: Vec<_> =
             (0..64).map(|at| start_write(&device, at * 64, pattern(at, 64))).collect();
         if elsewhere {
-            // The host waits for that thread, and does not turn.
+            // The host waits for that thread and does not run its ring.
             std::thread::spawn(move || drop(device)).join().unwrap();
         } else {
             drop(device);

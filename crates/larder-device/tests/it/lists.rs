@@ -1,5 +1,5 @@
-//! Requests with a list of buffers: each byte finds its place, whatever the lengths, and the buffers come back as
-//! they were given.
+//! Requests with a list of buffers: each byte reaches its place, whatever the lengths, and the buffers are returned
+//! unchanged.
 
 use larder_device::{
     BufferPool, Device, DirectIo, Durability, Fault, FaultDevice, FaultPlan, FaultRule,
@@ -10,7 +10,7 @@ use crate::support::{block_on, engines, file, options};
 
 const CAPACITY: u64 = 4 << 20;
 
-/// Buffers of these many sectors each, with bytes that follow from `tag`.
+/// A list of buffers with the given numbers of sectors, filled with bytes derived from `tag`.
 fn list(pool: &BufferPool, sectors: &[usize], tag: u64) -> IoBuffer {
     let mut rng = fastrand::Rng::with_seed(tag);
     let filled = |sectors: &usize| {
@@ -25,7 +25,7 @@ fn bytes_of(buffer: &IoBuffer) -> Vec<u8> {
     buffer.runs().collect::<Vec<_>>().concat()
 }
 
-/// Writes a list, and reads it back into lists that are cut elsewhere.
+/// Writes a list, and reads it back into lists that are divided differently.
 fn moves_lists(device: &dyn Device, sectors: &[usize], durability: Durability) {
     let name = &device.info().name;
     let pool = BufferPool::new();
@@ -49,7 +49,7 @@ fn moves_lists(device: &dyn Device, sectors: &[usize], durability: Durability) {
 
 #[test]
 fn every_engine_moves_lists_of_sectors() {
-    // More than one call may name, pieces of two pages, and what is written in the end is one page.
+    // More buffers than one call may take. With `max_transfer_bytes` of 8192, a piece has two pages.
     let many = vec![1; 2500];
     for engine in engines() {
         for (direct, largest) in [(DirectIo::Off, 1 << 20), (DirectIo::Auto, 8192)] {
@@ -78,7 +78,7 @@ fn memory_takes_lists() {
     moves_lists(&crate::mapped::mapped(CAPACITY).0, &[3, 1, 40, 8, 17], Durability::Power);
 }
 
-/// A write is torn, lost and damaged as a whole, however many buffers it comes from.
+/// A write is torn, lost or damaged as a whole, however many buffers it has.
 #[test]
 fn faults_happen_to_lists_as_to_others() {
     let pool = BufferPool::new();

@@ -1,6 +1,6 @@
-//! The backends of `larder-device` from outside: what any device promises, and what each adds.
+//! The backends of `larder-device` through their public interface: what every device guarantees, and what each adds.
 
-// The helpers are tests too, but the lint sees only functions marked as such.
+// The helpers are test code too, but the lint recognises only functions marked as tests.
 #![allow(clippy::unwrap_used)]
 
 mod allocations;

@@ -1,4 +1,4 @@
-//! Mapped files: what other devices promise, in blocks of 64 bytes, and what only they have to.
+//! Mapped files: the guarantees of every device, in blocks of 64 bytes, and what is special to mapped files.
 
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::support::{LoopDisk, TinyFilesystem, flush, options};
 
 const CAPACITY: u64 = 1 << 20;
 
-/// A mapped file, in a directory that goes with it.
+/// A mapped file, and the temporary directory that holds it.
 pub(crate) fn mapped(capacity_bytes: u64) -> (MappedDevice, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let options = options(capacity_bytes, IoEngine::Auto);
@@ -54,7 +54,7 @@ fn lines_are_written_alone_and_outlive_the_device() {
     assert!(odd.unwrap_err().error.to_string().contains("no multiple of the 64-byte block"));
 }
 
-/// What nobody has reserved might not be there when it is stored to, and a store cannot fail.
+/// Space that was not reserved may be missing when a store touches it, and a store cannot report an error.
 #[test]
 fn all_room_is_there_from_the_beginning_and_stays() {
     let (device, directory) = mapped(CAPACITY);

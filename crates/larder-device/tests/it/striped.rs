@@ -1,4 +1,4 @@
-//! Several devices as one: every byte in its place, and failures that stay where they are.
+//! Several devices as one: every byte in its place, and a failure affects only its device.
 
 use std::sync::Arc;
 
@@ -122,8 +122,8 @@ fn counters_add_up() {
     assert_eq!(mixed.stats().media_written_bytes, None, "the file does not");
 }
 
-/// Random requests while one device of three fails everything: what does not touch it works, the
-/// rest fails and names it, and nobody loses a buffer.
+/// Random requests while one device of three fails everything. Requests that do not touch it work; the others fail and
+/// name it. Every buffer comes back.
 #[test]
 fn a_failing_device_fails_only_what_touches_it() {
     const STRIPE: u64 = 4;

@@ -1,5 +1,4 @@
-//! What the tests share: buffers with a pattern, short ways to submit, a tiny executor, a full
-//! disk.
+//! Shared by the tests: buffers with a pattern, short ways to submit, a small executor, a full disk.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -18,8 +17,7 @@ use tempfile::TempDir;
 
 pub(crate) const BLOCK: usize = 4096;
 
-/// A buffer of `blocks` blocks, each filled with bytes that follow from `tag` and the block's
-/// position.
+/// A buffer of `blocks` blocks, filled with bytes derived from `tag`.
 pub(crate) fn pattern(tag: u64, blocks: usize) -> IoBuffer {
     let mut buffer = IoBuffer::zeroed(blocks * BLOCK);
     fastrand::Rng::with_seed(tag).fill(buffer.as_mut_slice());
@@ -75,14 +73,14 @@ pub(crate) fn options(capacity_bytes: u64, engine: IoEngine) -> FileOptions {
     FileOptions { capacity_bytes: Some(capacity_bytes), create: true, engine, ..Default::default() }
 }
 
-/// A file device, in a directory that goes with it.
+/// A file device, and the temporary directory that holds it.
 pub(crate) fn file(options: &FileOptions) -> (FileDevice, TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let device = FileDevice::open(directory.path().join("cache"), options).unwrap();
     (device, directory)
 }
 
-/// The engines that this machine has. Says so if io_uring is not among them.
+/// The engines available on this machine. Prints a note if io_uring is not one of them.
 pub(crate) fn engines() -> Vec<IoEngine> {
     let (device, _directory) = file(&options(1 << 20, IoEngine::Auto));
     match device.engine_fallback() {
@@ -94,7 +92,7 @@ pub(crate) fn engines() -> Vec<IoEngine> {
     }
 }
 
-/// A filesystem in memory that is soon full. `None` where mounting one is not allowed.
+/// A small filesystem in memory, to test a full disk. `None` if mounting is not allowed.
 pub(crate) struct TinyFilesystem(TempDir);
 
 impl TinyFilesystem {
@@ -124,7 +122,7 @@ impl Drop for TinyFilesystem {
     }
 }
 
-/// A block device over a file, with one partition. `None` where making one is not allowed.
+/// A block device over a file, with one partition. `None` if creating one is not allowed.
 pub(crate) struct LoopDisk {
     path: PathBuf,
     partition: PathBuf,
@@ -147,7 +145,7 @@ impl LoopDisk {
         let path = PathBuf::from(attached.trim());
         let partition = PathBuf::from(format!("{}p1", path.display()));
         let disk = Self { path, partition, _file: file };
-        // From sector 2048 on, 8 MiB.
+        // 8 MiB from sector 2048 on.
         let added = output(Command::new("addpart").arg(&disk.path).args(["1", "2048", "16384"]));
         if added.is_none() || !disk.partition.exists() {
             println!("a disk and its partition are not tested: no partition can be made here");

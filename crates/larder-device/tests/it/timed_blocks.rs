@@ -1,4 +1,4 @@
-//! Blocks of vSSDs in a drive's time, with clients that are threads.
+//! Blocks of vSSDs in the simulated time of a drive, with threads as clients.
 
 use larder_device::blocks::{BlockStore, TimedBlocks};
 use larder_device::{IoBuffer, Stream};
@@ -8,7 +8,7 @@ use larder_ssd::vssd::timed::{SharePolicy, TimedVssds};
 use larder_ssd::vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId, Vssds};
 
 const PAGE: usize = 16 << 10;
-/// What a page takes to a die, and in it.
+/// Time of the transfer of a page to a die, and of programming it there.
 const TRANSFER_NS: u64 = 40_000;
 const PROGRAM_NS: u64 = 700_000;
 const COMMAND_NS: u64 = 8_000;
@@ -32,7 +32,7 @@ fn filled(with: u8, pages: usize) -> IoBuffer {
     buffer
 }
 
-/// Runs `client` on a thread for each store, with its number, and returns what they do.
+/// Runs `client` on one thread per store, with the store's number. Returns the results.
 fn run<T: Send>(stores: Vec<TimedBlocks>, client: impl Fn(u8, TimedBlocks) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let client = &client;
@@ -57,7 +57,7 @@ fn requests_take_what_dies_and_channel_take() {
             store.append(block, (at * PAGE) as u64, filled(number, pages)).wait().unwrap();
             store.now_ns()
         };
-        // On one die; on four, which a channel feeds one after the other.
+        // An append to one die, then one to four dies that the channel feeds one after the other.
         let (one, four) = (append(0, 1), append(1, 4));
         let read = store.read(block, 0, IoBuffer::zeroed(PAGE)).wait().unwrap();
         assert!(read.as_slice().iter().all(|byte| *byte == number), "its own bytes");
@@ -69,7 +69,7 @@ fn requests_take_what_dies_and_channel_take() {
     assert_eq!(times, [expected; 2], "channels of their own");
 }
 
-/// Two that share all dies, at work for a while: each goes on where the other waits, always in the same order.
+/// Two clients that share all dies work for a while. Each proceeds while the other waits, always in the same order.
 fn beside_one_another() -> Vec<Vec<u64>> {
     run(clients(Isolation::None, 8), |number, store| {
         let mut rng = fastrand::Rng::with_seed(number.into());
@@ -99,7 +99,7 @@ fn the_same_clients_make_the_same_run() {
     for _ in 0..3 {
         assert_eq!(once, beside_one_another());
     }
-    // A page and a read after it take so long with nobody beside; on shared dies some wait for the other's.
+    // `alone` is the time of an append without a neighbour. On shared dies some steps wait for the other client.
     let alone = TRANSFER_NS + PROGRAM_NS + COMMAND_NS;
     let waited = once[0].windows(2).filter(|pair| pair[1] - pair[0] > 2 * alone).count();
     assert!(waited > 0, "{:?}", once[0]);
@@ -111,7 +111,7 @@ fn who_asks_for_more_than_a_queue_holds_waits_and_who_leaves_holds_nobody_back()
         if number == 1 {
             return 0;
         }
-        // 512 pages for each of four dies, in blocks of 32 each.
+        // 512 pages for each of four dies, with 32 pages of each block on each die.
         let mut appends = Vec::new();
         for _ in 0..16 {
             let block = store.alloc(Stream::DEFAULT, 1).wait().unwrap();

@@ -1,4 +1,5 @@
-//! Zeros that nobody sends: they are there, they are counted, and they are lost with power as other writes are.
+//! `Io::WriteZeroes`: the zeros are there without a transfer from the caller, they are counted, and a power loss may
+//! undo them like other writes.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ fn zero(device: &dyn Device, block: u64, blocks: u64) -> larder_device::IoResult
     device.submit(Io::WriteZeroes { offset, bytes }).wait()
 }
 
-/// Between other bytes; a single block, and more than is written at a time where it must be written.
+/// Zeros between other bytes: a single block, and more blocks than are written at a time where zeros must be written.
 fn makes_zeros(device: &dyn Device) {
     let name = &device.info().name;
     write(device, 0, pattern(1, 100)).unwrap();
@@ -40,14 +41,14 @@ fn files_make_zeros_without_writing_them() {
         let (device, _directory) = file(&options(4 << 20, engine));
         makes_zeros(&device);
         let stats = device.stats();
-        // The filesystem under the tests may know no better; then it is what the next test is about.
+        // The filesystem of the test directory may not support this; then zeros are written, as in the next test.
         assert!([0, 41 * BLOCK as u64].contains(&stats.zeroes_written_bytes));
         assert_eq!(stats.host_written_bytes, 100 * BLOCK as u64 + stats.zeroes_written_bytes);
         println!("{engine}: {} bytes of zeros were written", stats.zeroes_written_bytes);
     }
 }
 
-/// A filesystem in memory has no such call.
+/// A tmpfs does not have such a call.
 #[test]
 fn zeros_are_written_where_nobody_knows_better() {
     let Some(filesystem) = TinyFilesystem::mount("size=16m") else { return };
@@ -83,7 +84,7 @@ fn simulated_devices_make_zeros_too() {
     makes_zeros(&FaultDevice::new(MemoryDevice::holding(vec![7; 1 << 20]), &FaultPlan::new(1)));
 }
 
-/// What a flush covers stays; what it does not may be as before.
+/// Flushed zeros stay; unflushed ones may be undone.
 #[test]
 fn a_crash_may_undo_zeros_that_were_not_flushed() {
     let (mut old, mut new) = (0, 0);
@@ -125,7 +126,7 @@ fn faults_of_writes_happen_to_zeros() {
     assert_eq!((is_ok, bytes.iter().map(|byte| byte.count_ones()).sum::<u32>()), (true, 1));
 }
 
-/// Zeros over what a power-durable write left, on each engine: the later one counts.
+/// Zeros over the result of a power-durable write, on each engine: the later request wins.
 #[test]
 fn zeros_come_after_what_was_written_before() {
     for engine in engines().into_iter().chain([IoEngine::Auto]) {

@@ -1,32 +1,29 @@
-//! Embodied carbon: what was emitted to make the drives and the DRAM of a cache. Theorem 2 of the
-//! FDP paper.
+//! Embodied carbon: the emissions from making the drives and the DRAM of a cache. Theorem 2 of the FDP paper.
 //!
-//! `C = DLWA × Device_cap × (T/L_dev) × C_SSD`: a drive that would live `L_dev` years if garbage
-//! collection wrote nothing lives `L_dev/DLWA`, so that a system of age `T` uses up `DLWA·T/L_dev`
-//! drives. Parts of drives count as such: this is the average of a fleet, in which a drive is
-//! replaced when it is worn out and not before.
+//! `C = DLWA × Device_cap × (T/L_dev) × C_SSD`: a drive that would live `L_dev` years without garbage collection lives
+//! `L_dev/DLWA`, so a system of age `T` uses up `DLWA·T/L_dev` drives. Fractions of drives count: this is the average
+//! of a fleet in which a drive is replaced when it is worn out and not before.
 //!
-//! What the theorem says about the paper's own table (all of its CO2e column follows, to 0.1 kg,
-//! from 2048 GB of flash, DLWA 1.04 with FDP and 3.28 without, and 1.6 kg per GB of DRAM): flash
-//! with FDP costs 3.15 times less. With the DRAM it is 3.29 times less if the system without FDP
-//! has 42 GB of DRAM and the one with FDP 4 GB, and 2.8 to 3.1 times at equal DRAM. The "4×" of
-//! the paper's summary follows from none of these.
+//! The whole CO2e column of the paper's table follows, to 0.1 kg, from 2048 GB of flash, DLWA 1.04 with FDP and 3.28
+//! without, and 1.6 kg per GB of DRAM. By the theorem, flash with FDP costs 3.15 times less. With the DRAM it is 3.29
+//! times less if the system without FDP has 42 GB of DRAM and the one with FDP 4 GB, and 2.8 to 3.1 times at equal
+//! DRAM. The "4×" of the paper's summary follows from none of these.
 
 use super::{at_least, positive, refused};
 use crate::error::Error;
 
-/// Kilograms of CO2-equivalent to make a GB of flash, and how long things last.
+/// Kilograms of CO2-equivalent to make a GB of flash or DRAM, and the lives of the system and of a drive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CarbonFactors {
-    /// `C_SSD`. 0.16 in the FDP paper, which takes it from Tannu and Nair, "The Dirty Secret of
-    /// SSDs: Embodied Carbon" (2023).
+    /// `C_SSD`: kilograms for a GB of flash. 0.16 in the FDP paper, which takes it from Tannu and Nair, "The Dirty
+    /// Secret of SSDs: Embodied Carbon" (2023).
     pub ssd_kg_per_gb: f64,
-    /// 1.6: decoded from Table 2 of the FDP paper, whose text does not state it.
+    /// Kilograms for a GB of DRAM. 1.6: decoded from Table 2 of the FDP paper, whose text does not state it.
     pub dram_kg_per_gb: f64,
-    /// `T`, the time for which the cache is to serve. 5 in the FDP paper.
+    /// `T`: years that the cache is to serve. 5 in the FDP paper.
     pub system_life_years: f64,
-    /// `L_dev`, the life of a drive whose DLWA is 1. 5 in the FDP paper. For a life that follows
-    /// from the bytes written, see [`life`](super::life).
+    /// `L_dev`: years that a drive with a DLWA of 1 lives. 5 in the FDP paper. For a life derived from the bytes
+    /// written, see [`life`](super::life).
     pub device_life_years: f64,
 }
 
@@ -41,13 +38,13 @@ impl Default for CarbonFactors {
     }
 }
 
-/// A cache: its drive, its DRAM, and how it treats the drive.
+/// A cache: its drive, its DRAM, and the write amplification that it causes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CacheSystem {
-    /// All flash in the drive, over-provisioning included: `Device_cap`. Above 0.
+    /// `Device_cap`: all flash in the drive, including over-provisioning. Above 0.
     pub device_gb: f64,
-    /// The part of it that holds cached data: `Host_cap` at full use, less if part of the drive is
-    /// left free. Above 0, at most `device_gb`.
+    /// Flash that holds cached data: `Host_cap` at full use, less if part of the drive is left free. Above 0, at most
+    /// `device_gb`.
     pub useful_gb: f64,
     /// DRAM of the cache. 0 if only the drive is of interest.
     pub dram_gb: f64,
@@ -55,7 +52,7 @@ pub struct CacheSystem {
     pub dlwa: f64,
 }
 
-/// What a [`CacheSystem`] emits before it is switched on.
+/// Emissions of a [`CacheSystem`] before it is switched on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EmbodiedCarbon {
     /// All drives that the system uses up over its life.
@@ -64,7 +61,7 @@ pub struct EmbodiedCarbon {
     pub dram_kg: f64,
     /// Drives used up over the life of the system.
     pub drives: f64,
-    /// How often a drive is swapped for a new one.
+    /// Drive replacements per year.
     pub swaps_per_year: f64,
     /// The cache's useful flash, for the figures per GB.
     pub useful_gb: f64,
@@ -76,7 +73,7 @@ impl EmbodiedCarbon {
         self.ssd_kg + self.dram_kg
     }
 
-    /// Flash, per GB that holds cached data. This is where higher utilisation pays.
+    /// Flash, per GB that holds cached data. Higher utilisation lowers this figure.
     pub fn ssd_kg_per_useful_gb(&self) -> f64 {
         self.ssd_kg / self.useful_gb
     }
@@ -103,7 +100,7 @@ impl CarbonFactors {
     /// ```
     ///
     /// # Errors
-    /// If a factor, a capacity or the write amplification is outside its range.
+    /// If a factor, a capacity or the write amplification is out of range.
     pub fn embodied(&self, system: &CacheSystem) -> Result<EmbodiedCarbon, Error> {
         self.check()?;
         system.check()?;
@@ -159,7 +156,7 @@ mod tests {
 
     #[test]
     fn table_2_of_the_paper() {
-        // What it calls 42 GB it counts as 43.
+        // The paper says 42 GB; its figures follow from 43.
         let cells = [
             (4.0, FDP, 347.2),
             (4.0, NON_FDP, 1081.1),

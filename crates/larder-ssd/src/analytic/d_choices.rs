@@ -1,4 +1,4 @@
-//! DLWA when the victim is the best of `d` units drawn by lot: Van Houdt's mean-field model.
+//! DLWA when the victim is the best of `d` units drawn at random: Van Houdt's mean-field model.
 //!
 //! B. Van Houdt, "A mean field model for a class of garbage collection algorithms in flash-based
 //! solid state drives" (SIGMETRICS 2013). With `m_j` the share of units that hold `j` live pages of
@@ -10,11 +10,10 @@
 //! DLWA    = b/(b - Σ j·p_j) = α/κ
 //! ```
 //!
-//! He integrates this until it rests. There is a shorter way to the same point: at rest, the sum
-//! of the equations from `j` to `b` is `κ·j·(s_j - s_{j+1}) = 1 - s_j^d`. Given κ, this yields
-//! `s_b`, then `s_{b-1}` and so on, each as the only root of a rising convex function. All `s_j`
-//! fall as κ rises, so that exactly one κ holds the data that there is, `Σ s_j = ρ·b`: bisection
-//! finds it.
+//! Van Houdt integrates this to the fixed point. There is a shorter way to the same point: there, the sum of the
+//! equations from `j` to `b` is `κ·j·(s_j - s_{j+1}) = 1 - s_j^d`. Given κ, this yields `s_b`, then `s_{b-1}` and so
+//! on, each as the only root of an increasing convex function. All `s_j` fall as κ rises, so exactly one κ matches the
+//! live data, `Σ s_j = ρ·b`. We find it by bisection.
 
 use super::{SpareRatio, refused};
 use crate::error::Error;
@@ -23,19 +22,19 @@ use crate::error::Error;
 const KAPPA_RELATIVE: f64 = 1e-13;
 /// Enough halvings to get from any bracket to that width.
 const BISECTIONS_MAX: usize = 128;
-/// Newton's method takes a few steps, or some tens for very many choices.
+/// Newton's method takes a few steps; with very many choices, some tens.
 const STEPS_MAX: usize = 200;
 
-/// DLWA of a drive whose garbage collection draws `choices` units and reclaims the one with the
-/// fewest live pages; host data and moved data share the open unit.
+/// DLWA of a drive whose garbage collection draws `choices` units and reclaims the one with the fewest live pages. Host
+/// data and moved data share the open unit.
 ///
-/// One choice is [`random`](super::dlwa::random). With as many choices as there are units
-/// (`u32::MAX` will do) the policy is greedy, and the result better than the formula of
-/// [`greedy`](super::dlwa::greedy) when victims hold only a few dead pages.
+/// One choice is [`random`](super::dlwa::random). With as many choices as there are units (`u32::MAX` will do) the
+/// policy is greedy, and the result is better than the formula of [`greedy`](super::dlwa::greedy) when victims hold
+/// only a few dead pages.
 ///
-/// The number of units is taken to be large. Simulations of a few thousand agree to 0.1 % at 7 % of
-/// over-provisioning and to 0.6 % at 1 %. The value itself is good to 1e-9 relative for spare
-/// ratios from 1e-4. It takes time in proportion to the pages, a few milliseconds for a thousand.
+/// The model assumes a large number of units. Simulations of a few thousand agree to 0.1 % at 7 % of over-provisioning
+/// and to 0.6 % at 1 %. The numerical error is below 1e-9 relative for spare ratios from 1e-4. The time grows with the
+/// pages per unit: a few milliseconds for a thousand.
 ///
 /// ```
 /// use larder_ssd::analytic::{SpareRatio, d_choices::d_choices};
@@ -48,7 +47,7 @@ const STEPS_MAX: usize = 200;
 /// ```
 ///
 /// # Errors
-/// If a unit has no pages, or there is no choice.
+/// If a unit has no pages, or `choices` is 0.
 pub fn d_choices(spare: SpareRatio, pages_per_unit: u32, choices: u32) -> Result<f64, Error> {
     if pages_per_unit == 0 {
         return Err(refused("unit size in pages", 0, format_args!("at least 1")));
@@ -57,7 +56,7 @@ pub fn d_choices(spare: SpareRatio, pages_per_unit: u32, choices: u32) -> Result
         return Err(refused("number of choices", 0, format_args!("at least 1")));
     }
     let live_pages = f64::from(pages_per_unit) / spare.alpha();
-    // DLWA lies between random's and 1.
+    // DLWA is between 1 and that of random victims.
     let (mut low, mut high) = (spare.ratio(), spare.alpha());
     for _ in 0..BISECTIONS_MAX {
         if high - low <= KAPPA_RELATIVE * low {
@@ -85,8 +84,7 @@ fn live_pages_at_rest(kappa: f64, pages_per_unit: u32, choices: f64) -> f64 {
 
 /// The root `s` of `rate·(s - above) + s^d - 1` between `above` and 1.
 fn next_share(rate: f64, above: f64, choices: f64) -> f64 {
-    // A step from the left of the root of a convex function leads to its right; from there on each
-    // step leads closer.
+    // From the left of the root of a convex function, a Newton step leads to its right; each later step leads closer.
     let at_above = above.powf(choices - 1.0);
     let mut share = (above + (1.0 - above * at_above) / (rate + choices * at_above)).min(1.0);
     for _ in 0..STEPS_MAX {
@@ -122,7 +120,7 @@ mod tests {
 
     #[test]
     fn it_rests_where_the_differential_equation_does() {
-        // Integrated elsewhere until it rested.
+        // Expected values: an independent integration of the differential equation to its fixed point.
         assert_rows(
             64,
             &[1, 2, 3, 5, 10, 20, 50],
@@ -155,7 +153,7 @@ mod tests {
         );
     }
 
-    /// The model as its author runs it: small steps from an even spread until nothing moves.
+    /// The model as its author solves it: small steps from an even spread until nothing changes.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fn integrated(alpha: f64, pages: usize, choices: f64) -> f64 {
         let b = pages as f64;
@@ -207,7 +205,7 @@ mod tests {
 
     #[test]
     fn units_of_one_page_have_a_closed_form() {
-        // All d drawn are live with probability ρ^d.
+        // The probability that all d units drawn are live is ρ^d.
         for (alpha, choices) in [(1.07, 1), (1.07, 4), (1.5, 3), (3.0, 40)] {
             let expected = 1.0 / (1.0 - (1.0_f64 / alpha).powi(choices));
             let got = at(100.0 * (alpha - 1.0), 1, choices.unsigned_abs());
@@ -217,7 +215,7 @@ mod tests {
 
     #[test]
     fn more_choices_write_less() {
-        // How far the limit of many choices lies above Desnoyers' formula, and at most.
+        // The limit of many choices lies above Desnoyers' formula by at most this margin.
         for (op_percent, margin) in [(1.0, 0.032), (2.0, 0.021), (7.0, 1.3e-3), (20.0, 2e-4)] {
             let mut last = f64::INFINITY;
             for choices in [1, 2, 3, 5, 10, 20, 50, 1000, u32::MAX] {
@@ -228,7 +226,7 @@ mod tests {
             let formula = greedy(SpareRatio::new(op_percent / 100.0).unwrap(), 64).unwrap();
             assert!((last / formula - 1.0).abs() < margin, "{op_percent}: {last} {formula}");
         }
-        // Ten choices among large units are slightly worse than age.
+        // With large units, ten choices are slightly worse than FIFO.
         assert!(at(7.0, 256, 10) > fifo(SpareRatio::new(0.07).unwrap()));
     }
 

@@ -1,27 +1,26 @@
 //! Device-level write amplification (DLWA) under uniform random writes: media bytes per host byte.
 //!
-//! All of it is about a drive (or a stream with spare room of its own) in the steady state, whose
-//! logical pages are all written and equally likely to be written next. Skew, deallocation and
-//! order change the result; a garbage collection that keeps units in reserve has less spare room
-//! than the drive's data sheet says.
+//! All of it describes a drive (or a stream with spare room of its own) in steady state: all logical pages are written
+//! and equally likely to be written next. Skew, deallocation and order change the result. A garbage collection that
+//! keeps units in reserve has less spare room than the drive's data sheet says.
 
 use super::lambert::one_plus_w0;
 use super::{SpareRatio, at_least, refused};
 use crate::error::Error;
 
-/// Below this spare ratio differences are taken term by term in a series.
+/// Below this spare ratio, differences are summed term by term as a series.
 const SERIES_RATIO_MAX: f64 = 1.0;
-/// Enough terms for ratios up to 1 to the last bit.
+/// Enough terms for full double precision at ratios up to 1.
 const EXP_TERMS: u32 = 20;
 /// Enough terms of `uᵏ/(k + 1)` for `u <= 0.1`.
 const LOG_TERMS: i32 = 18;
-/// Bisection ends by itself when two doubles are neighbours; this is a backstop.
+/// Bisection ends when two doubles are neighbours; this limit is a backstop.
 const BISECTIONS_MAX: usize = 200;
 
 /// Theorem 1 of the FDP paper: the share δ of a unit's pages that are still live when it is
 /// reclaimed, `δ = -W₀(-α·e^-α)/α` with `α = S_P/S_SOC`. From 1 (no spare room) to 0 (plenty).
 ///
-/// To 1e-15 for all spare ratios; [`live_share_by_bisection`] is the check.
+/// Accurate to 1e-15 for all spare ratios; [`live_share_by_bisection`] is the check.
 pub fn live_share(spare: SpareRatio) -> f64 {
     1.0 - dead_share(spare)
 }
@@ -39,13 +38,13 @@ pub fn live_share_by_bisection(spare: SpareRatio) -> f64 {
 /// FIFO (or "LRU") victims of Xiang and Kurkoski (arXiv 1110.4245) and of Desnoyers (SYSTOR 2012)
 /// for a whole drive. Greedy victims come to the same as units grow: see [`greedy`].
 ///
-/// For all bytes that go to the drive, not only the SOC's, see [`device_wide`].
+/// For all bytes that go to the drive, not only those of the SOC, see [`device_wide`].
 ///
 /// ```
 /// use larder_ssd::analytic::{SpareRatio, dlwa};
 ///
 /// # fn main() -> Result<(), larder_ssd::Error> {
-/// // Half as much spare room as SOC.
+/// // The spare room is half the size of the SOC.
 /// let spare = SpareRatio::from_bytes(100_000_000_000, 50_000_000_000)?;
 /// assert!((dlwa::fifo(spare) - 1.7158).abs() < 1e-4);
 /// # Ok(())
@@ -55,15 +54,14 @@ pub fn fifo(spare: SpareRatio) -> f64 {
     1.0 / dead_share(spare)
 }
 
-/// DLWA of the whole drive when the SOC's is known: `1 + share·(DLWA - 1)`, for the share of the
-/// host's bytes that the SOC writes. The other bytes, written in order, are taken to cost nothing
-/// more.
+/// DLWA of the whole drive from the DLWA of the SOC: `1 + share·(DLWA - 1)`, where `share` is the SOC's share of the
+/// host's bytes. The other bytes are written in order, and the formula assumes that they cause no extra writes.
 ///
-/// The FDP paper sets the share to 1 without saying so. A real drive lies between the two: when
-/// the SOC is large, units of the other stream are reclaimed before they are all dead.
+/// The FDP paper sets the share to 1 without saying so. A real drive lies between the two: when the SOC is large, units
+/// of the other stream are reclaimed before all their pages are dead.
 ///
 /// # Errors
-/// If the SOC's DLWA is below 1, or the share not within 0 and 1.
+/// If the DLWA of the SOC is below 1, or the share is not within 0 and 1.
 pub fn device_wide(soc_dlwa: f64, soc_share: f64) -> Result<f64, Error> {
     at_least("DLWA of the SOC", 1.0, soc_dlwa)?;
     if !(0.0..=1.0).contains(&soc_share) {
@@ -75,11 +73,10 @@ pub fn device_wide(soc_dlwa: f64, soc_share: f64) -> Result<f64, Error> {
 /// DLWA when the unit with the fewest live pages is reclaimed, with host data and moved data in
 /// the same open unit: Desnoyers, "Analytic Modeling of SSD Write Performance" (SYSTOR 2012).
 ///
-/// With `c = 1 + 1/(2·pages)` his formula is [`fifo`] at `c·α`, divided by `c`. It agrees with
-/// simulation to 0.3 % if a victim holds a fair number of dead pages. If it holds two or three the
-/// formula is low, by 3 % for 64 pages and 1 % of over-provisioning:
-/// [`d_choices`](super::d_choices) with very many choices does better there. For small units with
-/// ample spare room it falls below 1; the result is then 1.
+/// With `c = 1 + 1/(2·pages)` the formula is [`fifo`] at `c·α`, divided by `c`. It agrees with simulation to 0.3 % if a
+/// victim holds a fair number of dead pages. If it holds two or three the formula is low, by 3 % for 64 pages and 1 %
+/// of over-provisioning: [`d_choices`](super::d_choices) with very many choices is better there. For small units with
+/// ample spare room the formula falls below 1; the result is then 1.
 ///
 /// # Errors
 /// If a unit has no pages.
@@ -92,7 +89,7 @@ pub fn greedy(spare: SpareRatio, pages_per_unit: u32) -> Result<f64, Error> {
     Ok((fifo(wider) / (1.0 + excess)).max(1.0))
 }
 
-/// DLWA when any unit is reclaimed, by lot: `α/(α - 1)`.
+/// DLWA when the victim is any unit at random: `α/(α - 1)`.
 pub fn random(spare: SpareRatio) -> f64 {
     spare.alpha() / spare.ratio()
 }
@@ -109,7 +106,7 @@ fn branch_distance(r: f64) -> f64 {
     if r >= SERIES_RATIO_MAX {
         return 1.0 - (1.0 + r) * (-r).exp();
     }
-    // e⁻ʳ·(eʳ - 1 - r), the parentheses as a series.
+    // e⁻ʳ·(eʳ - 1 - r), with the parenthesis as a series.
     let (mut power, mut sum) = (r, 0.0);
     for k in 2..EXP_TERMS {
         power *= r / f64::from(k);
@@ -194,7 +191,7 @@ mod tests {
             let spare = spare(ratio);
             let difference = live_share(spare) - live_share_by_bisection(spare);
             assert!(difference.abs() < 1e-14, "{ratio}: {difference}");
-            // And not only δ, but also what is left of it.
+            // Not only δ must agree, but also `1 - δ`.
             let by_bisection = 1.0 / dead_share_by_bisection(spare);
             assert_close(fifo(spare), by_bisection, 1e-14, &format!("{ratio}"));
             ratio *= 1.01;

@@ -1,27 +1,25 @@
-//! Operational energy and carbon: what it takes to run the drive. Theorem 3 of the FDP paper.
+//! Operational energy and carbon of a running drive. Theorem 3 of the FDP paper.
 //!
-//! The theorem says that energy grows with the operations of the host plus those of garbage
-//! collection. Here that is a sum, `E = n_r·e_r + n_p·e_p + n_e·e_e + P_idle·t`, in which the
-//! counts are those of the media, garbage collection included. The counts can be exact. The
-//! energies per operation are assumptions: compare two systems at equal host bytes, and take no
-//! absolute joule for a measurement.
+//! The theorem says that energy grows with the operations of the host plus those of garbage collection. Here that is a
+//! sum, `E = n_r·e_r + n_p·e_p + n_e·e_e + P_idle·t`, in which the counts are those of the media, including garbage
+//! collection. The counts can be exact. The energies per operation are assumptions: compare two systems at equal host
+//! bytes, but do not take an absolute figure in joules for a measurement.
 
 use super::{at_least, refused};
 use crate::error::Error;
 
-/// Supply of a NAND array at work, in watts: 3.3 V × 25 mA, which the simulator SimpleSSD takes
-/// from the data sheet of Micron's MT29F64G08, for reads, programs and erases alike. Here each
-/// plane is assumed to draw as much.
+/// Power of an active NAND array, in watts: 3.3 V × 25 mA, which the simulator SimpleSSD takes from the data sheet of
+/// Micron's MT29F64G08, for reads, programs and erases alike. We assume that each plane draws as much.
 const PLANE_WATTS: f64 = 3.3 * 0.025;
 
-/// Seconds that a plane works for one page: a read, its part of a program of three pages at once,
-/// and the erase of a block. TLC parts of 128 to 176 layers: 40 to 56 µs, 1.2 ms for three pages;
-/// published erase times run from 2 to 4 ms, 5 ms is a cautious guess.
+/// Seconds that a plane is busy for one page: a read, its part of a program of three pages at once, and the erase of a
+/// block. TLC parts of 128 to 176 layers: 40 to 56 µs, 1.2 ms for three pages; published erase times run from 2 to 4
+/// ms, 5 ms is a cautious guess.
 const READ_SECONDS: f64 = 50e-6;
 const PROGRAM_SECONDS: f64 = 1.2e-3 / 3.0;
 const ERASE_SECONDS: f64 = 5e-3;
 
-/// Assumption, not a measurement: what a data-centre NVMe drive draws when nothing happens.
+/// Power of an idle data-centre NVMe drive, in watts. An assumption, not a measurement.
 pub const ASSUMED_IDLE_WATTS: f64 = 5.0;
 
 /// CO2-equivalent of a kWh, world average of 2023 (Ember, Global Electricity Review 2024).
@@ -39,14 +37,14 @@ pub struct EnergyCosts {
     pub page_program_joules: f64,
     /// `e_e`: erasing one block of one plane.
     pub block_erase_joules: f64,
-    /// `P_idle`: controller, DRAM and link, at all times.
+    /// `P_idle`: controller, DRAM and link, drawn at all times.
     pub idle_watts: f64,
 }
 
 impl EnergyCosts {
-    /// Assumption: a TLC plane of 16 KiB pages, by the power that one data sheet gives and the
-    /// times of current parts. 4.1 µJ per read, 33 µJ per program, 0.41 mJ per erase. At the write
-    /// rate of a fast drive (7 GB/s) programming comes to 14 W: the right order, no more.
+    /// Assumption: a TLC plane of 16 KiB pages, with the power that one data sheet gives and the times of current
+    /// parts. 4.1 µJ per read, 33 µJ per program, 0.41 mJ per erase. At the write rate of a fast drive (7 GB/s)
+    /// programming comes to 14 W, which is the right order of magnitude and no more.
     pub const ASSUMED_TLC: Self = Self {
         page_read_joules: PLANE_WATTS * READ_SECONDS,
         page_program_joules: PLANE_WATTS * PROGRAM_SECONDS,
@@ -54,7 +52,7 @@ impl EnergyCosts {
         idle_watts: ASSUMED_IDLE_WATTS,
     };
 
-    /// Theorem 3: the energy of so many operations.
+    /// Theorem 3: the energy of `operations`.
     ///
     /// ```
     /// use larder_ssd::analytic::energy::{EnergyCosts, FlashShape, WORLD_2023_KG_PER_KWH};
@@ -89,23 +87,23 @@ impl EnergyCosts {
     }
 }
 
-/// What the media did, for the host and for garbage collection together.
+/// Operations of the media, for the host and for garbage collection together.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Operations {
     /// `n_r`: flash pages read.
     pub page_reads: u64,
     /// `n_p`: flash pages programmed.
     pub page_programs: u64,
-    /// `n_e`: blocks erased, each plane counted.
+    /// `n_e`: blocks erased, counting each plane.
     pub block_erases: u64,
-    /// `t`: how long the drive was powered.
+    /// `t`: seconds that the drive was powered.
     pub seconds: f64,
 }
 
-/// In what portions the media is read, written and erased.
+/// Units in which the media is read, written and erased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlashShape {
-    /// Bytes of one flash page. Not the 4 KiB in which a drive maps its host's data.
+    /// Bytes of one flash page. This is not the 4 KiB unit in which a drive maps host data.
     pub page_bytes: u64,
     /// Bytes of one block of one plane.
     pub block_bytes: u64,
@@ -115,11 +113,11 @@ impl FlashShape {
     /// Assumption: pages of 16 KiB, 1152 of them in a block (18 MiB).
     pub const ASSUMED_TLC: Self = Self { page_bytes: 16 << 10, block_bytes: 18 << 20 };
 
-    /// Operations from bytes, as if every page were read and written whole. A random 4 KiB read
-    /// takes a page read of its own: count it as `page_bytes`.
+    /// Operations for the given bytes, as if every page were read and written whole. A random 4 KiB read costs a whole
+    /// page read: count it as `page_bytes`.
     ///
     /// # Errors
-    /// If the shape has a size of 0.
+    /// If a size in the shape is 0.
     pub fn operations(
         &self,
         read_bytes: u64,
@@ -146,26 +144,26 @@ impl FlashShape {
 pub struct OperationalEnergy {
     /// Reading the media.
     pub read_joules: f64,
-    /// Programming it.
+    /// Programming the media.
     pub program_joules: f64,
-    /// Erasing it.
+    /// Erasing the media.
     pub erase_joules: f64,
-    /// Being powered.
+    /// Controller, DRAM and link, while the drive is powered.
     pub idle_joules: f64,
 }
 
 impl OperationalEnergy {
-    /// What the media's operations take: the part to which Theorem 3 refers.
+    /// Energy of the media's operations: the part that Theorem 3 describes.
     pub fn media_joules(&self) -> f64 {
         self.read_joules + self.program_joules + self.erase_joules
     }
 
-    /// All of it.
+    /// Total in joules, idle energy included.
     pub fn total_joules(&self) -> f64 {
         self.media_joules() + self.idle_joules
     }
 
-    /// All of it, as power meters show it.
+    /// Total in kWh, as a power meter shows it.
     pub fn total_kwh(&self) -> f64 {
         self.total_joules() / JOULES_PER_KWH
     }

@@ -1,29 +1,28 @@
 //! The Lambert W function, principal branch: the `w >= -1` that solves `w·eʷ = x`.
 //!
-//! Two methods, joined at `x ≈ -0.26`. Far from the branch point `-1/e`: Halley's iteration on
-//! `w - x·e⁻ʷ` (it overflows for no `x`), started from Winitzki's approximation. Near it `w + 1`
-//! grows like a square root and both sides of the equation cancel: there the unknown is
-//! `v = 1 + w`, and the equation becomes a power series in `v` with positive terms only, in which
-//! nothing cancels.
+//! Two methods, joined at `x ≈ -0.26`. Far from the branch point `-1/e`: Halley's iteration on `w - x·e⁻ʷ` (it
+//! overflows for no `x`), started from Winitzki's approximation. Near it `w + 1` grows like a square root and both
+//! sides of the equation cancel. There the unknown is `v = 1 + w`, and the equation becomes a power series in `v` with
+//! positive terms only, in which nothing cancels.
 //!
-//! The second form is also offered by itself ([`one_plus_w0`]). Drives with little
-//! over-provisioning live there, and `x` as a double no longer tells them apart. The crate
-//! `lambert_w` has no such form, which is why this one is our own.
+//! The second form is also available separately ([`one_plus_w0`]). Drives with little over-provisioning are close to
+//! the branch point, where `x` as a double no longer tells them apart. The crate `lambert_w` has no such form, so we
+//! have our own.
 
 use std::f64::consts::E;
 
 /// The double nearest to 1/e.
 const INV_E: f64 = 0.367_879_441_171_442_33;
-/// What is missing from [`INV_E`] to 1/e.
+/// `1/e - INV_E`: the rounding error of [`INV_E`].
 const INV_E_REST: f64 = -1.242_875_367_278_836_3e-17;
 /// Distances from the branch point below which the series is used.
 const SERIES_DISTANCE_MAX: f64 = 0.3;
-/// Enough terms for `v <= 0.7` to the last bit.
+/// Enough terms for full double precision at `v <= 0.7`.
 const SERIES_TERMS: u32 = 22;
-/// Both iterations converge in three or four steps.
+/// A backstop: both iterations converge in three or four steps.
 const STEPS_MAX: usize = 16;
 
-/// W₀(x) for `x >= -1/e`, to about 1e-15 relative. Not a number below that, as `ln` is below 0.
+/// W₀(x) for `x >= -1/e`, to about 1e-15 relative. NaN below that, as `ln` is below 0.
 ///
 /// ```
 /// use larder_ssd::analytic::lambert::w0;
@@ -38,14 +37,13 @@ pub fn w0(x: f64) -> f64 {
     if x == f64::INFINITY {
         return x;
     }
-    // The first sum is exact near the branch point.
+    // The inner sum is exact near the branch point.
     let distance = E * ((x + INV_E) + INV_E_REST);
     if distance < SERIES_DISTANCE_MAX { near_branch(distance) - 1.0 } else { halley(x) }
 }
 
-/// `1 + W₀((distance - 1)/e)` for `distance >= 0`: how far W₀ has risen when `x` is
-/// `distance/e` above the branch point. Accurate to about 1e-15 relative however small the
-/// distance is. Not a number for a negative one.
+/// `1 + W₀((distance - 1)/e)` for `distance >= 0`: how far W₀ has risen when `x` is `distance/e` above the branch
+/// point. Accurate to about 1e-15 relative, however small the distance. NaN for a negative one.
 ///
 /// ```
 /// use larder_ssd::analytic::lambert::one_plus_w0;
@@ -68,7 +66,7 @@ pub fn one_plus_w0(distance: f64) -> f64 {
 /// distance.
 fn near_branch(distance: f64) -> f64 {
     if distance <= 0.0 {
-        return 0.0; // the double nearest to -1/e lies beyond it by a hair
+        return 0.0; // the double nearest to -1/e is slightly below it
     }
     let p = (2.0 * distance).sqrt();
     let mut v = p * (1.0 - p * (1.0 / 3.0 - p * 11.0 / 72.0));
@@ -161,7 +159,7 @@ mod tests {
         while above < 1e300 {
             let x = above - INV_E;
             let w = w0(x);
-            // An error of one unit in w is magnified by 1 + w.
+            // The residue magnifies an error of one unit in w by 1 + w.
             let bound = 4.0 * f64::EPSILON * (1.0 + w.abs());
             let residue = (w - x * (-w).exp()).abs();
             assert!(residue <= bound * w.abs(), "x {x}, w {w}, residue {residue}");

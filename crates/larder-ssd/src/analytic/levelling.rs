@@ -1,22 +1,21 @@
-//! How often tenants of channels of their own must change places so that all channels wear out
-//! together.
+//! How often tenants with channels of their own must swap places so that all channels wear out at the same time.
 //!
-//! Huang et al., "FlashBlox: Achieving Both Performance Isolation and Uniform Lifetime for
-//! Virtualized SSDs" (FAST 2017), section 4. One tenant writes all, to one of `N` units; at each
-//! exchange it moves on to the next. After `K` rounds over all units each has erased `M·K`, and after
-//! one more turn the worst stands at `M·K + M` with a mean of `M·K + M/N`:
+//! Huang et al., "FlashBlox: Achieving Both Performance Isolation and Uniform Lifetime for Virtualized SSDs" (FAST
+//! 2017), section 4. One tenant issues all writes, to one of `N` units; at each swap it moves on to the next. `M` is
+//! the erases of a unit between two swaps. After `K` rounds over all units each has `M·K` erases. After one more turn
+//! the most worn unit has `M·K + M`, and the mean is `M·K + M/N`:
 //!
 //! ```text
 //! (K + 1) / (K + 1/N) <= 1 + δ    <=>    K >= (N - 1 - δ) / (N·δ)
 //! exchanges in all:  N·K  <  N/δ         each time  γ = α·(erases of all units in their life) / N·K
 //! ```
 //!
-//! `δ` is how far the most worn unit may be ahead of the mean once the share `α` of life is over.
+//! `δ` is how far the most worn unit may be ahead of the mean when the share `α` of life is over.
 
 use super::{at_least, positive, refused};
 use crate::error::Error;
 
-/// The exchanges that so many units need.
+/// The number of swaps that a given number of units needs.
 ///
 /// ```
 /// use larder_ssd::analytic::levelling::Rotation;
@@ -36,11 +35,11 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// Of `units` units, the most worn of which may be the share `delta` ahead of their mean.
+    /// For `units` units, the most worn of which may be ahead of their mean by the share `delta`.
     ///
     /// # Errors
-    /// For less than two units, or a `delta` that is not above 0 and below `units - 1`, where nothing
-    /// needs to be done.
+    /// For fewer than two units, or a `delta` that is not above 0 and below `units - 1` (from there on no swap is
+    /// needed).
     pub fn new(units: u32, delta: f64) -> Result<Self, Error> {
         if units < 2 {
             return Err(refused("number of units", units, format_args!("at least 2")));
@@ -58,18 +57,17 @@ impl Rotation {
         (self.units - 1.0 - self.delta) / (self.units * self.delta)
     }
 
-    /// `N·K`: exchanges in all.
+    /// `N·K`: swaps in total.
     pub fn swaps(&self) -> f64 {
         self.units * self.rounds()
     }
 
-    /// `N/δ`: the paper's simpler bound of [`Self::swaps`], which is above it.
+    /// `N/δ`: the paper's simpler upper bound of [`Self::swaps`].
     pub fn swaps_bound(&self) -> f64 {
         self.units / self.delta
     }
 
-    /// From one exchange to the next, in the unit in which `life` is given; `alpha` is the share of
-    /// life within which the exchanges are made.
+    /// Time between two swaps, in the unit of `life`; `alpha` is the share of life within which the swaps are made.
     ///
     /// # Errors
     /// If `alpha` is outside (0, 1], or `life` is not above 0.
@@ -77,7 +75,7 @@ impl Rotation {
         Ok(in_life(alpha, life)? / self.swaps())
     }
 
-    /// The same by [`Self::swaps_bound`].
+    /// The same, with [`Self::swaps_bound`] in place of [`Self::swaps`].
     ///
     /// # Errors
     /// As [`Self::period`].
@@ -85,8 +83,8 @@ impl Rotation {
         Ok(in_life(alpha, life)? / self.swaps_bound())
     }
 
-    /// `γ`: blocks that are erased from one exchange to the next, rounded down, if each unit endures
-    /// `rated_erases`. It is `M / f` of the paper: what is written, by how often it is exchanged.
+    /// `γ`: blocks to erase between two swaps, rounded down, if each unit endures `rated_erases`. This is `M / f` of
+    /// the paper: the data written, divided by how often it is swapped.
     ///
     /// # Errors
     /// If `alpha` is outside (0, 1], or `rated_erases` is 0.
@@ -98,8 +96,8 @@ impl Rotation {
         Ok(self.period(alpha, self.units * rated_erases as f64)? as u64)
     }
 
-    /// How far the most worn unit is from the mean, 1 being even, after `rounds` rounds and one more
-    /// turn of the tenant that writes all.
+    /// Erases of the most worn unit relative to the mean (1 is even), after `rounds` rounds and one more turn of the
+    /// tenant that issues all writes.
     ///
     /// # Errors
     /// If `rounds` is negative, infinite or not a number.
@@ -122,8 +120,8 @@ mod tests {
 
     const DAYS: f64 = 5.0 * 365.25;
 
-    /// Units, imbalance, rounds, exchanges, their bound, and the days between two of them: `α` of 0.9
-    /// and its bound, 1 and its bound.
+    /// Units, imbalance, rounds, swaps, their bound, and the days between two swaps: with `α` = 0.9 by swaps and by the
+    /// bound, then with `α` = 1 by both.
     #[allow(clippy::type_complexity)]
     const TABLE: [(u32, f64, f64, f64, f64, [f64; 4]); 7] = [
         (4, 0.1, 7.25, 29.0, 40.0, [56.7, 41.1, 63.0, 45.7]),

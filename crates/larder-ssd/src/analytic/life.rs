@@ -1,18 +1,17 @@
 //! When a drive is worn out, and what a useful gigabyte costs.
 //!
-//! Makers rate endurance in two currencies. Program/erase cycles count bytes that reach the media.
-//! TBW and DWPD count bytes that the host writes, under a workload of the maker's choice that has
-//! a write amplification of its own; to compare, that one must be known or assumed. Here all
-//! ratings are turned into media bytes.
+//! Manufacturers rate endurance in two ways. Program/erase cycles count bytes that reach the media. TBW and DWPD count
+//! bytes that the host writes, under a workload of the manufacturer's choice. That workload has a write amplification
+//! of its own, which must be known or assumed for a comparison. Here all ratings are converted to media bytes.
 
 use super::{at_least, positive, refused};
 use crate::error::Error;
 
-/// Days of a year, as warranties count them.
+/// Days per year, as warranties count them.
 pub const DAYS_PER_YEAR: f64 = 365.0;
 
-/// How much may be written to the media of a drive before it is worn out. Assumes that the drive
-/// spreads its wear evenly.
+/// Bytes that can be written to the media of a drive before it is worn out. Assumes that the drive spreads its wear
+/// evenly.
 ///
 /// ```
 /// use larder_ssd::analytic::life::{Endurance, media_bytes_per_day};
@@ -33,7 +32,7 @@ pub struct Endurance {
 }
 
 impl Endurance {
-    /// From rated program/erase cycles and all flash of the drive, over-provisioning included.
+    /// From rated program/erase cycles and all flash of the drive, including over-provisioning.
     ///
     /// # Errors
     /// If either is 0.
@@ -47,22 +46,22 @@ impl Endurance {
         Ok(Self { media_bytes: flash_bytes as f64 * f64::from(rated_cycles) })
     }
 
-    /// From "terabytes written": host bytes, in units of 10¹² bytes, at the DLWA that the rating
-    /// assumes. For a rating that says nothing, 1 is the cautious assumption.
+    /// From "terabytes written": host bytes, in units of 10¹² bytes, at the DLWA that the rating assumes. If the rating
+    /// does not state one, 1 is the cautious assumption.
     ///
     /// # Errors
-    /// If the rating is not above 0, or the DLWA below 1.
+    /// If the rating is not above 0, or the DLWA is below 1.
     pub fn from_tbw(rated_tb: f64, rated_dlwa: f64) -> Result<Self, Error> {
         positive("rated endurance in TB written", rated_tb)?;
         at_least("DLWA of the rating", 1.0, rated_dlwa)?;
         Ok(Self { media_bytes: rated_tb * 1e12 * rated_dlwa })
     }
 
-    /// From "drive writes per day": how often the host may write the capacity that the drive
-    /// sells, each day of the warranty, at the DLWA that the rating assumes.
+    /// From "drive writes per day": how many times a day the host may write the sold capacity, for the time of the
+    /// warranty, at the DLWA that the rating assumes.
     ///
     /// # Errors
-    /// If the rating, the capacity or the warranty is not above 0, or the DLWA below 1.
+    /// If the rating, the capacity or the warranty is not above 0, or the DLWA is below 1.
     pub fn from_dwpd(
         drive_writes_per_day: f64,
         sold_bytes: u64,
@@ -76,13 +75,13 @@ impl Endurance {
         Self::from_tbw(host_bytes / 1e12, rated_dlwa)
     }
 
-    /// Bytes that the media endures.
+    /// Bytes that the media can absorb before it is worn out.
     pub fn media_bytes(&self) -> f64 {
         self.media_bytes
     }
 
-    /// Years until the drive is worn out. Wear alone: a drive that is hardly written to dies of
-    /// other causes long before that.
+    /// Years until the drive is worn out. Considers wear only: a drive with few writes fails for other reasons long
+    /// before that.
     ///
     /// # Errors
     /// If nothing is written per day, or the value is infinite or not a number.
@@ -91,7 +90,7 @@ impl Endurance {
         Ok(self.media_bytes / media_bytes_per_day / DAYS_PER_YEAR)
     }
 
-    /// Media bytes per day that wear the drive out in just so many days.
+    /// Media bytes per day that wear the drive out in `life_days`.
     ///
     /// # Errors
     /// If the days are not above 0.
@@ -100,33 +99,32 @@ impl Endurance {
     }
 }
 
-/// What reaches the media: the host's bytes times the device-wide DLWA.
+/// Bytes per day that reach the media: the host's bytes times the device-wide DLWA.
 ///
 /// # Errors
-/// If the bytes are negative, infinite or not a number, or the DLWA below 1.
+/// If the bytes are negative, infinite or not a number, or the DLWA is below 1.
 pub fn media_bytes_per_day(host_bytes_per_day: f64, dlwa: f64) -> Result<f64, Error> {
     at_least("host bytes per day", 0.0, host_bytes_per_day)?;
     at_least("DLWA", 1.0, dlwa)?;
     Ok(host_bytes_per_day * dlwa)
 }
 
-/// A drive that is bought again whenever it is worn out.
+/// A drive that is replaced whenever it is worn out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DriveBudget {
     /// Price of one drive, in any currency. At least 0.
     pub price: f64,
     /// Flash that holds cached data. Above 0.
     pub useful_gb: f64,
-    /// Life of one drive, from [`Endurance::life_years`] or the warranty, whichever is less. Above
-    /// 0.
+    /// Years that one drive lives: the lesser of [`Endurance::life_years`] and the warranty. Above 0.
     pub drive_life_years: f64,
-    /// For how long the cache is to serve. Above 0.
+    /// Years that the cache is to serve. Above 0.
     pub system_life_years: f64,
 }
 
 impl DriveBudget {
-    /// Drives bought over the life of the system: at least one, and after it the average of a
-    /// fleet, in which a drive moves on to another system when its own retires.
+    /// Drives bought over the life of the system. At least one; above that it is the average of a fleet, in which a
+    /// drive moves on to another system when its own retires.
     ///
     /// # Errors
     /// If a life is not above 0.

@@ -1,27 +1,26 @@
-//! What theory says about a drive, without simulating it: write amplification, wear, carbon, cost.
+//! Closed-form models of a drive, without simulation: write amplification, wear, carbon, cost.
 //!
-//! "The FDP paper" below is Allison et al., "Towards Efficient Flash Caches with Emerging NVMe FDP
-//! SSDs" (EuroSys 2025, arXiv 2503.11665). Its theorems are its own; the formulas of others carry
-//! their names.
+//! "The FDP paper" below is Allison et al., "Towards Efficient Flash Caches with Emerging NVMe FDP SSDs" (EuroSys 2025,
+//! arXiv 2503.11665). Theorems are those of this paper; other formulas name their authors.
 //!
 //! | module | question |
 //! |---|---|
-//! | [`lambert`] | the function in which the answers are written |
+//! | [`lambert`] | the function that the closed forms need |
 //! | [`dlwa`] | how much does garbage collection write? Theorem 1, FIFO, greedy, random |
 //! | [`d_choices`] | the same, when the victim is the best of `d` random units |
-//! | [`carbon`] | what did it cost the planet to make the drives? Theorem 2 |
-//! | [`energy`] | what does it cost to run them? Theorem 3 |
-//! | [`levelling`] | how often must tenants change places so that all channels wear alike? |
+//! | [`carbon`] | how much carbon was emitted to make the drives? Theorem 2 |
+//! | [`energy`] | how much energy does it take to run them? Theorem 3 |
+//! | [`levelling`] | how often must tenants swap places so that all channels wear alike? |
 //! | [`life`] | when is a drive worn out, and what does a useful gigabyte cost? |
 //!
-//! A GB is 10⁹ bytes. Every input is checked: a value outside its range is refused with an error
-//! that names it, of kind [`ErrorKind::Config`].
+//! A GB is 10⁹ bytes. Every input is checked: a value out of range is refused with an error that names it, of kind
+//! [`ErrorKind::Config`].
 //!
 //! ```
 //! use larder_ssd::analytic::{SpareRatio, dlwa};
 //!
 //! # fn main() -> Result<(), larder_ssd::Error> {
-//! // A drive with 17 % more media than it sells, of which 64 % hold small objects.
+//! // A drive with 17 % more media than it sells, where small objects take 64 % of the capacity.
 //! let spare = SpareRatio::of_soc_percent(17.0, 64.0)?;
 //! assert!((dlwa::fifo(spare) - 2.577).abs() < 5e-4);
 //! # Ok(())
@@ -41,7 +40,7 @@ pub use spare::SpareRatio;
 
 use crate::error::{Error, ErrorKind};
 
-/// Refuses a value below `min`, infinite or not a number. `what` reads well before "of 3".
+/// Refuses a value that is below `min`, infinite or not a number. The message is `what`, then "of 3".
 fn at_least(what: &str, min: f64, value: f64) -> Result<f64, Error> {
     if value.is_finite() && value >= min {
         return Ok(value);
@@ -49,7 +48,7 @@ fn at_least(what: &str, min: f64, value: f64) -> Result<f64, Error> {
     Err(refused(what, value, format_args!("at least {min} and finite")))
 }
 
-/// Refuses a value that is not above zero, infinite or not a number.
+/// Refuses a value that is not above zero, is infinite or not a number.
 fn positive(what: &str, value: f64) -> Result<f64, Error> {
     if value.is_finite() && value > 0.0 {
         return Ok(value);

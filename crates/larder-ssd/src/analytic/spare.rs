@@ -1,28 +1,28 @@
-//! How much room garbage collection has, in the one number that the formulas need.
+//! The spare room of garbage collection, as the one number that the formulas need.
 
 use super::{positive, refused};
 use crate::error::Error;
 
 /// Spare media per byte of live data: `α - 1`, where `α` is physical over logical capacity.
 ///
-/// This is over-provisioning as drive makers count it (2 TiB of flash sold as 1.88 TB: 0.17), and
-/// not the "spare factor" `1 - 1/α` of other texts (0.145 for that drive). The ratio is kept
-/// instead of `α` because for small spares `α` has lost the digits that matter.
+/// This is over-provisioning as drive makers count it (2 TiB of flash sold as 1.88 TB: 0.17), and not the "spare
+/// factor" `1 - 1/α` of other texts (0.145 for that drive). We store the ratio and not `α` because `α` loses
+/// significant digits at small ratios.
 ///
 /// From [`SpareRatio::MIN`] to [`SpareRatio::MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct SpareRatio(f64);
 
 impl SpareRatio {
-    /// The least that is accepted. Less would be a drive that copies itself 10¹² times over.
+    /// The smallest accepted ratio. There the DLWA is already in the order of 10¹².
     pub const MIN: f64 = 1e-12;
-    /// The most that is accepted. From 40 on the formulas give 1 to the last digit anyway.
+    /// The largest accepted ratio. From 40 on the formulas give 1 to the last digit anyway.
     pub const MAX: f64 = 1e12;
 
     /// From the ratio itself: 0.07 for 7 % of over-provisioning.
     ///
     /// # Errors
-    /// If the ratio is not within the range. Without any spare room nothing can be written.
+    /// If the ratio is out of range. Without any spare room nothing can be written.
     pub fn new(ratio: f64) -> Result<Self, Error> {
         if (Self::MIN..=Self::MAX).contains(&ratio) {
             return Ok(Self(ratio));
@@ -31,11 +31,11 @@ impl SpareRatio {
         Err(refused("spare media per byte of live data", ratio, range))
     }
 
-    /// From bytes. For the small-object cache (SOC) of a cache whose large objects need no spare
-    /// room: the bytes of the SOC, and the over-provisioning of the drive.
+    /// From bytes. For the small-object cache (SOC) of a cache whose large objects need no spare room, pass the bytes
+    /// of the SOC and the over-provisioning of the drive.
     ///
     /// # Errors
-    /// If their ratio is not within the range, 0 bytes included.
+    /// If the ratio is out of range; 0 bytes are refused too.
     pub fn from_bytes(live_bytes: u64, spare_bytes: u64) -> Result<Self, Error> {
         if live_bytes == 0 {
             return Err(refused("live bytes", 0, format_args!("above 0")));
@@ -43,12 +43,11 @@ impl SpareRatio {
         Self::new(spare_bytes as f64 / live_bytes as f64)
     }
 
-    /// The SOC of a drive in full use: over-provisioning and SOC both as a percentage of the
-    /// logical capacity, everything else written in order and so without need of spare room.
+    /// The ratio for the SOC of a drive in full use. Over-provisioning and SOC are percentages of the logical capacity;
+    /// everything else is written in order and so needs no spare room.
     ///
     /// # Errors
-    /// If over-provisioning is not above 0, the SOC not above 0 and up to 100, or their ratio not
-    /// within the range.
+    /// If over-provisioning is not above 0, the SOC is not above 0 and up to 100, or their ratio is out of range.
     pub fn of_soc_percent(op_percent: f64, soc_percent: f64) -> Result<Self, Error> {
         positive("over-provisioning percentage", op_percent)?;
         positive("SOC percentage", soc_percent)?;
@@ -68,7 +67,7 @@ impl SpareRatio {
         1.0 + self.0
     }
 
-    /// For formulas that move within the range.
+    /// For formulas that change the ratio: caps it at [`SpareRatio::MAX`]. It must not be below [`SpareRatio::MIN`].
     pub(super) fn clamped(ratio: f64) -> Self {
         debug_assert!(ratio >= Self::MIN, "{ratio}");
         Self(ratio.min(Self::MAX))

@@ -1,4 +1,4 @@
-//! The header of an image: of what drives it is. It is there twice, at 0 and at 4096.
+//! The header of an image: identity and configuration of its drives. Stored twice, at 0 and at 4096.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -26,19 +26,20 @@ const MAGIC: [u8; 8] = *b"LARDERVI";
 const VERSION: u16 = 1;
 const USED_BYTES: usize = 92;
 
-/// Whether a file that begins with these bytes, at least 8192 of them, was made as an image, be it whole or not.
+/// Whether a file that begins with these bytes, at least 8192 of them, was created as an image, intact or not.
 pub fn is_image(first: &[u8]) -> bool {
     [0, HEADER_BYTES].iter().any(|&at| first.get(at..).is_some_and(|it| it.starts_with(&MAGIC)))
 }
 
-/// Of what drives an image is.
+/// The configuration of the drives of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageConfig {
-    /// What tells the array from others.
+    /// Identity of the array.
     pub identity: [u8; 16],
-    /// Drives, all alike; at least 1.
+    /// Number of drives, all of the same configuration; at least 1.
     pub drives: u32,
-    /// Each of them. Words are kept beside pages whatever it says; nothing of it may be bad or fail by plan.
+    /// Configuration of each drive. Words are always kept with pages, whatever `page_words` says; bad blocks and
+    /// planned failures are refused.
     pub drive: RawConfig,
 }
 
@@ -61,7 +62,7 @@ impl ImageConfig {
         drive.check()
     }
 
-    /// A drive of the image: with words.
+    /// The configuration of one drive of the image: with page words.
     pub(super) fn drive_of_image(&self) -> RawConfig {
         RawConfig { page_words: true, ..self.drive.clone() }
     }
@@ -102,9 +103,9 @@ impl ImageConfig {
         bytes
     }
 
-    /// What `bytes`, a copy of the header, say, or what is wrong with them.
+    /// Decodes one copy of the header. The error says what is wrong with it.
     pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, String> {
-        // It is long enough for all of its fields.
+        // `bytes` is long enough for all of the fields.
         let mut fields = Fields(bytes);
         if fields.take::<8>() != Some(MAGIC) {
             return Err("it does not begin with LARDERVI: it is no model image".to_owned());

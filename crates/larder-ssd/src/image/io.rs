@@ -1,42 +1,42 @@
-//! What has the bytes of an image.
+//! Byte storage for an image.
 
 use crate::vssd::ImageFailed;
 
-/// Bytes that can be read and written anywhere. What was never written reads as zeros.
+/// Storage that can be read and written at any byte. Bytes that were never written read as zeros.
 pub trait ImageIo {
-    /// Bytes of the image.
+    /// Length of the image in bytes.
     ///
     /// # Errors
-    /// If nobody can say.
+    /// If the length cannot be determined.
     fn bytes(&mut self) -> Result<u64, ImageFailed>;
 
-    /// Makes the image so long; what is added is zeros.
+    /// Sets the length of the image; added bytes are zeros.
     ///
     /// # Errors
-    /// If it cannot be.
+    /// If the length cannot be set.
     fn set_bytes(&mut self, bytes: u64) -> Result<(), ImageFailed>;
 
     /// Fills `into` from byte `at` on.
     ///
     /// # Errors
-    /// If they are not there, or cannot be read.
+    /// If the bytes do not exist or cannot be read.
     fn read_at(&mut self, at: u64, into: &mut [u8]) -> Result<(), ImageFailed>;
 
-    /// Writes `bytes` at byte `at`. Later writes never happen without earlier ones, when a process ends.
+    /// Writes `bytes` at byte `at`. If the process ends, no later write is present without all earlier ones.
     ///
     /// # Errors
-    /// If that cannot be said of it.
+    /// If the write failed.
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> Result<(), ImageFailed>;
 
-    /// Nobody reads `bytes` bytes from `at` on before they are written again: their room may be given back.
+    /// The content of `bytes` bytes from `at` on is not read again before it is rewritten: their space may be released.
     ///
     /// # Errors
-    /// If that failed in a way that matters.
+    /// If a failure matters to the caller.
     fn release(&mut self, at: u64, bytes: u64) -> Result<(), ImageFailed>;
 
-    /// Waits until all that was written outlives a loss of power of the computer.
+    /// Waits until all writes are durable: they survive a power loss of the computer.
     ///
     /// # Errors
-    /// If nobody can say that it does.
+    /// If the storage cannot confirm this.
     fn sync(&mut self) -> Result<(), ImageFailed>;
 }

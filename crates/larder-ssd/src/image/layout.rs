@@ -1,4 +1,4 @@
-//! Where everything lies in an image. It follows from the header alone.
+//! The offsets of all parts of an image. They follow from the header alone.
 //!
 //! ```text
 //!      0   4096    8192
@@ -8,26 +8,26 @@
 //!      └────────────┴─────────────┴─────────────────┴───────────────┴───────┴──────────────────┘
 //! ```
 //!
-//! Each begins at a multiple of 4096.
+//! Each part begins at a multiple of 4096.
 
 use super::header::{HEADER_BYTES, ImageConfig};
 use super::record::{BLOCK_BYTES, tail_bytes};
 use crate::error::{Error, ErrorKind};
 
 const ALIGN: u64 = 4096;
-/// Journal behind a catalogue that is shorter itself, and room for the record that makes it too long.
+/// Room for the journal after a catalogue that is shorter than this itself, and for the record that exceeds the limit.
 const JOURNAL_BYTES: u64 = (64 << 10) + 4096;
 
 /// Offsets and lengths, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// Blocks of all drives.
+    /// Blocks of all drives together.
     pub blocks: u64,
     /// Slots, one for each page of the drives.
     pub slots: u64,
     /// Bytes of a slot.
     pub slot_bytes: u64,
-    /// Of each image of the catalogue.
+    /// Bytes of each of the two catalogue images.
     pub catalogue_bytes: u64,
     pub(super) tail_bytes: u64,
     pub(super) catalogues: [u64; 2],
@@ -35,11 +35,11 @@ pub struct Layout {
     pub(super) tails: [u64; 2],
     pub(super) words: u64,
     pub(super) slots_at: u64,
-    /// Of the image.
+    /// Length of the image.
     pub bytes: u64,
 }
 
-/// A number that may be too large.
+/// A number that may overflow; `None` if it did.
 #[derive(Clone, Copy)]
 struct Sum(Option<u64>);
 
@@ -62,12 +62,12 @@ impl Sum {
 }
 
 impl Layout {
-    /// Where both copies begin of what is there twice: headers, catalogues, records of blocks, tails.
+    /// Offsets of both copies of each part that is stored twice: headers, catalogues, block records, tails.
     pub fn copies(&self) -> [[u64; 2]; 4] {
         [[0, HEADER_BYTES as u64], self.catalogues, self.records, self.tails]
     }
 
-    /// Of an image of `config`, which has been checked.
+    /// The layout of an image of `config`, which has been checked.
     pub(super) fn of(config: &ImageConfig) -> Result<Self, Error> {
         let geometry = &config.drive.geometry;
         let drives = u64::from(config.drives);
@@ -75,8 +75,8 @@ impl Layout {
         let blocks = Sum::of(geometry.blocks()).times(drives);
         let pages = blocks.times(geometry.block_pages());
         let slot_bytes = u64::from(geometry.mapping_bytes);
-        // Header and front of the content; of each die its erases, its exchange, and for each quarter a
-        // vSSD of 32 bytes and a logical die of 16; of each block a generation and a tag.
+        // Header and the front of the content. Each die: its erases, its swap, and for each quarter a vSSD of 32 bytes
+        // and a logical die of 16. Each block: a generation and a tag.
         let of_die: u64 = 8 + 8 + 4 * (32 + 16);
         let front = Sum::of(4096u32).plus(all_dies.times(of_die));
         let catalogue = front.plus(blocks.times(12u64));

@@ -1,5 +1,5 @@
-//! The model image: drives of the model in a file, with all that their media hold, so that an array of virtual SSDs
-//! outlives its process. `docs/formats.md` draws the bytes.
+//! The model image: simulated drives in a file, including all their media content, so that an array of virtual SSDs
+//! outlives its process. `docs/formats.md` shows the byte format.
 //!
 //! ```text
 //!   header, twice │ catalogue, twice │ blocks, twice │ tails, twice │ words │ slots
@@ -7,18 +7,19 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `header` | of what drives the image is |
-//! | `layout` | where everything lies |
+//! | `header` | identity and configuration of the drives |
+//! | `layout` | offsets of all parts |
 //! | `record` | the state of a block; a tail in the protected buffer |
-//! | `store` | reads and writes them |
+//! | `store` | reads and writes images |
 //!
-//! Whoever runs the drives writes down what they did in its order ([`BlockChange`](crate::raw::BlockChange)). Of each
-//! change the words of new pages come first, then the record of the block, its copy last. So whatever beginning of
-//! these writes is there when a process is killed, the image is that of drives that lost power at that moment: a
-//! record says nothing that is not there yet. A record that is cut in the middle fails its checksum, and the copy
-//! serves, which is as it was before; so a change has happened when its first record is whole.
+//! The caller that runs the drives writes their changes in the order in which they happened
+//! ([`BlockChange`](crate::raw::BlockChange)). For each change, the words of new pages are written first, then the
+//! record of the block, then the copy of the record. If the process is killed, the image holds a prefix of these
+//! writes, and equals drives that lost power at that moment: a record never describes a page that is not there yet. A
+//! torn record fails its checksum, and its copy, which still has the old state, is used. So a change takes effect when
+//! its first record is complete.
 //!
-//! Nothing here does I/O: [`ImageIo`] is whatever has bytes.
+//! Nothing here does I/O: the caller provides it as [`ImageIo`].
 
 mod header;
 mod io;

@@ -1,4 +1,4 @@
-//! The state of a block, and a tail, in bytes. Each lies twice in an image.
+//! Byte format of the state of a block and of a tail. Each is stored twice in an image.
 //!
 //! ```text
 //!    block  bytes  field
@@ -30,18 +30,18 @@ use crate::raw::BlockImage;
 pub(super) const BLOCK_BYTES: usize = 48;
 const TAIL_HEADER_BYTES: usize = 24;
 
-/// Pages at the end of a block that wait in the protected buffer.
+/// Pages at the end of a block that are still in the protected buffer, because they do not fill a stripe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TailRecord {
     /// The number of the logical block.
     pub block: u64,
-    /// Pages of the block in front of them.
+    /// Pages of the block before these.
     pub at: u64,
-    /// Their words; at least one, and fewer than a stripe has pages.
+    /// Their words: at least one, and fewer than the pages of a stripe.
     pub words: Vec<u64>,
 }
 
-/// Bytes of an entry of the protected buffer of drives that program so many pages at once.
+/// Bytes of an entry of the protected buffer, for drives with this number of pages per stripe.
 pub(super) fn tail_bytes(stripe_pages: u32) -> u64 {
     TAIL_HEADER_BYTES as u64 + 8 * u64::from(stripe_pages)
 }
@@ -75,7 +75,7 @@ pub(super) fn encode_block(
     bytes
 }
 
-/// What a record says; `None` if it is damaged.
+/// Decodes the record of a block; `None` if it is damaged.
 pub(super) fn decode_block(identity: &[u8; 16], number: u64, bytes: &[u8]) -> Option<BlockImage> {
     let bytes = bytes.first_chunk::<BLOCK_BYTES>()?;
     let (sum, covered) = bytes.split_first_chunk::<4>()?;
@@ -103,7 +103,7 @@ pub(super) fn decode_block(identity: &[u8; 16], number: u64, bytes: &[u8]) -> Op
     (tagged <= 1 && (tagged == 1 || tag == [0; 16])).then_some(image)
 }
 
-/// The bytes of an entry of `bytes` bytes.
+/// Encodes an entry of the protected buffer in `bytes` bytes.
 pub(super) fn encode_tail(
     identity: &[u8; 16],
     entry: u64,
@@ -125,7 +125,7 @@ pub(super) fn encode_tail(
     record
 }
 
-/// What an entry says: a tail or none. The error: it is damaged.
+/// Decodes an entry: a tail or none. The error: the entry is damaged.
 pub(super) fn decode_tail(
     identity: &[u8; 16],
     entry: u64,
@@ -147,7 +147,7 @@ pub(super) fn decode_tail(
         .chunks_exact(8)
         .map(|word| word.first_chunk().map_or(0, |it| u64::from_le_bytes(*it)));
     let words: Vec<u64> = words.collect();
-    // Fewer than pages of a stripe, which are as many as there is room for.
+    // The entry has room for a stripe, and a tail is shorter than a stripe.
     match count as usize {
         0 => Ok(None),
         count if count < words.len() && words[count..].iter().all(|&word| word == 0) => {

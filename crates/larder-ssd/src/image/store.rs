@@ -11,21 +11,21 @@ use crate::nand::BlockIndex;
 use crate::raw::{BlockChange, BlockImage, BlockTag, RawSsd};
 use crate::vssd::{IMAGES, ImageFailed};
 
-/// Records that are read at once.
+/// Block records per read.
 const RECORDS_AT_ONCE: u16 = 4096;
 
-/// An image that is open.
+/// An open image.
 #[derive(Debug)]
 pub struct ModelImage<F> {
     io: F,
     config: ImageConfig,
     layout: Layout,
-    /// Where the next record of each image of the catalogue goes, from its beginning on; `None` until a catalogue is
-    /// written, as every opening of an array does.
+    /// Offset within each catalogue image at which the next record goes; `None` until a catalogue is written. Every
+    /// opening of an array writes one.
     ends: [Option<u64>; IMAGES],
 }
 
-/// What a copy lacks: where, and what belongs there.
+/// Repairs of damaged copies: offset, and the bytes to write there.
 type Repairs = Vec<(u64, Vec<u8>)>;
 
 #[cold]
@@ -39,18 +39,18 @@ fn failed(what: &str, ImageFailed(why): &ImageFailed) -> Error {
 }
 
 impl<F: ImageIo> ModelImage<F> {
-    /// Makes an image of fresh drives, all but its header: who has made an array on them ends it by
-    /// [`Self::finish`]. What was there is lost.
+    /// Creates an image of new drives, without its header: after creating an array on them, the caller completes it
+    /// with [`Self::finish`]. Previous content is lost.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for drives that no image can be of; [`ErrorKind::Image`] if `io` fails.
+    /// [`ErrorKind::Config`] if an image cannot hold such drives; [`ErrorKind::Image`] if `io` fails.
     pub fn format(mut io: F, config: ImageConfig) -> Result<(Self, Vec<RawSsd>), Error> {
         config.check()?;
         let layout = Layout::of(&config)?;
         let drives = (0..config.drives).map(|_| RawSsd::new(config.drive_of_image()));
         let drives = drives.collect::<Result<Vec<_>, _>>()?;
         let write = |io: &mut F| {
-            // Twice: nothing of before is left.
+            // Truncate first, so that no old content is left.
             io.set_bytes(0)?;
             io.set_bytes(layout.bytes)?;
             for copy in layout.records {
@@ -70,7 +70,7 @@ impl<F: ImageIo> ModelImage<F> {
         Ok((Self { io, config, layout, ends: [None; IMAGES] }, drives))
     }
 
-    /// Writes the header: it is an image from now on.
+    /// Writes the header. Only then is it a valid image.
     ///
     /// # Errors
     /// [`ErrorKind::Image`] if `io` fails.
@@ -85,11 +85,11 @@ impl<F: ImageIo> ModelImage<F> {
         write(&mut self.io).map_err(|error| failed("header of a new image", &error))
     }
 
-    /// Opens an image: its drives, as if they had lost power when it was written last.
+    /// Opens an image and returns its drives, as if they had lost power after the last write to it.
     ///
     /// # Errors
-    /// [`ErrorKind::Image`] if it is no image, is of another version, is cut short, or something is damaged in
-    /// both of its copies, or says what cannot be: it names what. Nothing was written then.
+    /// [`ErrorKind::Image`] if it is not an image, has another version, is truncated, or if a part is damaged in both
+    /// of its copies or has an impossible value; the message names the part. Nothing is written in these cases.
     pub fn open(mut io: F) -> Result<(Self, Vec<RawSsd>), Error> {
         let bytes = io.bytes().map_err(|error| failed("length of the image", &error))?;
         let (config, mut repairs) = Self::read_header(&mut io, bytes)?;
@@ -134,7 +134,7 @@ impl<F: ImageIo> ModelImage<F> {
         }
     }
 
-    /// The states of all blocks. Memory is taken as records are found that are whole.
+    /// Reads the states of all blocks. Memory is allocated only as valid records are found.
     fn read_blocks(&mut self, repairs: &mut Repairs) -> Result<Vec<BlockImage>, Error> {
         let mut states = Vec::new();
         let per_drive = u64::from(self.config.drive.geometry.blocks());
@@ -168,7 +168,7 @@ impl<F: ImageIo> ModelImage<F> {
         Ok(states)
     }
 
-    /// Notes which copy must be mended.
+    /// Notes a repair if the copies differ.
     fn compare(
         &self,
         at: [u64; 2],
@@ -183,7 +183,7 @@ impl<F: ImageIo> ModelImage<F> {
         }
     }
 
-    /// Tags are those of an array: its recovery relies on what they say of wear.
+    /// Checks that a tag is one of an array and matches the erases of its block: recovery relies on it for wear.
     fn check_tag(&self, block: u64, state: &BlockImage) -> Result<(), Error> {
         let Some(tag) = state.tag.as_ref() else { return Ok(()) };
         match BlockTag::decode(tag) {
@@ -274,25 +274,25 @@ impl<F: ImageIo> ModelImage<F> {
         Ok(drives)
     }
 
-    /// Of what drives it is.
+    /// The configuration of the drives.
     pub fn config(&self) -> &ImageConfig {
         &self.config
     }
 
-    /// Where everything lies.
+    /// The offsets of all parts.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Whatever has the bytes.
+    /// The underlying storage.
     pub fn io_mut(&mut self) -> &mut F {
         &mut self.io
     }
 
-    /// Writes down what became of blocks of `drive`, in order.
+    /// Writes the changes of blocks of `drive`, in order.
     ///
     /// # Errors
-    /// If `io` fails: what is written is not known then.
+    /// If `io` fails: the state of the image is unknown then.
     pub fn write_changes(
         &mut self,
         drive: u32,
@@ -348,7 +348,7 @@ impl<F: ImageIo> ModelImage<F> {
         Ok(self.layout.slots_at + u64::from(slot) * self.layout.slot_bytes)
     }
 
-    /// Fills `page`, which is as long as a slot, from `slot`.
+    /// Fills `page`, which must be as long as a slot, from `slot`.
     ///
     /// # Errors
     /// If `io` fails, or there is no such slot.
@@ -357,7 +357,7 @@ impl<F: ImageIo> ModelImage<F> {
         self.io.read_at(at, page)
     }
 
-    /// Writes `page`, which is as long as a slot, to `slot`.
+    /// Writes `page`, which must be as long as a slot, to `slot`.
     ///
     /// # Errors
     /// If `io` fails, or there is no such slot.
@@ -366,7 +366,7 @@ impl<F: ImageIo> ModelImage<F> {
         self.io.write_at(at, page)
     }
 
-    /// Nobody needs what is in `slots`, which ascend.
+    /// The content of `slots` (in ascending order) is no longer needed; releases their space.
     ///
     /// # Errors
     /// If `io` fails.
@@ -379,7 +379,7 @@ impl<F: ImageIo> ModelImage<F> {
         Ok(())
     }
 
-    /// All that lies in the room of an image of the catalogue.
+    /// Reads the whole area of a catalogue image.
     ///
     /// # Errors
     /// If `io` fails.
@@ -390,20 +390,20 @@ impl<F: ImageIo> ModelImage<F> {
         Ok(bytes)
     }
 
-    /// Writes an image of the catalogue anew. What of an older one lies behind it is of another epoch, and no
-    /// record of this one's journal.
+    /// Replaces a catalogue image. Records of an older one may remain after it, but they have another epoch, so they
+    /// are not taken for records of the new journal.
     ///
     /// # Errors
-    /// If `io` fails, or there is no room.
+    /// If `io` fails, or the area is too small.
     pub fn replace_catalogue(&mut self, image: usize, bytes: &[u8]) -> Result<(), ImageFailed> {
         self.ends[image] = None;
         self.write_catalogue(image, 0, bytes)
     }
 
-    /// Appends a record to an image of the catalogue.
+    /// Appends a record to a catalogue image.
     ///
     /// # Errors
-    /// If `io` fails, or there is no room.
+    /// If `io` fails, the area is full, or no catalogue was written before.
     pub fn append_catalogue(&mut self, image: usize, bytes: &[u8]) -> Result<(), ImageFailed> {
         let end =
             self.ends[image].ok_or_else(|| ImageFailed("no catalogue is in front".to_owned()))?;
@@ -425,7 +425,7 @@ impl<F: ImageIo> ModelImage<F> {
         Ok(())
     }
 
-    /// Waits until all that was written outlives a loss of power of the computer.
+    /// Waits until all writes are durable: they survive a power loss of the computer.
     ///
     /// # Errors
     /// If `io` fails.

@@ -1,15 +1,14 @@
-//! The conservation laws, checked from scratch. For tests and for the suspicious: it walks the
-//! whole drive.
+//! Checks the conservation laws from scratch by walking the whole drive. For tests and debugging.
 
 use super::ManagedSsd;
 use super::units::UnitState;
 use crate::nand::BlockIndex;
 
 impl ManagedSsd {
-    /// Checks that the maps agree, that every count adds up and that no page was made from nothing.
+    /// Checks that the maps agree, that every count adds up and that every written page has a source.
     ///
     /// # Errors
-    /// The first law that does not hold, in words.
+    /// The first law that is violated, in words.
     pub fn audit(&self) -> Result<(), String> {
         self.audit_counters()?;
         self.audit_maps()?;

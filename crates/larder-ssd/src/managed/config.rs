@@ -1,4 +1,4 @@
-//! What a simulated drive is made of, and the check that such a drive can work.
+//! The configuration of a simulated drive, and the check that such a drive can work.
 
 use super::geometry::Geometry;
 use super::options::{
@@ -7,60 +7,58 @@ use super::options::{
 use crate::error::{Error, ErrorKind};
 use crate::nand::{DieArray, Endurance, Spans};
 
-/// A drive and the habits of its firmware.
+/// A drive and the policies of its firmware.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManagedConfig {
     /// Size and division of the drive.
     pub geometry: Geometry,
-    /// Reclaim groups. The units are divided among them in equal parts, in order; each has its own
-    /// erased units, victims and frontiers. The logical space is shared: a write puts any page into
-    /// any group, which can therefore fill up ([`ErrorKind::NoSpace`]).
+    /// Reclaim groups. The units are divided among them in equal parts, in order. Each group has its own erased units,
+    /// victims and frontiers. The logical space is shared: a write can put any page into any group, so a group can fill
+    /// up ([`ErrorKind::NoSpace`]).
     pub groups: u16,
-    /// Channels and dies, if anybody needs to know: [`GroupDies`] does, and a
-    /// [`TimedSsd`](crate::timed::TimedSsd), which takes them from its timing if they are not said
-    /// here. Write amplification does not depend on them.
+    /// Channels and dies. Needed by [`GroupDies`] and by a [`TimedSsd`](crate::timed::TimedSsd), which takes them from
+    /// its timing if they are not set here. Write amplification does not depend on them.
     pub array: Option<DieArray>,
-    /// On which dies the units of a group lie. Dies or channels are divided among the groups in
-    /// equal parts.
+    /// The dies on which the units of a group lie. Dies or channels are divided among the groups in equal parts.
     pub group_dies: GroupDies,
-    /// Reclaim unit handles, the default (0) among them.
+    /// Reclaim unit handles, including the default (0).
     pub handles: u16,
     /// Whether FDP is enabled. If not, every write is forced to handle 0 and the same code runs.
     pub fdp: bool,
-    /// What becomes of a write with a placement that the drive does not have.
+    /// How to treat a write with a placement that the drive does not have.
     pub invalid_pid: InvalidPid,
     /// Where garbage collection writes.
     pub gc_destination: GcDestination,
-    /// Garbage collection runs while fewer units than this are erased and ready (in the group). At
-    /// least 2: one to open, one to move into.
+    /// Garbage collection runs while fewer units than this are erased and ready (in the group). At least 2: one to
+    /// open, one to move data into.
     pub gc_reserve_units: u32,
     /// Which unit garbage collection reclaims.
     pub victim_policy: VictimPolicy,
-    /// Among whose units it looks.
+    /// The units among which garbage collection looks for a victim.
     pub victim_scope: VictimScope,
     /// Collection ahead of need; off by default.
     pub lazy_collection: Option<LazyCollection>,
-    /// Static wear levelling: when the erases of the most and the least worn unit differ by more
-    /// than this, the least worn full unit is moved to the most worn erased one. Off by default;
-    /// dynamic wear levelling (the least worn erased unit is opened first) is always on.
+    /// Static wear levelling: when the erases of the most and the least worn unit differ by more than this, the data of
+    /// the least worn full unit is moved to the most worn erased one. Off by default; dynamic wear levelling (the least
+    /// worn erased unit is opened first) is always on.
     pub wear_levelling_gap: Option<u32>,
     /// When erases fail.
     pub endurance: Endurance,
-    /// Keep sequential streams apart without FDP; off by default.
+    /// Keep sequential streams in separate units without FDP; off by default.
     pub save_sequential: Option<SaveSequential>,
-    /// Events that the log holds; NVMe's page 23h shows 63.
+    /// Capacity of the event log; NVMe's page 23h shows 63.
     pub event_capacity: u32,
     /// Whether each page carries out-of-band data, so that the maps can be rebuilt after a power
     /// loss. It costs 8 bytes of memory per physical page (a 1.88 TB drive in 4 KiB pages with
     /// 17 % over-provisioning: 4.3 GB on top of the 4.1 GB of the maps). Off by default.
     pub out_of_band: bool,
-    /// Seed of every choice that is left to chance.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
 impl ManagedConfig {
-    /// A drive with FDP, one group, eight initially isolated handles, a reserve of three units and
-    /// greedy collection; every other habit is off.
+    /// A drive with FDP, one group, eight initially isolated handles, a reserve of three units and greedy collection;
+    /// every other option is off.
     pub fn new(geometry: Geometry) -> Self {
         Self {
             geometry,
@@ -89,9 +87,9 @@ impl ManagedConfig {
         if self.fdp { self.handles } else { 1 }
     }
 
-    /// Units without which the drive could get stuck: its capacity and, in every group, an open
-    /// unit per frontier and the reserve. With this many and one group, whenever garbage collection
-    /// runs some full unit holds at least one dead page.
+    /// Minimum units for a drive that cannot get stuck: its capacity and, in every group, an open unit per frontier and
+    /// the reserve. With this many and one group, some full unit holds at least one dead page whenever garbage
+    /// collection runs.
     pub fn units_required(&self) -> u64 {
         self.data_units() + u64::from(self.groups) * self.group_overhead_units()
     }
@@ -101,7 +99,7 @@ impl ManagedConfig {
         self.geometry.logical_pages.div_ceil(u64::from(self.geometry.pages_per_unit).max(1))
     }
 
-    /// Units of one group that hold no settled data: frontiers and the reserve.
+    /// Units of one group that hold no settled data: open units of the frontiers, and the reserve.
     pub(crate) fn group_overhead_units(&self) -> u64 {
         (self.streams() + self.gc_frontiers()) as u64 + u64::from(self.reserve_units())
     }
@@ -111,7 +109,7 @@ impl ManagedConfig {
         self.geometry.units / u32::from(self.groups)
     }
 
-    /// Which dies the units lie on.
+    /// The dies on which the units lie.
     pub(crate) fn spans(&self) -> Spans {
         let array = self.array.unwrap_or(DieArray::ONE);
         let groups = u32::from(self.groups);
@@ -122,9 +120,9 @@ impl ManagedConfig {
         }
     }
 
-    /// Erased units of one group below which collection runs.
+    /// Collection runs while a group has fewer erased units than this.
     pub(crate) fn reserve_units(&self) -> u32 {
-        // An erase that fails during collection gives nothing back for what the collection took.
+        // If an erase fails during collection, the units that the collection took are not replaced.
         let extra = match self.endurance {
             Endurance::Unlimited => 0,
             Endurance::Rated { .. } | Endurance::Planned(_) => 2,
@@ -146,7 +144,7 @@ impl ManagedConfig {
         }
     }
 
-    /// Refuses a drive that could not work, with the reason.
+    /// Refuses a drive that could not work. The message says why.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.check_geometry()?;
         self.check_placement()?;
@@ -216,7 +214,7 @@ impl ManagedConfig {
         Ok(())
     }
 
-    /// Groups must divide the dies or channels that they own.
+    /// Checks that the dies or channels can be divided among the groups.
     fn check_dies(&self) -> Result<(), Error> {
         let Some(array) = self.array else {
             if self.group_dies == GroupDies::All {

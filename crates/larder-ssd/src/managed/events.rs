@@ -1,18 +1,18 @@
-//! What the drive tells about its placement: the FDP event log, bounded, with counters that never
-//! forget. Event numbers are those of NVMe's log page 23h.
+//! Events of the drive about placement: the bounded FDP event log, and counters that cover all events. Event numbers
+//! are those of NVMe's log page 23h.
 
 use std::collections::VecDeque;
 
 use super::ManagedSsd;
 use super::frontier::Placement;
 
-/// Something that the drive did with a reclaim unit or a handle.
+/// Something that the drive did to a reclaim unit or a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
     /// The host closed a unit that still had room (NVMe 00h).
     NotFullyWritten {
-        /// Whose unit it was.
+        /// The placement that filled the unit.
         placement: Placement,
         /// The unit.
         unit: u32,
@@ -21,7 +21,7 @@ pub enum Event {
     },
     /// A reset closed a unit that still had room (NVMe 02h).
     ResetModified {
-        /// Whose unit it was.
+        /// The placement that filled the unit.
         placement: Placement,
         /// The unit.
         unit: u32,
@@ -31,43 +31,43 @@ pub enum Event {
     /// A write named a placement that the drive does not have, and went to the default one
     /// (NVMe 03h).
     InvalidPlacement {
-        /// What the write named.
+        /// The placement that the write named.
         placement: Placement,
     },
     /// Live pages were moved out of a unit before its erase (NVMe 80h).
     MediaReallocated {
         /// The unit that was erased.
         unit: u32,
-        /// What all of its data was written with, if that was one placement.
+        /// The placement of all of its data, if it was only one.
         source: Option<Placement>,
         /// Pages that were moved.
         pages: u32,
     },
-    /// A handle went on to another unit, because moved data filled its own (NVMe 81h).
+    /// A handle moved on to another unit, because moved data filled its own (NVMe 81h).
     ImplicitlyModified {
-        /// Whose unit was full.
+        /// The placement whose unit was full.
         placement: Placement,
         /// The unit that it fills now.
         unit: u32,
     },
-    /// A host write went on to another unit of its handle, because one was full. NVMe has no event
-    /// for it: the host knows how much it writes.
+    /// A host write moved on to another unit of its handle, because one was full. NVMe has no event for it: the host
+    /// knows how much it writes.
     MovedOn {
-        /// Whose unit was full.
+        /// The placement whose unit was full.
         placement: Placement,
         /// The unit that it fills now.
         unit: u32,
     },
-    /// An erase failed and the unit was taken out of use. NVMe leaves this to vendors (F0h on).
+    /// An erase failed and the unit was retired. NVMe leaves such events to vendors (F0h on).
     UnitRetired {
         /// The unit.
         unit: u32,
-        /// Erases that it lived through.
+        /// Erases that succeeded before.
         erases: u32,
     },
 }
 
-/// Events by type since the drive was made, those included that the ring no longer holds.
+/// Events by type since the drive was created, including those that the ring no longer holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EventCounts {
     /// [`Event::NotFullyWritten`].
@@ -86,24 +86,22 @@ pub struct EventCounts {
     pub unit_retired: u64,
 }
 
-/// Every event since the last time that somebody took the record; see
-/// [`ManagedSsd::take_event_record`].
+/// All events since the record was last taken; see [`ManagedSsd::take_event_record`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventRecord {
     /// The events, oldest first.
     pub events: Vec<Event>,
-    /// The logical pages that were moved: for each [`Event::MediaReallocated`] in turn as many as
-    /// it counts.
+    /// The logical pages that were moved: for each [`Event::MediaReallocated`] in turn, as many pages as it counts.
     pub moved_pages: Vec<u64>,
 }
 
-/// The newest events, and how many there were of each type.
+/// The newest events, and the number of events of each type.
 #[derive(Debug)]
 pub(crate) struct Events {
     ring: VecDeque<Event>,
     capacity: usize,
     counts: EventCounts,
-    /// If somebody asks.
+    /// Set while a record is kept.
     record: Option<EventRecord>,
 }
 
@@ -114,7 +112,7 @@ impl Events {
         Self { ring, capacity, counts: EventCounts::default(), record: None }
     }
 
-    /// Records `event`; the oldest makes room for it.
+    /// Records `event`, replacing the oldest if the ring is full.
     pub(crate) fn record(&mut self, event: Event) {
         let count = match event {
             Event::NotFullyWritten { .. } => &mut self.counts.not_fully_written,
@@ -148,18 +146,18 @@ impl Events {
 }
 
 impl ManagedSsd {
-    /// Starts or stops keeping a record of every event, beside the ring of the newest. It grows
-    /// until it is taken.
+    /// Starts or stops keeping a record of every event, in addition to the ring of the newest. The record grows until
+    /// it is taken.
     pub fn keep_event_record(&mut self, keep: bool) {
         self.events.record = keep.then(EventRecord::default);
     }
 
-    /// What happened since the last call; empty if no record is kept.
+    /// Takes the events since the last call; empty if no record is kept.
     pub fn take_event_record(&mut self) -> EventRecord {
         self.events.record.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Records which pages were moved out of `unit`, while their live bits are still there.
+    /// Records which pages were moved out of `unit`. Must run before their live bits are cleared.
     pub(super) fn record_moved_pages(&mut self, unit: u32) {
         if self.events.record.is_none() {
             return;

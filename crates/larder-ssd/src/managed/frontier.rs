@@ -1,10 +1,10 @@
-//! Where the next page goes: placements as the host names them, streams as the firmware keeps them,
-//! and the frontier that each stream fills.
+//! Where the next page is written: placements as the host names them, streams as the firmware keeps them, and the
+//! frontier that each stream fills.
 //!
-//! A *stream* is a sequence of host writes that share units: one for every active handle and, on
-//! drives that look for sequential writes, one more. Frontiers are numbered group by group.
+//! A *stream* is a sequence of host writes that share units. There is one for every active handle and one more on
+//! drives that detect sequential writes. Frontiers are numbered group by group.
 
-/// What a write names: a reclaim group and a handle in it (NVMe's placement identifier).
+/// The placement of a write: a reclaim group and a handle in it (NVMe's placement identifier).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Placement {
     /// Reclaim group; 0 on drives with one.
@@ -26,20 +26,20 @@ impl Frontier {
         self.end - self.next
     }
 
-    /// Whether a unit was ever opened for it, be it full by now.
+    /// Whether a unit was ever opened for this frontier; the unit may be full by now.
     pub(crate) fn is_of_a_unit(self) -> bool {
         self.end != 0
     }
 }
 
-/// What an open unit is being filled with, by number of the frontier. It is on the media with the
-/// unit, so that the frontiers can be found again after a power loss.
+/// The kind of data that fills an open unit, with the number of its frontier. It is stored on the media with the unit,
+/// so that the frontiers can be found again after a power loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Host writes.
     Host(u32),
     /// Pages that garbage collection moves.
     Collection(u32),
-    /// The pages of one cold unit; no frontier goes on with it.
+    /// The pages of one cold unit; no frontier continues it.
     Levelling,
 }

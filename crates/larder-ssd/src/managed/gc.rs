@@ -1,10 +1,9 @@
-//! Garbage collection: making erased units out of full ones.
+//! Garbage collection: turns full units into erased ones.
 //!
-//! Invariant: a group has at least one erased unit whenever collection starts. It holds because the
-//! host opens a unit only with the reserve (at least two) erased, and because reclaiming a unit
-//! opens at most one other and gives itself back. Two things can break it: an erase that fails, and
-//! a power loss between the opening and the erase. Then only a victim is taken whose pages fit what
-//! is open.
+//! Invariant: a group has at least one erased unit whenever collection starts. It holds because the host opens a unit
+//! only while the reserve (at least two) is erased, and because reclaiming a unit opens at most one other and gives
+//! itself back. Two things can break it: an erase that fails, and a power loss between the opening and the erase. Then
+//! a victim is taken only if its live pages fit into the open unit.
 
 use super::ManagedSsd;
 use super::events::Event;
@@ -14,19 +13,17 @@ use super::units::{Owner, UnitState};
 use crate::error::{Error, ErrorKind};
 
 impl ManagedSsd {
-    /// Gives host frontier `index` a unit with room, reclaiming others first while erased ones are
-    /// short.
+    /// Gives host frontier `index` a unit with room. Reclaims others first while erased units are short.
     pub(super) fn open_for_host(&mut self, index: usize) -> Result<(), Error> {
         let group = index / self.streams;
         self.fill_reserve(group, index)?;
-        // With a shared frontier, collection itself may have opened the unit that the host goes on
-        // with.
+        // With a shared frontier, collection may itself have opened a unit with room for the host.
         if self.host_frontiers[index].room() > 0 {
             return Ok(());
         }
-        // Each erase may fail and take a unit of the reserve, which the next move needs: it is
-        // filled before anything else is moved or opened. Or it takes the last spare unit, and then
-        // nothing is: what is still erased need not suffice.
+        // Each erase may fail and take a unit of the reserve, which the next move needs: refill the reserve before
+        // anything else is moved or opened. If the failed erase takes the last spare unit, nothing more is moved or
+        // opened, as the erased units left may not suffice.
         while self.collect_ahead(group, index)? {
             self.fill_reserve(group, index)?;
         }
@@ -46,11 +43,11 @@ impl ManagedSsd {
         Ok(())
     }
 
-    /// Reclaims units of `group` until as many are erased as are held in reserve, or until one is
-    /// and host frontier `index` has room.
+    /// Reclaims units of `group` until the reserve is erased, or until at least one unit is erased and host frontier
+    /// `index` has room.
     fn fill_reserve(&mut self, group: usize, index: usize) -> Result<(), Error> {
         let pages_per_unit = self.config.geometry.pages_per_unit;
-        // Collections in a row that freed nothing: some policies take entirely live units.
+        // Collections in a row that freed no page: some policies take entirely live units.
         let mut fruitless = 0;
         self.check_not_worn_out()?;
         while self.units.erased(group) < self.reserve {
@@ -65,7 +62,7 @@ impl ManagedSsd {
         Ok(())
     }
 
-    /// Collects a unit that holds almost nothing, if the drive has that habit. Says whether it did.
+    /// Collects an almost empty unit, if lazy collection is on. Returns whether it did.
     fn collect_ahead(&mut self, group: usize, index: usize) -> Result<bool, Error> {
         let Some(lazy) = self.config.lazy_collection else { return Ok(false) };
         if self.units.erased(group) >= lazy.below_erased_units as usize {
@@ -82,7 +79,7 @@ impl ManagedSsd {
         }
     }
 
-    /// Opens an erased unit of `group` for the frontier that `role` names.
+    /// Opens an erased unit of `group` for the frontier in `role`.
     pub(super) fn open(
         &mut self,
         group: usize,
@@ -97,8 +94,8 @@ impl ManagedSsd {
         Ok(Frontier { next, end: next + pages_per_unit })
     }
 
-    /// Opens another unit for moved data, which has filled one. If a handle of the host was filling
-    /// it too, that goes on in the other unit without having asked.
+    /// Opens another unit for moved data, which has filled one. If a host handle was filling that unit too, the handle
+    /// moves to the new unit without a host command.
     fn open_for_moved(
         &mut self,
         group: usize,
@@ -117,7 +114,7 @@ impl ManagedSsd {
         Ok(frontier)
     }
 
-    /// The unit to reclaim so that host frontier `index` gets room.
+    /// Chooses the unit to reclaim so that host frontier `index` gets room.
     fn choose_victim(&mut self, group: usize, index: usize, fruitless: u32) -> Result<u32, Error> {
         let desperate = self.units.erased(group) == 0 || fruitless > self.config.units_per_group();
         let victim = if desperate {
@@ -128,16 +125,16 @@ impl ManagedSsd {
         victim.ok_or_else(|| self.no_room(group))
     }
 
-    /// A unit that is entirely live is moved only to get at others, which must be there: FIFO and
-    /// random policies work so, greedy has nothing better.
+    /// An entirely live unit is moved only to get at other units with dead pages, which must exist: FIFO and random
+    /// policies need this. Greedy has no better choice, so moving it would gain nothing.
     fn is_worth_moving(&self, group: usize, unit: u32) -> bool {
         self.units.get(unit).live < self.config.geometry.pages_per_unit
             || (self.config.victim_policy != VictimPolicy::Greedy
                 && self.emptiest_that_fits(group).is_some())
     }
 
-    /// After a power loss: finishes the collection that it interrupted, if that had taken the last
-    /// erased unit of a group. The room that is left for it must not go to the host.
+    /// After a power loss: finishes the interrupted collection, if it had taken the last erased unit of a group. The
+    /// host must not get the room that is left for it.
     pub(super) fn finish_collections(&mut self) -> Result<(), Error> {
         for group in 0..usize::from(self.config.groups) {
             if self.units.erased(group) == 0
@@ -149,7 +146,7 @@ impl ManagedSsd {
         Ok(())
     }
 
-    /// What the policy would reclaim for host frontier `index`, in the scope that it has.
+    /// The policy's choice for host frontier `index`, within the configured scope.
     fn policy_choice(&mut self, group: usize, index: usize) -> Option<u32> {
         if self.config.victim_scope == VictimScope::Global {
             return self.victims.choose(narrow(group), &self.units);
@@ -164,8 +161,8 @@ impl ManagedSsd {
         })
     }
 
-    /// The full unit of `group` with the fewest live pages, a dead one at least, among those that
-    /// can be moved. It looks at all of them; it is asked when nothing else helps.
+    /// The full unit of `group` with the fewest live pages and at least one dead page, among those whose live pages can
+    /// be moved. Scans all units; used only when nothing else helps.
     fn emptiest_that_fits(&self, group: usize) -> Option<u32> {
         let any_erased = self.units.erased(group) > 0;
         let candidates = self.units.of_group(group).filter(|&number| {
@@ -185,7 +182,7 @@ impl ManagedSsd {
         }
     }
 
-    /// Moves what lives in the full unit `victim` and erases it. Says how many pages that were.
+    /// Moves the live pages of the full unit `victim` and erases it. Returns the number of moved pages.
     pub(super) fn reclaim(&mut self, victim: u32, group: usize) -> Result<u32, Error> {
         let unit = *self.units.get(victim);
         self.victims.remove(victim, unit.set, unit.live);
@@ -200,7 +197,7 @@ impl ManagedSsd {
         Ok(unit.live)
     }
 
-    /// Erases a unit from which `moved` pages, all that lived, were copied.
+    /// Erases a unit whose `moved` live pages have all been copied.
     pub(super) fn finish_unit(&mut self, unit: u32, moved: u32) {
         if moved > 0 {
             self.record_moved_pages(unit);
@@ -213,9 +210,8 @@ impl ManagedSsd {
         self.erase(unit);
     }
 
-    /// Copies the live pages of `victim`, in their order, to `frontier`, and on to further units
-    /// for `owner` in `role`. Not more than one: either the victim has no more live pages than a
-    /// unit, or `frontier` has room for them.
+    /// Copies the live pages of `victim`, in order, to `frontier`, and on to a further unit for `owner` in `role`. At
+    /// most one further unit: either the victim has no more live pages than a unit, or `frontier` has room for them.
     pub(super) fn move_live_pages(
         &mut self,
         victim: u32,
@@ -227,7 +223,7 @@ impl ManagedSsd {
         let first = victim * self.config.geometry.pages_per_unit;
         let slot = self.copies_slot(self.units.get(victim).owner);
         let mut batch_start = frontier.next;
-        // Neighbours move together, unless something happens beside each page.
+        // Move runs of neighbours together, unless each page needs out-of-band data or a journal entry.
         let longest = if self.out_of_band.is_some() || self.journal.is_some() { 1 } else { 64 };
         for word in 0..self.map.words_per_unit() {
             let mut bits = self.map.live_word(victim, word);
@@ -255,10 +251,10 @@ impl ManagedSsd {
         Ok(())
     }
 
-    /// The placement with which the host wrote everything in `unit`, if it was one.
+    /// The placement with which the host wrote all data in `unit`, if it was only one.
     fn written_with(&self, unit: u32) -> Option<Placement> {
         match self.units.get(unit).owner {
-            // A noisy handle's units take in what others wrote.
+            // The units of a noisy handle also receive moved data of other handles.
             Owner::Handle(handle)
                 if self.config.gc_destination != GcDestination::Handle(handle) =>
             {
@@ -279,7 +275,7 @@ impl ManagedSsd {
         }
     }
 
-    /// Who owns the units to which data of `owner` is moved, and which frontier that is.
+    /// The owner of the units to which data of `owner` is moved, and the frontier to use.
     fn destination(&self, group: usize, owner: Owner) -> (Owner, Role) {
         let stream = match owner {
             Owner::Handle(handle) => usize::from(handle),
@@ -306,7 +302,7 @@ impl ManagedSsd {
         }
     }
 
-    /// Under which entry copies out of a unit of `owner` are counted.
+    /// The entry under which copies out of a unit of `owner` are counted.
     fn copies_slot(&self, owner: Owner) -> usize {
         match owner {
             Owner::Handle(handle) => usize::from(handle),
@@ -322,7 +318,7 @@ impl ManagedSsd {
         }
     }
 
-    /// The placement whose writes host frontier `index` takes.
+    /// The placement whose writes go to host frontier `index`.
     pub(super) fn placement_of(&self, index: usize) -> Placement {
         let narrow = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
         let handle = match self.owner_of_stream(index % self.streams) {
@@ -332,11 +328,11 @@ impl ManagedSsd {
         Placement { group: narrow(index / self.streams), handle }
     }
 
-    /// Why `group` cannot give a unit.
+    /// The error for a `group` that cannot provide a unit.
     #[cold]
     fn no_room(&mut self, group: usize) -> Error {
         if self.units.erased(group) == 0 {
-            // Failed erases took the last units to move data into.
+            // Failed erases took the last units into which data could be moved.
             self.read_only = true;
             return self.worn_out();
         }
@@ -354,7 +350,7 @@ impl ManagedSsd {
     }
 }
 
-/// Numbers of sets, frontiers and words: all below 2^32, by the check of the configuration.
+/// Numbers of sets, frontiers and words. All are below 2^32, as the check of the configuration ensures.
 #[allow(clippy::cast_possible_truncation)]
 #[inline]
 fn narrow(n: usize) -> u32 {

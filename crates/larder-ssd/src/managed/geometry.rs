@@ -12,18 +12,16 @@ pub struct Geometry {
     pub logical_pages: u64,
     /// Pages of one reclaim unit (on real drives a superblock: one block per plane per die).
     pub pages_per_unit: u32,
-    /// Reclaim units of the media, over-provisioning included.
+    /// Reclaim units of the media, including over-provisioning.
     pub units: u32,
 }
 
 impl Geometry {
-    /// A drive that sells `logical_bytes` and has `op_percent` more media than that.
-    /// Over-provisioning is a share of the logical capacity, as drive makers count it (2 TiB of
-    /// flash sold as 1.88 TB: 17 %).
+    /// A drive that sells `logical_bytes` and has `op_percent` more media than that. Over-provisioning is a share of
+    /// the logical capacity, as drive makers count it (2 TiB of flash sold as 1.88 TB: 17 %).
     ///
     /// # Errors
-    /// If the sizes do not make whole pages, or are out of the range that 32-bit page numbers can
-    /// hold.
+    /// If the sizes are not whole pages, or exceed the range of 32-bit page numbers.
     pub fn with_overprovisioning(
         logical_bytes: u64,
         unit_bytes: u64,
@@ -77,7 +75,7 @@ impl Geometry {
 
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn units_for(logical_bytes: u64, unit_bytes: u64, op_percent: f64) -> u64 {
-    // Saturates far above what a caller accepts, and the sign was checked.
+    // Saturates far above what a caller accepts. The sign was checked.
     (logical_bytes as f64 * (1.0 + op_percent / 100.0) / unit_bytes as f64).ceil() as u64
 }
 

@@ -1,4 +1,4 @@
-//! What the host asks for: write, deallocate, close a unit.
+//! Host commands: write, deallocate, close a unit.
 
 use super::ManagedSsd;
 use super::events::Event;
@@ -20,9 +20,9 @@ impl ManagedSsd {
     /// Writes `pages` logical pages from `lpn` on, with `placement`.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`] for pages or placements that the drive does not have; nothing was
-    /// written. [`ErrorKind::NoSpace`], [`ErrorKind::ReadOnly`] and [`ErrorKind::PowerLoss`]: a
-    /// first part may have been written, and is counted.
+    /// [`ErrorKind::OutOfRange`] for pages or placements that the drive does not have; nothing was written.
+    /// [`ErrorKind::NoSpace`], [`ErrorKind::ReadOnly`] and [`ErrorKind::PowerLoss`]: a first part may have been
+    /// written, and is counted.
     pub fn write_placed(
         &mut self,
         placement: Placement,
@@ -31,7 +31,7 @@ impl ManagedSsd {
     ) -> Result<(), Error> {
         let (mut lpn, mut left) = self.check_range(lpn, pages)?;
         self.check_writable()?;
-        // The first stream of a group is handle 0's, and the handle is known without a division.
+        // The first stream of a group belongs to handle 0, so the handle is known without a division.
         let (mut index, handle) = match self.frontier_index(placement) {
             Some(index) => (index, usize::from(placement.handle)),
             None => (self.resolve(placement)?, 0),
@@ -61,11 +61,11 @@ impl ManagedSsd {
         Ok(())
     }
 
-    /// Declares `pages` logical pages from `lpn` on dead.
+    /// Deallocates `pages` logical pages from `lpn` on.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`] for pages that the drive does not have; [`ErrorKind::ReadOnly`]
-    /// and [`ErrorKind::PowerLoss`]. Nothing was deallocated.
+    /// [`ErrorKind::OutOfRange`] for pages that the drive does not have; [`ErrorKind::ReadOnly`] and
+    /// [`ErrorKind::PowerLoss`]. In all cases nothing was deallocated.
     pub fn deallocate(&mut self, lpn: u64, pages: u64) -> Result<(), Error> {
         let (lpn, pages) = self.check_range(lpn, pages)?;
         self.check_writable()?;
@@ -82,8 +82,8 @@ impl ManagedSsd {
         Ok(())
     }
 
-    /// Closes the unit that `handle` of group 0 is filling (NVMe: reclaim unit handle update). What
-    /// was left of it is padded.
+    /// Closes the unit that `handle` of group 0 is filling (NVMe: reclaim unit handle update). The rest of the unit is
+    /// padded.
     ///
     /// # Errors
     /// As [`Self::update_placed`].
@@ -91,7 +91,7 @@ impl ManagedSsd {
         self.update_placed(Placement { group: 0, handle })
     }
 
-    /// Closes the unit that `placement` is filling. What was left of it is padded.
+    /// Closes the unit that `placement` is filling. The rest of the unit is padded.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfRange`] for a placement that the drive does not have, or does not use
@@ -107,8 +107,8 @@ impl ManagedSsd {
         Ok(())
     }
 
-    /// A controller level reset of a drive that forgets where its handles were: the unit that each
-    /// of them is filling is closed. What was left of it is padded.
+    /// A controller level reset of a drive that does not keep its handles' positions: closes the unit that each handle
+    /// is filling. The rest of each unit is padded.
     ///
     /// # Errors
     /// [`ErrorKind::ReadOnly`] and [`ErrorKind::PowerLoss`].
@@ -137,8 +137,7 @@ impl ManagedSsd {
         }
     }
 
-    /// Live pages in the units of reclaim group `group`; 0 if there is no such group. It looks at
-    /// each of the group's units.
+    /// Live pages in the units of reclaim group `group`; 0 if there is no such group. Scans the units of the group.
     pub fn live_pages_of_group(&self, group: u16) -> u64 {
         if group >= self.config.groups {
             return 0;
@@ -167,7 +166,7 @@ impl ManagedSsd {
         self.check_not_worn_out()
     }
 
-    /// The frontier for a write with a placement that has none of its own.
+    /// The frontier for a write whose placement has no frontier of its own.
     #[cold]
     fn resolve(&mut self, placement: Placement) -> Result<usize, Error> {
         if !self.is_known(placement) {
@@ -179,7 +178,7 @@ impl ManagedSsd {
         Ok(0)
     }
 
-    /// Whether the drive has `placement`, be it in use or not.
+    /// Whether the drive has `placement`, in use or not.
     pub(super) fn is_known(&self, placement: Placement) -> bool {
         placement.handle < self.config.handles && placement.group < self.config.groups
     }
@@ -209,7 +208,7 @@ impl ManagedSsd {
         Error::new(ErrorKind::OutOfRange, message)
     }
 
-    /// Writes `count` pages from `lpn` on to `first` and the places after it, all of one open unit.
+    /// Writes `count` pages from `lpn` on to the places from `first` on, all in one open unit.
     #[inline]
     fn fill(&mut self, first: u32, lpn: u32, count: u32) {
         if count == 1 {
@@ -228,7 +227,7 @@ impl ManagedSsd {
         self.journal_programs(first, count);
     }
 
-    /// Kills the places of `count` pages from `lpn` on.
+    /// Marks the old places of `count` pages from `lpn` on as dead.
     fn kill_runs(&mut self, lpn: u32, count: u32) {
         let end = lpn + count;
         let mut next = lpn;
@@ -237,9 +236,8 @@ impl ManagedSsd {
         }
     }
 
-    /// Kills the places of the first pages before `end`, from `lpn` on, that have any: what was
-    /// written together lies together, and neighbours die in one step. Returns the first of them and
-    /// how many they are.
+    /// Marks the old places of the first run of mapped pages from `lpn` on, before `end`, as dead. Pages that were
+    /// written together lie together, so a run dies in one step. Returns the first page of the run and its length.
     #[inline]
     fn kill_next_run(&mut self, lpn: u32, end: u32) -> Option<(u32, u32)> {
         let (at, old) = (lpn..end).find_map(|at| Some((at, self.map.physical(at)?)))?;
@@ -249,7 +247,7 @@ impl ManagedSsd {
         Some((at, run))
     }
 
-    /// Books `count` live pages that were placed from `first` on, all in one unit.
+    /// Counts `count` pages placed from `first` on, all in one unit, as live and written.
     pub(super) fn pages_written(&mut self, first: u32, count: u32) {
         let unit = self.map.revive(first, count);
         self.written_in(unit, count);
@@ -261,7 +259,7 @@ impl ManagedSsd {
         self.programmed_in(unit, count);
     }
 
-    /// Books `count` pages of `unit`, counted as live already, as written.
+    /// Counts `count` pages of `unit`, which are already counted as live, as written.
     #[inline]
     pub(super) fn programmed_in(&mut self, unit: u32, count: u32) {
         let written = self.medium.program(BlockIndex(unit), count);
@@ -270,15 +268,15 @@ impl ManagedSsd {
         }
     }
 
-    /// Closes the unit that host frontier `index` fills. Says which one and how many pages were
-    /// padded, if it still had room.
+    /// Closes the unit that host frontier `index` fills. If it still had room, returns the unit and the number of
+    /// padded pages.
     fn close_unit(&mut self, index: usize) -> Option<(u32, u32)> {
         let frontier = std::mem::take(&mut self.host_frontiers[index]);
         self.pad(frontier);
         (frontier.room() > 0).then(|| (self.map.unit_of(frontier.next), frontier.room()))
     }
 
-    /// Fills what is left of an open unit with nothing.
+    /// Pads the rest of an open unit.
     pub(super) fn pad(&mut self, frontier: Frontier) {
         let count = frontier.room();
         if count == 0 {
@@ -291,13 +289,13 @@ impl ManagedSsd {
         self.seal(unit);
     }
 
-    /// A unit whose last page was written is full and may be reclaimed.
+    /// Marks a unit as full, after its last page was written: it may be reclaimed now.
     fn seal(&mut self, unit: u32) {
         self.units.get_mut(unit).state = UnitState::Full;
         self.become_victim(unit);
     }
 
-    /// Enters a full unit in the set that it belongs to.
+    /// Adds a full unit to its set of victims.
     pub(super) fn become_victim(&mut self, unit: u32) {
         let group = self.units.group_of(unit);
         let set = match (self.config.victim_scope, self.units.get(unit).owner) {
@@ -317,7 +315,7 @@ impl ManagedSsd {
         self.victims.insert(unit, set, live);
     }
 
-    /// `count` pages of `unit` died.
+    /// Counts `count` pages of `unit` as dead.
     #[inline]
     pub(super) fn died_in(&mut self, unit: u32, count: u32) {
         let entry = self.units.get_mut(unit);

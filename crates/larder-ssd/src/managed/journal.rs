@@ -1,9 +1,9 @@
-//! What the firmware does to the media, for those who ask: the timed drive books it on dies and
-//! channels. Nobody asking, it costs a test a batch.
+//! An optional record of the operations on the media: the timed drive charges them to dies and channels. While it is
+//! off, it costs one branch per batch.
 
 use super::ManagedSsd;
 
-/// One thing that the firmware did to the media.
+/// One operation of the firmware on the media.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MediaOp {
     /// A page was written.
@@ -26,12 +26,12 @@ pub enum MediaOp {
 }
 
 impl ManagedSsd {
-    /// Starts or stops recording what is done to the media.
+    /// Starts or stops recording the operations on the media.
     pub fn record_media_ops(&mut self, record: bool) {
         self.journal = record.then(Vec::new);
     }
 
-    /// Moves what was recorded since the last call to `ops`, in order.
+    /// Appends the operations recorded since the last call to `ops`, in order.
     pub fn take_media_ops(&mut self, ops: &mut Vec<MediaOp>) {
         if let Some(journal) = &mut self.journal {
             ops.append(journal);

@@ -1,18 +1,17 @@
 //! The two page maps and the live bits: 4 bytes per logical page, 4 bytes and 1 bit per physical
 //! page.
 //!
-//! Invariants: `physical(lpn) == Some(ppn)` exactly when the live bit of `ppn` is set and
-//! `logical(ppn) == lpn`. The reverse entry of a dead page still says what it held until its unit
-//! is written again.
+//! Invariants: `physical(lpn) == Some(ppn)` exactly when the live bit of `ppn` is set and `logical(ppn) == lpn`. The
+//! reverse entry of a dead page keeps its last logical page until its unit is written again.
 
 use super::geometry::Geometry;
 
-/// Entries are kept with their bits turned over, so that 0 is "none" and memory fresh from the
-/// system needs no filling: what is never written never takes room.
+/// Entries are stored with all bits inverted. So 0 is "none", zeroed memory from the system needs no initialisation,
+/// and entries that are never written take no physical memory.
 const NONE: u32 = 0;
 
-/// Pages that [`PageMap::touch`] looks at together: enough to keep a core's outstanding misses
-/// busy, few enough to stay in its first cache until they are used.
+/// Pages per call of [`PageMap::touch`]: enough to keep a core's outstanding misses busy, few enough to stay in its L1
+/// cache until they are used.
 pub(crate) const TOUCHED_MAX: usize = 64;
 
 /// Forward map (logical to physical), reverse map, and which physical pages are live.
@@ -20,7 +19,7 @@ pub(crate) const TOUCHED_MAX: usize = 64;
 pub(crate) struct PageMap {
     forward: Vec<u32>,
     reverse: Vec<u32>,
-    /// One bit a page; a unit starts on a word of its own.
+    /// One bit per page; each unit starts at a new word.
     live: Vec<u64>,
     words_per_unit: usize,
     pages_per_unit: u32,
@@ -41,25 +40,24 @@ impl PageMap {
         }
     }
 
-    /// Where `lpn` lives.
+    /// The physical page of `lpn`.
     pub(crate) fn physical(&self, lpn: u32) -> Option<u32> {
         decode(self.forward[lpn as usize])
     }
 
-    /// What `ppn` holds or held last.
+    /// The logical page that `ppn` holds or held last.
     pub(crate) fn logical(&self, ppn: u32) -> Option<u32> {
         decode(self.reverse[ppn as usize])
     }
 
-    /// Maps `lpn` to `ppn`, which must be erased. The caller has killed the old place, or is moving
-    /// from it.
+    /// Maps `lpn` to `ppn`, which must be erased. The caller has marked the old place dead, or is moving from it.
     #[inline]
     pub(crate) fn place(&mut self, lpn: u32, ppn: u32) {
         self.forward[lpn as usize] = !ppn;
         self.reverse[ppn as usize] = !lpn;
     }
 
-    /// Maps `lpn` to `ppn` as [`Self::place`] does, and says where it was.
+    /// Maps `lpn` to `ppn` like [`Self::place`], and returns the previous place.
     #[inline]
     pub(crate) fn replace(&mut self, lpn: u32, ppn: u32) -> Option<u32> {
         let old = std::mem::replace(&mut self.forward[lpn as usize], !ppn);
@@ -67,8 +65,8 @@ impl PageMap {
         decode(old)
     }
 
-    /// Maps what `count` places from `source` on hold, all of it live, to as many places from `to`
-    /// on, which must be erased and of another unit.
+    /// Maps the `count` logical pages at the places from `source` on, all live, to the places from `to` on, which must
+    /// be erased and belong to another unit.
     #[inline]
     pub(crate) fn relocate(&mut self, source: u32, to: u32, count: u32) {
         for (source, to) in (source as usize..).zip(to..).take(count as usize) {
@@ -78,9 +76,8 @@ impl PageMap {
         }
     }
 
-    /// Brings near what overwriting each of `lpns`, at most [`TOUCHED_MAX`], needs: first all
-    /// forward entries, then all live bits. Nothing waits for anything but the entry of its own
-    /// page, so the misses overlap.
+    /// Prefetches what an overwrite of each of `lpns` (at most [`TOUCHED_MAX`]) needs: first all forward entries, then
+    /// all live bits. Each load depends only on the entry of its own page, so the cache misses overlap.
     #[inline]
     pub(crate) fn touch(&self, lpns: &[u32]) {
         let mut entries = [NONE; TOUCHED_MAX];
@@ -89,15 +86,15 @@ impl PageMap {
         }
         let mut words = 0;
         for &entry in &entries[..lpns.len()] {
-            // The bits of an unmapped page would lie past the end.
+            // The bits of an unmapped page would be past the end.
             let (_, word, _) = self.bit_of(!entry);
             words ^= self.live.get(word).copied().unwrap_or(0);
         }
-        // The loads are for nothing else; without this they would be left out.
+        // Nothing else uses the loads; without this the compiler would remove them.
         std::hint::black_box(words);
     }
 
-    /// Maps `count` pages from `lpn` on to as many places from `ppn` on.
+    /// Maps `count` pages from `lpn` on to the places from `ppn` on.
     #[inline]
     pub(crate) fn place_run(&mut self, lpn: u32, ppn: u32, count: u32) {
         let forward = &mut self.forward[lpn as usize..][..count as usize];
@@ -106,8 +103,8 @@ impl PageMap {
         reverse.iter_mut().zip(lpn..).for_each(|(entry, lpn)| *entry = !lpn);
     }
 
-    /// How many pages from `lpn` on, before `end`, lie side by side in the unit of `ppn`, where the
-    /// first of them is.
+    /// Number of pages from `lpn` on, before `end`, that are contiguous in the unit of `ppn`, where the first of them
+    /// is.
     #[inline]
     pub(crate) fn run_length(&self, lpn: u32, end: u32, ppn: u32) -> u32 {
         let unit_end = (self.division.quotient(ppn) + 1) * self.pages_per_unit;
@@ -117,17 +114,17 @@ impl PageMap {
         differs.and_then(|n| u32::try_from(n).ok()).unwrap_or(longest)
     }
 
-    /// Forgets where `count` pages from `lpn` on live.
+    /// Unmaps `count` pages from `lpn` on.
     pub(crate) fn unmap(&mut self, lpn: u32, count: u32) {
         self.forward[lpn as usize..][..count as usize].fill(NONE);
     }
 
-    /// Unmaps everything; what each place was written with stays.
+    /// Unmaps everything. The reverse map is kept.
     pub(crate) fn forget_forward(&mut self) {
         self.forward.fill(NONE);
     }
 
-    /// Marks `ppn` dead and says of which unit it is.
+    /// Marks `ppn` dead and returns its unit.
     #[inline]
     pub(crate) fn kill_one(&mut self, ppn: u32) -> u32 {
         let (unit, word, bit) = self.bit_of(ppn);
@@ -136,7 +133,7 @@ impl PageMap {
         unit
     }
 
-    /// Marks `ppn` live and says of which unit it is.
+    /// Marks `ppn` live and returns its unit.
     #[inline]
     pub(crate) fn revive_one(&mut self, ppn: u32) -> u32 {
         let (unit, word, bit) = self.bit_of(ppn);
@@ -151,7 +148,7 @@ impl PageMap {
         (unit, unit as usize * self.words_per_unit + (page / 64) as usize, page % 64)
     }
 
-    /// Marks `count` pages dead from `first` on, all of one unit, and says of which.
+    /// Marks `count` pages from `first` on dead, all in one unit, and returns the unit.
     pub(crate) fn kill(&mut self, first: u32, count: u32) -> u32 {
         self.change_bits(first, count, |word, mask| {
             debug_assert_eq!(*word & mask, mask, "a page dies once");
@@ -159,12 +156,12 @@ impl PageMap {
         })
     }
 
-    /// Marks `count` pages live from `first` on, all of one unit, and says of which.
+    /// Marks `count` pages from `first` on live, all in one unit, and returns the unit.
     pub(crate) fn revive(&mut self, first: u32, count: u32) -> u32 {
         self.change_bits(first, count, |word, mask| *word |= mask)
     }
 
-    /// Applies `change` to the words that hold the bits of `count` pages, with a mask of those.
+    /// Applies `change` to each word that holds live bits of the `count` pages, with a mask of those bits.
     #[inline]
     fn change_bits(&mut self, first: u32, count: u32, change: impl Fn(&mut u64, u64)) -> u32 {
         let unit = self.division.quotient(first);
@@ -222,9 +219,8 @@ fn decode(entry: u32) -> Option<u32> {
     (entry != NONE).then_some(!entry)
 }
 
-/// Division of 32-bit numbers by a constant, as one multiplication (Lemire, Kaser, Kurz: "Faster
-/// remainder by direct computation", 2019): exact for every divisor of at least 2. It runs once for
-/// every page that dies.
+/// Division of 32-bit numbers by a constant, as one multiplication (Lemire, Kaser, Kurz: "Faster remainder by direct
+/// computation", 2019): exact for every divisor of at least 2. It runs once for every page that dies.
 #[derive(Debug, Clone, Copy)]
 struct Division {
     reciprocal: u64,

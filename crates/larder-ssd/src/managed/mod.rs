@@ -1,11 +1,10 @@
 //! The firmware of an ordinary drive: page-mapped FTL, garbage collection, Flexible Data Placement,
 //! wear, and recovery from power loss.
 //!
-//! The host writes logical pages with a placement: a reclaim group and a handle in it. Each handle
-//! fills a reclaim unit of its own; an overwrite or a deallocation kills the old copy of a page
-//! where it lies. When erased units run short, a full unit is reclaimed (the one with the fewest
-//! live pages, unless another policy is asked for): its live pages are copied (that is write
-//! amplification), then it is erased. With FDP disabled every write goes to handle 0 and nothing
+//! The host writes logical pages with a placement: a reclaim group and a handle in it. Each handle fills a reclaim unit
+//! of its own; an overwrite or a deallocation makes the old copy of a page dead. When erased units run short, a full
+//! unit is reclaimed (the one with the fewest live pages, unless another policy is configured): its live pages are
+//! copied, which is write amplification, then it is erased. With FDP disabled every write goes to handle 0; nothing
 //! else changes.
 //!
 //! ```
@@ -66,7 +65,7 @@ use sequential::Detector;
 use units::Units;
 use victim::Victims;
 
-/// A drive with its own firmware. Counting clock: it takes no time at all.
+/// A drive with its own firmware. It has no clock: operations take no time.
 #[derive(Debug)]
 pub struct ManagedSsd {
     config: ManagedConfig,
@@ -76,7 +75,7 @@ pub struct ManagedSsd {
     victims: Victims,
     /// One per stream in each group.
     host_frontiers: Vec<Frontier>,
-    /// In each group none, one, or one per stream: see [`GcDestination`].
+    /// Per group none, one, or one per stream: see [`GcDestination`].
     gc_frontiers: Vec<Frontier>,
     stats: Stats,
     events: Events,
@@ -86,30 +85,30 @@ pub struct ManagedSsd {
     active_handles: u16,
     /// Host frontiers of a group, from the configuration.
     streams: usize,
-    /// Erased units of a group below which collection runs, from the configuration.
+    /// Collection runs while a group has fewer erased units than this. From the configuration.
     reserve: usize,
     read_only: bool,
-    /// What was done to the media, if somebody asks.
+    /// Operations on the media, while they are recorded.
     journal: Option<Vec<MediaOp>>,
 }
 
-/// One reclaim unit, for those who look.
+/// A read-only view of one reclaim unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnitView {
-    /// What the unit is good for now.
+    /// The state of the unit.
     pub state: UnitState,
-    /// Whose data it holds.
+    /// The owner of its data.
     pub owner: Owner,
     /// Pages whose data is current.
     pub live_pages: u32,
     /// Pages written since the last erase.
     pub written_pages: u32,
-    /// Times that it was erased.
+    /// Erases of the unit.
     pub erases: u32,
 }
 
 impl ManagedSsd {
-    /// A fresh drive: everything erased, nothing mapped.
+    /// A new drive: everything erased, nothing mapped.
     ///
     /// # Errors
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) if no such drive could work.
@@ -137,12 +136,12 @@ impl ManagedSsd {
         })
     }
 
-    /// What the drive is made of.
+    /// The configuration of the drive.
     pub fn config(&self) -> &ManagedConfig {
         &self.config
     }
 
-    /// Counters since the drive was made.
+    /// Counters since the drive was created.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -152,7 +151,7 @@ impl ManagedSsd {
         self.events.iter()
     }
 
-    /// How many events of each type there were since the drive was made.
+    /// Number of events of each type since the drive was created.
     pub fn event_counts(&self) -> EventCounts {
         self.events.counts()
     }
@@ -164,7 +163,7 @@ impl ManagedSsd {
         })
     }
 
-    /// All units, in the order of the drive; those of group 0 come first.
+    /// All units, in order of their numbers; those of group 0 come first.
     pub fn units(&self) -> impl Iterator<Item = UnitView> {
         self.units.iter().zip(self.medium.blocks()).map(|(unit, block)| UnitView {
             state: unit.state,
@@ -175,8 +174,8 @@ impl ManagedSsd {
         })
     }
 
-    /// The dies that the units of `group` lie on, in the order in which stripes go round them; none
-    /// if there is no such group. A drive whose dies nobody named has one.
+    /// The dies that the units of `group` lie on, in the order in which stripes go round them; empty if there is no
+    /// such group. A drive without a configured array has one die.
     pub fn dies_of_group(&self, group: u16) -> &[DieIndex] {
         if group >= self.config.groups {
             return &[];
@@ -185,7 +184,7 @@ impl ManagedSsd {
         self.medium.spans().dies(self.medium.spans().of_block(BlockIndex(first)))
     }
 
-    /// The logical pages that live in `unit`, in the order in which they were written.
+    /// The logical pages that are live in `unit`, in the order in which they were written.
     pub fn live_pages_of(&self, unit: u32) -> impl Iterator<Item = u64> {
         let pages = self.config.geometry.pages_per_unit;
         let first = unit * pages;
@@ -194,7 +193,7 @@ impl ManagedSsd {
             .filter_map(|ppn| self.map.logical(ppn).map(u64::from))
     }
 
-    /// Bytes of memory that the maps take, out-of-band data included if it is kept.
+    /// Bytes of memory of the maps, including out-of-band data if it is kept.
     pub fn map_memory_bytes(&self) -> u64 {
         let beside = self.out_of_band.as_ref().map_or(0, |beside| beside.memory_bytes());
         self.map.memory_bytes() + beside + self.medium.out_of_band_bytes()
@@ -205,14 +204,14 @@ impl ManagedSsd {
     }
 }
 
-/// A fresh medium, each unit of which is a block.
+/// A new medium, where each unit is a block.
 fn medium(config: &ManagedConfig) -> Medium {
     let division = Division { spans: config.spans(), block_pages: config.geometry.pages_per_unit };
     let medium = Medium::new(division, &config.endurance, config.seed);
     if config.out_of_band { medium.with_words() } else { medium }
 }
 
-/// Sets of victims: one per group, or one per stream and one for mixed units in each group.
+/// Number of victim sets: one per group, or in each group one per stream and one for mixed units.
 fn sets(config: &ManagedConfig) -> usize {
     let per_group = match config.victim_scope {
         VictimScope::Global => 1,

@@ -1,34 +1,33 @@
-//! The habits that a drive's firmware can be given.
+//! Options of the drive's firmware.
 
 /// Where garbage collection writes the live pages that it moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GcDestination {
-    /// To the unit that the host is filling: host data and moved data mix. The textbook drive of
-    /// the analytic formulas.
+    /// To the unit that the host is filling: host data and moved data mix. This is the drive of the analytic formulas.
     HostFrontier,
     /// To a unit of its own, shared by all handles: NVMe FDP "initially isolated".
     Shared,
     /// To a unit of its own per handle: NVMe FDP "persistently isolated".
     PerHandle,
-    /// To the unit that the host is filling with this handle, whosever data it was: the "noisy
-    /// handle" that WARP (FAST'26) found behind initially isolated handles, and FEMU's default.
+    /// To the unit that the host is filling with this handle, whatever handle the data belongs to: the "noisy handle"
+    /// that WARP (FAST'26) found behind initially isolated handles, and FEMU's default.
     Handle(u16),
 }
 
-/// On which dies the units of a reclaim group lie.
+/// The dies on which the units of a reclaim group lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum GroupDies {
-    /// On all: groups share every die and every channel.
+    /// All dies: groups share every die and every channel.
     #[default]
     All,
-    /// On dies of its own, on as many channels as they can be: groups wait for each other on
-    /// channels, but not for each other's programs and erases.
+    /// Separate dies per group, spread over as many channels as possible: groups wait for each other on channels, but
+    /// not for each other's programs and erases.
     Dies,
-    /// On channels of its own, with all their dies: groups share nothing but link and buffer.
+    /// Separate channels per group, with all their dies: groups share only the link and the buffer.
     Channels,
 }
 
-/// Which full unit garbage collection reclaims. The file of each in `victim/` states its rule.
+/// Which full unit garbage collection reclaims. The file of each policy in `victim/` states its rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum VictimPolicy {
     /// The one with the fewest live pages.
@@ -36,54 +35,52 @@ pub enum VictimPolicy {
     Greedy,
     /// The one that was filled first.
     Fifo,
-    /// The one with the best (1 - u) · age / u, of u live.
+    /// The one with the best (1 - u) · age / u, where u is the live share.
     CostBenefit,
-    /// The one with the fewest live pages of this many drawn at random.
+    /// The one with the fewest live pages among this many drawn at random.
     DChoices(u32),
-    /// Any.
+    /// Any, at random.
     Random,
     /// The one with the fewest live pages among this many that were filled first.
     Windowed(u32),
 }
 
-/// Among whose units garbage collection looks for its victim.
+/// The units among which garbage collection looks for its victim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum VictimScope {
-    /// Among those of all handles.
+    /// Units of all handles.
     #[default]
     Global,
-    /// Among those of the handle that needs room, as long as reclaiming its choice frees a page.
-    /// Then among all: each handle's choice is asked for and the one with the fewest live pages
-    /// goes.
+    /// Units of the handle that needs room, as long as reclaiming the policy's choice frees a page. Otherwise the
+    /// policy chooses one unit per handle, and the one with the fewest live pages is reclaimed.
     PerHandle,
 }
 
-/// What becomes of a write that names a placement which the drive does not have.
+/// How to treat a write that names a placement which the drive does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum InvalidPid {
-    /// It is refused, so that mistakes are found.
+    /// Refuse it, so that mistakes are found.
     #[default]
     Reject,
-    /// It goes to handle 0 of group 0 and leaves an event, as real drives do.
+    /// Write to handle 0 of group 0 and record an event, as real drives do.
     UseDefault,
 }
 
-/// Collection ahead of need, of units that hold almost nothing.
+/// Collection of almost empty units ahead of need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LazyCollection {
-    /// It runs while fewer units than this are erased (in the group). It must be above the reserve.
+    /// Collection ahead of need runs while fewer units than this are erased (in the group). Must be above the reserve.
     pub below_erased_units: u32,
-    /// It stops at a victim with more live pages than this share of a unit. WARP (FAST'26) uses 5
-    /// to 10.
+    /// It stops at a victim with more live pages than this percentage of a unit. WARP (FAST'26) uses 5 to 10.
     pub live_percent_max: u8,
 }
 
-/// How drives without FDP find sequential streams and keep them in units of their own ("save
-/// sequential" in WARP, FAST'26).
+/// How drives without FDP detect sequential streams and keep them in separate units ("save sequential" in WARP,
+/// FAST'26).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SaveSequential {
-    /// Streams that are followed at once; the one that rested longest is forgotten.
+    /// Number of streams tracked at the same time; the one that has been idle for longest is dropped.
     pub streams: u8,
-    /// A stream counts as sequential when it has gone on for this many pages.
+    /// Pages after which a stream counts as sequential.
     pub pages_min: u32,
 }

@@ -1,26 +1,26 @@
-//! What the firmware writes beside each page, and what of its memory survives a power loss.
+//! The out-of-band data that the firmware writes with each page, and the part of its memory that survives a power loss.
 //!
-//! Every programmed page carries its logical page (the reverse map) and a *version*: the ordinal of
-//! the host page write that it came from. A copy keeps the version. Order within a unit is not
-//! enough, because several units are filled at a time; hence 8 bytes a page, and hence optional.
-//! The version is the medium's word of out-of-band data.
+//! Every programmed page carries its logical page (the reverse map) and a *version*: the ordinal of the host page write
+//! that it came from. A copy keeps the version. The order within a unit is not enough, because several units are filled
+//! at a time. A version costs 8 bytes per page, so it is optional. The version is the medium's word of out-of-band
+//! data.
 //!
-//! A deallocation leaves no trace on the pages. It is in memory until the next checkpoint, which is
-//! taken on request and before any erase that follows a deallocation. Without the second rule an
-//! older copy of a deallocated page could outlive the newest one, and come back.
+//! A deallocation writes nothing to the pages. It is only in memory until the next checkpoint, which is taken on
+//! request and before any erase that follows a deallocation. Without the checkpoint before an erase, an older copy of a
+//! deallocated page could outlive the newest one, and come back.
 
 use super::geometry::Geometry;
 use super::map::PageMap;
 use crate::nand::{Medium, PageIndex};
 
-/// The newest version, and what was deallocated.
+/// The newest version, and the deallocated pages.
 #[derive(Debug)]
 pub(crate) struct OutOfBand {
-    /// 0 before the first write: no page carries that.
+    /// 0 before the first write: no page carries version 0.
     newest: u64,
-    /// One bit a logical page: deallocated before the last checkpoint and not written since.
+    /// One bit per logical page: deallocated before the last checkpoint and not written since.
     gone: Vec<u64>,
-    /// Deallocated since the last checkpoint.
+    /// Pages deallocated since the last checkpoint.
     pending: Vec<u32>,
 }
 
@@ -34,7 +34,7 @@ impl OutOfBand {
         }
     }
 
-    /// The host writes `count` pages from `lpn` on to `first` and the places after it.
+    /// Records that the host writes `count` pages from `lpn` on to the places from `first` on.
     pub(crate) fn host_writes(&mut self, medium: &mut Medium, lpn: u32, first: u32, count: u32) {
         for i in 0..count {
             self.newest += 1;
@@ -53,7 +53,7 @@ impl OutOfBand {
         }
     }
 
-    /// Makes the deallocations so far last.
+    /// Makes the deallocations so far durable.
     pub(crate) fn checkpoint(&mut self, map: &PageMap) {
         for lpn in self.pending.drain(..) {
             if map.physical(lpn).is_none() {
@@ -62,7 +62,7 @@ impl OutOfBand {
         }
     }
 
-    /// What was only in memory is lost.
+    /// Drops what was only in memory.
     pub(crate) fn forget(&mut self) {
         self.pending.clear();
     }

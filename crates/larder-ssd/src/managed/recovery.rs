@@ -1,20 +1,20 @@
-//! Power loss and the way back.
+//! Power loss and recovery.
 //!
-//! What is on the media survives: which units are erased, open, full or retired and what role they
-//! have, how far they are written, what lies beside each page, and the counters. The forward map,
-//! the live bits, the victims and the frontiers were in memory and are rebuilt:
+//! The state on the media survives: which units are erased, open, full or retired and their role, how far they are
+//! written, the out-of-band data of each page, and the counters. The forward map, the live bits, the victims and the
+//! frontiers were in memory and are rebuilt:
 //!
-//! 1. every programmed page is read; of the places of one logical page the newest version wins, and
-//!    between an original and its copy the unit that was programmed last;
-//! 2. live bits and counts follow from the map;
-//! 3. open units become frontiers again, in their role. They are not padded: a power loss in the
-//!    middle of a collection may leave no erased unit, and the room there is what finishes it;
-//! 4. full units are victims again, in the order in which they became full;
-//! 5. where no erased unit is left, the interrupted collection is finished.
+//! 1. Every programmed page is read. Of the places of one logical page the newest version wins; between an original and
+//!    its copy the unit that was programmed last wins.
+//! 2. Live bits and counts follow from the map.
+//! 3. Open units become frontiers again, in their role. They are not padded: a power loss during a collection may leave
+//!    no erased unit, and the room in the open units is needed to finish it.
+//! 4. Full units become victims again, in the order in which they became full.
+//! 5. If a group has no erased unit left, its interrupted collection is finished.
 //!
-//! Every completed write is there afterwards. Of the write that the power interrupted a first part
-//! is. Deallocations since the last checkpoint may be undone: the page is back as it was written
-//! last. The draws of random policies and the ages of cost-benefit start over.
+//! Every completed write is present afterwards. Of the write that the power loss interrupted, a first part is present.
+//! Deallocations since the last checkpoint may be undone: the page has its last written content again. The draws of
+//! random policies and the ages of cost-benefit start over.
 
 use super::ManagedSsd;
 use super::frontier::{Frontier, Role};
@@ -25,14 +25,14 @@ use super::victim::Victims;
 use crate::error::{Error, ErrorKind};
 use crate::nand::{BlockIndex, PageIndex};
 
-/// What was found on the media after a power loss.
+/// The findings of a recovery after a power loss.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recovery {
     /// Programmed pages that were read.
     pub scanned_pages: u64,
     /// Logical pages that hold data.
     pub mapped_pages: u64,
-    /// Units that were being filled, and go on being filled.
+    /// Units that were being filled, and remain open.
     pub reopened_units: u32,
 }
 
@@ -40,18 +40,18 @@ impl ManagedSsd {
     /// Cuts the power between two commands. Everything is refused until [`Self::power_on`].
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] on a drive without out-of-band data: it could not come back.
+    /// [`ErrorKind::Config`] on a drive without out-of-band data, which could not recover.
     pub fn power_loss(&mut self) -> Result<(), Error> {
         self.cut_power_after(0)?;
         self.medium.power().turn_off();
         Ok(())
     }
 
-    /// Lets the power fail after `programs` more page programs, host writes and copies alike: in
-    /// the middle of whatever command that is, which returns [`ErrorKind::PowerLoss`].
+    /// Makes the power fail after `programs` more page programs, counting host writes and copies. It fails in the
+    /// middle of the command that exceeds this number, which returns [`ErrorKind::PowerLoss`].
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] on a drive without out-of-band data: it could not come back.
+    /// [`ErrorKind::Config`] on a drive without out-of-band data, which could not recover.
     pub fn cut_power_after(&mut self, programs: u64) -> Result<(), Error> {
         if self.out_of_band.is_none() {
             return Err(needs_out_of_band());
@@ -60,16 +60,15 @@ impl ManagedSsd {
         Ok(())
     }
 
-    /// Makes the deallocations so far survive a power loss. The drive does it by itself before an
-    /// erase. Nothing is counted for what this writes. Without out-of-band data it does nothing.
+    /// Makes the deallocations so far durable. The drive does so by itself before an erase. The writes of a checkpoint
+    /// are not counted. Does nothing without out-of-band data.
     pub fn checkpoint(&mut self) {
         if let Some(beside) = &mut self.out_of_band {
             beside.checkpoint(&self.map);
         }
     }
 
-    /// Gives the power back and rebuilds the maps from the media. On a drive that has power it is a
-    /// power cycle.
+    /// Restores the power and rebuilds the maps from the media. On a drive that has power this is a power cycle.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] on a drive without out-of-band data.
@@ -87,22 +86,22 @@ impl ManagedSsd {
         Ok(Recovery { scanned_pages, mapped_pages, reopened_units })
     }
 
-    /// The ordinal, from 1, of the host page write whose data `lpn` holds. `None` if it holds none,
-    /// or on a drive without out-of-band data.
+    /// The ordinal, from 1, of the host page write whose data `lpn` holds. `None` if it holds no data, or on a drive
+    /// without out-of-band data.
     pub fn version_of(&self, lpn: u64) -> Option<u64> {
         let lpn = u32::try_from(lpn).ok().filter(|&n| (n as usize) < self.map.logical_pages())?;
         self.medium.word(PageIndex(self.map.physical(lpn)?))
     }
 
-    /// Says that the power is gone, and makes it so.
+    /// Turns the power off and returns the error for it.
     #[cold]
     pub(super) fn power_failed(&mut self) -> Error {
         self.medium.power().turn_off();
         Error::new(ErrorKind::PowerLoss, "the drive has no power: power_on brings it back")
     }
 
-    /// Programs what lies beside the pages from `first` on, to which the host writes those from
-    /// `lpn` on. Says how many of `count` it can write before the power fails: at least one.
+    /// Writes the out-of-band data of the pages from `first` on, to which the host writes the logical pages from `lpn`
+    /// on. Returns how many of the `count` pages it can write before the power fails: at least one.
     pub(super) fn program_beside(
         &mut self,
         first: u32,
@@ -118,7 +117,7 @@ impl ManagedSsd {
         Ok(admitted)
     }
 
-    /// Programs what lies beside `source` beside `destination`; false if the power failed before.
+    /// Copies the out-of-band data of `source` to `destination`; false if the power failed before.
     pub(super) fn copy_beside(&mut self, source: u32, destination: u32) -> bool {
         let admitted = self.medium.power().admit(1) == 1;
         if admitted {
@@ -187,7 +186,7 @@ impl ManagedSsd {
                 continue;
             }
             if written == 0 {
-                // Opening a unit programs nothing.
+                // Opening a unit programs nothing, so this unit is still erased.
                 entry.state = UnitState::Erased;
                 entry.owner = Owner::Nobody;
                 continue;

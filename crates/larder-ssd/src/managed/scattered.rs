@@ -1,9 +1,9 @@
 //! Many single pages in one call.
 //!
-//! A random overwrite waits for two far lines of memory, one after the other: the forward entry of
-//! the page, then the live bits around its old place. Written page by page, the branches on what
-//! they hold keep the next page from starting. A batch looks at all forward entries first, then at
-//! all live bits, and only then does the work: the waits overlap, and the result is the same.
+//! A random overwrite waits for two cache lines, one after the other: the forward entry of the page, then the live bits
+//! around its old place. With one page at a time, the branches on these values keep the next page from starting. A
+//! batch loads all forward entries first, then all live bits, and only then does the work: the waits overlap, and the
+//! result is the same.
 
 use super::ManagedSsd;
 use super::frontier::Placement;
@@ -19,12 +19,12 @@ impl ManagedSsd {
         self.write_scattered_placed(Placement { group: 0, handle }, lpns)
     }
 
-    /// Writes each of the pages `lpns`, in order, with `placement`. It does what as many calls of
-    /// [`Self::write_placed`] with one page would do, several times as fast where the pages are far
-    /// apart on a drive whose maps are larger than the caches.
+    /// Writes each of the pages `lpns`, in order, with `placement`. The effect is that of one call of
+    /// [`Self::write_placed`] per page, but several times as fast if the pages are far apart and the maps of the drive
+    /// are larger than the CPU caches.
     ///
     /// # Errors
-    /// As [`Self::write_placed`]; a page out of range is found before any is written.
+    /// As [`Self::write_placed`]; a page out of range is refused before any page is written.
     pub fn write_scattered_placed(
         &mut self,
         placement: Placement,
@@ -33,7 +33,7 @@ impl ManagedSsd {
         for &lpn in lpns {
             self.check_range(u64::from(lpn), 1)?;
         }
-        // What happens beside each page, happens page by page.
+        // Out-of-band data and stream detection need the pages one by one.
         let beside = self.out_of_band.is_some() || self.sequential.is_some();
         let index = match self.frontier_index(placement) {
             Some(index) if !beside => index,
@@ -70,12 +70,10 @@ impl ManagedSsd {
         Ok(())
     }
 
-    /// Writes the pages `lpns`, `count` of them, to `first` and the places after it, all of one
-    /// open unit.
+    /// Writes the pages `lpns`, `count` of them, to the places from `first` on, all in one open unit.
     ///
-    /// The places live before the first page is written: a page that is in `lpns` twice dies in
-    /// this very unit. The unit is not full before the last page, hence no victim yet, as it would
-    /// not be page by page.
+    /// The places count as live before the first page is written, so a page that is in `lpns` twice dies in this same
+    /// unit. The unit is not full before the last page and so not yet a victim, exactly as with single-page writes.
     fn fill_scattered(&mut self, first: u32, lpns: &[u32], count: u32) {
         let unit = self.map.revive(first, count);
         self.units.get_mut(unit).live += count;

@@ -1,13 +1,13 @@
-//! Finding sequential streams in a mixed flow of writes, as drives without FDP do.
+//! Detection of sequential streams in a mixed flow of writes, as in drives without FDP.
 //!
-//! A short table holds where recent streams left off. A write that starts where one did goes on
-//! with it; once a stream has gone on for long enough, its writes count as sequential. The entry
-//! that rested longest makes room for a new one, but a stream outlives as many others as it has
-//! pages (up to a limit): each random write looks like the start of a stream.
+//! A short table holds the end of each recent stream. A write that starts at such an end continues that stream; once a
+//! stream is long enough, its writes count as sequential. A new stream replaces the entry that has been idle for
+//! longest. But each random write looks like the start of a stream, so an entry survives as many other writes as its
+//! stream has pages, up to a limit.
 
 use super::options::SaveSequential;
 
-/// So many writes at most a stream may rest for longer than others without being forgotten.
+/// Upper limit of the writes that a long stream may be idle for longer than others without being dropped.
 const REST_WRITES_MAX: u64 = 1024;
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Detector {
 
 #[derive(Debug, Clone, Copy)]
 struct Tail {
-    /// The page after the last that the stream wrote.
+    /// The page after the last page of the stream.
     next: u64,
     run_pages: u64,
     used: u64,
@@ -41,8 +41,8 @@ impl Detector {
         }
     }
 
-    /// Whether a write of `pages` pages at `lpn` belongs to a sequential stream. What came before
-    /// the stream was recognised has gone where random writes go.
+    /// Whether a write of `pages` pages at `lpn` belongs to a sequential stream. The writes before the stream was
+    /// recognised went where random writes go.
     pub(crate) fn is_sequential(&mut self, lpn: u64, pages: u64) -> bool {
         self.now += 1;
         let known = self.tails.iter().position(|tail| tail.next == lpn);

@@ -1,9 +1,8 @@
-//! What the drive counts.
+//! Counters of the drive.
 
 use super::geometry::PAGE_BYTES;
 
-/// Counters since the drive was made, in pages and units. NVMe's FDP statistics log has the first
-/// three in bytes.
+/// Counters since the drive was created, in pages and units. NVMe's FDP statistics log has the first three in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stats {
     /// Pages that the host wrote (HBMW).
@@ -12,25 +11,22 @@ pub struct Stats {
     pub media_pages: u64,
     /// Units erased (MBE).
     pub erased_units: u64,
-    /// Host pages by the handle that they were written with.
+    /// Host pages by handle.
     pub host_pages_by_handle: Vec<u64>,
     /// Live pages that garbage collection moved.
     pub copied_pages: u64,
-    /// Moved pages by the handle that owned the unit they came from (0 for units of
-    /// sequential streams). The last entry counts those
-    /// that came from units which garbage collection itself had filled with the data of several
-    /// handles.
+    /// Moved pages by the handle that owned their unit (0 for units of sequential streams). The last entry counts pages
+    /// from units that garbage collection had filled with data of several handles.
     pub copied_pages_by_owner: Vec<u64>,
-    /// Pages filled with nothing, when a unit was closed before it was full.
+    /// Pages padded when a unit was closed before it was full.
     pub padded_pages: u64,
     /// Pages that the host deallocated while they were mapped.
     pub deallocated_pages: u64,
-    /// Live pages that static wear levelling moved; they are among the copied ones.
+    /// Live pages that static wear levelling moved; included in `copied_pages`.
     pub wear_levelled_pages: u64,
-    /// Units taken out of use because their erase failed.
+    /// Units retired because their erase failed.
     pub retired_units: u64,
-    /// Units reclaimed that had to be copied from; the others held nothing live and were erased for
-    /// free.
+    /// Reclaimed units with live pages to copy. The others held none and were erased without copies.
     pub units_collected_with_copies: u64,
 }
 

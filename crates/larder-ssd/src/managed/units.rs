@@ -1,5 +1,5 @@
-//! Reclaim units: what state they are in and whose data they hold. How far they are written and how
-//! worn they are, the medium knows: a unit is a block of it.
+//! Reclaim units: their state and the owner of their data. The medium knows how far they are written and their wear: a
+//! unit is a block of the medium.
 //!
 //! ```text
 //!            open                    last page written
@@ -15,29 +15,29 @@ use std::collections::BinaryHeap;
 use super::frontier::Role;
 use crate::nand::{BlockIndex, Medium};
 
-/// Whose data a unit holds.
+/// The owner of the data of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// Nobody's: the unit is erased or retired.
+    /// No owner: the unit is erased or retired.
     Nobody,
     /// One handle's.
     Handle(u16),
-    /// Sequential streams that a drive without FDP found by itself.
+    /// Sequential streams that a drive without FDP detected.
     Sequential,
     /// Data of several handles, mixed by garbage collection.
     Mixed,
 }
 
-/// What a unit is good for now.
+/// The state of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnitState {
     /// Erased and ready.
     Erased,
     /// Being filled.
     Open,
-    /// Filled; waits to be reclaimed.
+    /// Filled; may be reclaimed.
     Full,
-    /// Its erase failed; it is out of use for good.
+    /// Its erase failed; never used again.
     Retired,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Unit {
     pub(crate) live: u32,
     pub(crate) state: UnitState,
     pub(crate) owner: Owner,
-    /// The set of victims that it belongs to while it is full.
+    /// The victim set that it belongs to while it is full.
     pub(crate) set: u32,
 }
 
@@ -55,10 +55,9 @@ pub(crate) struct Unit {
 #[derive(Debug)]
 pub(crate) struct Units {
     all: Vec<Unit>,
-    /// What each open unit is filled with; apart, to keep the others small.
+    /// The role of each open unit; kept separately so that `Unit` stays small.
     roles: Vec<Role>,
-    /// Least worn first, so that dynamic wear levelling comes for free; ties by number, for
-    /// determinism.
+    /// Least worn first, which implements dynamic wear levelling; ties by number, for determinism.
     erased: Vec<BinaryHeap<Reverse<(u32, u32)>>>,
     /// Units of each group that are not retired.
     good: Vec<u32>,
@@ -76,12 +75,12 @@ impl Units {
             good: vec![units_per_group; usize::from(groups)],
             units_per_group,
         };
-        // A fresh medium: no unit is worn.
+        // On a new medium no unit is worn.
         units.find_erased_by(|_| 0);
         units
     }
 
-    /// Fills the heaps anew from the states, and the wear from `medium`.
+    /// Rebuilds the heaps from the states, with the wear from `medium`.
     pub(crate) fn find_erased(&mut self, medium: &Medium) {
         self.find_erased_by(|unit| medium.block(unit).erases);
     }
@@ -106,7 +105,7 @@ impl Units {
         &mut self.all[unit as usize]
     }
 
-    /// What `unit` was opened for last.
+    /// The role for which `unit` was opened last.
     pub(crate) fn role(&self, unit: u32) -> Role {
         self.roles[unit as usize]
     }
@@ -156,7 +155,7 @@ impl Units {
         worst.map(|(erases, unit)| (unit, erases))
     }
 
-    /// Opens one erased unit in particular. It searches; wear levelling is rare.
+    /// Opens a given erased unit. This searches the heap, which is acceptable because wear levelling is rare.
     pub(crate) fn open_this(&mut self, unit: u32, owner: Owner, role: Role) {
         let group = self.group_of(unit);
         self.erased[group].retain(|Reverse((_, other))| *other != unit);
@@ -171,7 +170,7 @@ impl Units {
         self.roles[unit as usize] = role;
     }
 
-    /// A full unit without live pages was erased, for the `erases`th time.
+    /// Records that a full unit without live pages was erased, for the `erases`th time.
     pub(crate) fn erased_again(&mut self, unit: u32, erases: u32) {
         let entry = self.get_mut(unit);
         assert_eq!(entry.state, UnitState::Full, "only full units are erased");
@@ -182,7 +181,7 @@ impl Units {
         self.erased[group].push(Reverse((erases, unit)));
     }
 
-    /// Takes a full unit without live pages out of use.
+    /// Retires a full unit without live pages.
     pub(crate) fn retire(&mut self, unit: u32) {
         let entry = self.get_mut(unit);
         assert_eq!(entry.state, UnitState::Full, "only an erase can fail");

@@ -1,10 +1,10 @@
-//! Wear: what the firmware makes of failed erases, and moving cold data to worn units.
+//! Wear: how the firmware handles failed erases, and how it moves cold data to worn units.
 //!
-//! *Dynamic* levelling opens the least worn erased unit first; it cannot reach units whose data
-//! never dies. *Static* levelling can: when the gap between the most and the least worn unit grows
-//! too large, the least worn full unit, which holds the coldest data, is copied to the most worn
-//! erased unit and returns to the pool. The copy keeps its owner, so isolation holds; what was dead
-//! in the old unit is padding in the new one, so no space is gained or lost.
+//! *Dynamic* levelling opens the least worn erased unit first, but it does not reach units whose data never dies.
+//! *Static* levelling does: when the gap between the most and the least worn unit grows too large, the least worn full
+//! unit, which holds the coldest data, is copied to the most worn erased unit and returns to the pool. The copy keeps
+//! its owner, so isolation holds. Dead pages of the old unit become padding in the new one, so no space is gained or
+//! lost.
 
 use super::ManagedSsd;
 use super::events::Event;
@@ -13,26 +13,26 @@ use super::units::UnitState;
 use crate::error::{Error, ErrorKind};
 use crate::nand::BlockIndex;
 
-/// How worn the drive is. Retired units are left out of the erase counts.
+/// Wear of the drive. Retired units are not included in the erase counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wear {
     /// Erases of the least worn unit.
     pub min_erases: u32,
-    /// Erases of a unit on average.
+    /// Mean erases per unit.
     pub mean_erases: f64,
     /// Erases of the most worn unit.
     pub max_erases: u32,
-    /// Units taken out of use.
+    /// Retired units.
     pub retired_units: u64,
-    /// Units that may still be retired before the drive becomes read-only (in one group, if there
-    /// are several, it may be fewer).
+    /// Units that may still be retired before the drive becomes read-only. If there are several groups, one group may
+    /// reach its limit earlier.
     pub spare_units: u64,
-    /// Whether the drive has reached the end of its life.
+    /// Whether the drive is at the end of its life.
     pub read_only: bool,
 }
 
 impl ManagedSsd {
-    /// How worn the drive is.
+    /// The current wear of the drive.
     pub fn wear(&self) -> Wear {
         let counts = self.medium.wear();
         Wear {
@@ -45,7 +45,7 @@ impl ManagedSsd {
         }
     }
 
-    /// Erases `unit`, from which everything live was moved, or retires it if that fails.
+    /// Erases `unit`, whose live pages were all moved, or retires it if the erase fails.
     pub(super) fn erase(&mut self, unit: u32) {
         if let Some(beside) = &mut self.out_of_band {
             beside.before_erase(&self.map);
@@ -73,7 +73,7 @@ impl ManagedSsd {
             || u64::from(self.units.good(group)) <= self.config.group_overhead_units()
     }
 
-    /// Static wear levelling: at most one unit is moved each time that the host opens one.
+    /// Static wear levelling: moves at most one unit each time the host opens one.
     pub(super) fn level_wear(&mut self, group: usize) -> Result<(), Error> {
         let Some(gap) = self.config.wear_levelling_gap else { return Ok(()) };
         let counts = self.medium.wear();
@@ -97,7 +97,7 @@ impl ManagedSsd {
         }
     }
 
-    /// Copies what lives in `from` to `to`, which is erased, and erases `from`.
+    /// Copies the live pages of `from` to `to`, which is erased, and erases `from`.
     fn relocate(&mut self, from: u32, to: u32, group: usize) -> Result<(), Error> {
         let source = *self.units.get(from);
         if source.live == 0 {
@@ -115,7 +115,7 @@ impl ManagedSsd {
         Ok(())
     }
 
-    /// Fails once the erases that failed have used up the spare units.
+    /// Fails once failed erases have used up the spare units.
     #[inline]
     pub(super) fn check_not_worn_out(&self) -> Result<(), Error> {
         if self.read_only { Err(self.worn_out()) } else { Ok(()) }

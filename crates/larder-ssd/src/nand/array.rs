@@ -3,8 +3,8 @@
 use super::index::{ChannelIndex, DieIndex};
 use crate::error::{Error, ErrorKind};
 
-/// Channels and the dies on them. Dies are numbered round the channels: die 0 is the first of
-/// channel 0, die 1 the first of channel 1, so that neighbours share no channel.
+/// Channels and the dies on them. Dies are numbered round-robin over the channels: die 0 is the first of channel 0, die
+/// 1 the first of channel 1, so neighbours are on different channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DieArray {
     /// Channels.
@@ -13,7 +13,7 @@ pub struct DieArray {
     pub dies_per_channel: u32,
 }
 
-/// Dies that a drive may have: far beyond any, and few enough to keep tables by die small.
+/// Most dies that a drive may have: far beyond real drives, and few enough to keep tables by die small.
 const DIES_MAX: u32 = 1 << 16;
 
 impl DieArray {

@@ -14,27 +14,26 @@
 //!                             read-only
 //! ```
 
-/// What a block is good for.
+/// The health of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Health {
-    /// Everything.
+    /// Fully usable.
     Good,
-    /// The power failed during a program or an erase of it. What had been programmed before is
-    /// readable (after an erase nothing is); it takes no program until it is erased.
+    /// The power failed while the block was programmed or erased. Pages programmed before are readable (after an erase
+    /// none are). It must be erased before the next program.
     Torn,
-    /// A program of it failed. What had been programmed before is readable; it is never programmed
-    /// nor erased again.
+    /// A program failed. Pages programmed before are readable; it is never programmed or erased again.
     ReadOnly,
-    /// It was bad from the factory, or its erase failed. It is good for nothing.
+    /// It was bad from the factory, or its erase failed. It can neither be read nor written.
     Bad,
 }
 
-/// What a medium knows of one block.
+/// State of one block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
-    /// Pages programmed since the last erase: the write pointer. A bad block keeps its last one.
+    /// Pages programmed since the last erase: the write pointer. A bad block keeps its last value.
     pub(crate) written: u32,
-    /// Times that it was erased.
+    /// Erases of the block.
     pub(crate) erases: u32,
     pub(crate) health: Health,
 }
@@ -42,7 +41,7 @@ pub(crate) struct Block {
 impl Block {
     pub(crate) const FRESH: Self = Self { written: 0, erases: 0, health: Health::Good };
 
-    /// Whether a failure took it out of use, for good.
+    /// Whether a failure took it out of use permanently.
     pub(crate) fn is_retired(&self) -> bool {
         matches!(self.health, Health::ReadOnly | Health::Bad)
     }
@@ -53,5 +52,5 @@ impl Block {
     }
 }
 
-// A terabyte in blocks of a megabyte must not take more than a few dozen megabytes.
+// The blocks of a terabyte, in blocks of a megabyte, must not need more than a few dozen megabytes.
 const _: () = assert!(size_of::<Block>() <= 12);

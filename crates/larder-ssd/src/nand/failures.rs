@@ -12,22 +12,22 @@ pub enum Endurance {
     /// Never.
     #[default]
     Unlimited,
-    /// By chance: never up to `rated` erases of a block, always from `certain` on, with a
-    /// probability that rises linearly between. Seeded by the configuration.
+    /// At random: never up to `rated` erases of a block, always from `certain` on, with a probability that rises
+    /// linearly in between. The seed is that of the configuration.
     Rated {
-        /// Erases that each block is good for (P/E cycles).
+        /// Erases that each block withstands (P/E cycles).
         rated: u32,
-        /// The erase that fails for sure.
+        /// The erase that fails with certainty.
         certain: u32,
     },
-    /// By plan: pairs of a block (of a managed drive: a reclaim unit) and the number of its erase
-    /// that fails, counted from 1.
+    /// By plan: pairs of a block (on a managed drive: a reclaim unit) and the number of its erase that fails, counted
+    /// from 1.
     Planned(Vec<(u32, u32)>),
 }
 
 impl Endurance {
-    /// Refuses an endurance that could not be, of a drive with so many blocks, which its firmware
-    /// calls by `name`.
+    /// Refuses an endurance that is impossible for a drive with this number of blocks. `name` is the firmware's word
+    /// for a block.
     pub(crate) fn check(&self, blocks: u32, name: &str) -> Result<(), Error> {
         let fail = |message: String| Err(Error::new(ErrorKind::Config, message));
         match self {
@@ -58,7 +58,7 @@ impl Failures {
     pub(crate) fn new(endurance: &Endurance, seed: u64) -> Self {
         match endurance {
             Endurance::Unlimited => Self::Never,
-            // Another stream than the victim policy's, which starts from the seed itself.
+            // The victim policy's random stream starts from the seed itself; use another one here.
             Endurance::Rated { rated, certain } => {
                 Self::Rated { rated: *rated, certain: *certain, rng: Rng::new(!seed) }
             }
@@ -66,7 +66,7 @@ impl Failures {
         }
     }
 
-    /// Whether the `erase`th erase of `block`, counted from 1, fails. Ask once for each: it draws.
+    /// Whether the `erase`th erase of `block`, counted from 1, fails. Call it once per erase: it draws a random number.
     pub(crate) fn strikes(&mut self, block: BlockIndex, erase: u32) -> bool {
         debug_assert!(erase > 0, "erases are counted from 1");
         match self {
@@ -79,14 +79,14 @@ impl Failures {
     }
 }
 
-/// Decides which programs fail: those of a plan, once each.
+/// Decides which programs fail: those in a plan, once each.
 #[derive(Debug, Default)]
 pub(crate) struct ProgramFailures {
     planned: BTreeSet<(BlockIndex, u32)>,
 }
 
 impl ProgramFailures {
-    /// Pairs of a block and its page whose next program fails.
+    /// `plan`: pairs of a block and the page whose next program fails.
     pub(crate) fn new(plan: &[(BlockIndex, u32)]) -> Self {
         Self { planned: plan.iter().copied().collect() }
     }

@@ -1,28 +1,26 @@
-//! What a medium is made of, down to the flash page.
+//! The shape of a medium, down to the flash page.
 
 use super::array::DieArray;
 use super::index::{BlockIndex, DieIndex};
 use crate::error::{Error, ErrorKind};
 
-/// What a medium is made of. The planes of a die work together: a block is one physical block of
-/// each plane, and all of them are programmed and erased at once.
+/// The shape of a medium. The planes of a die work together: a block is one physical block of each plane, and all of
+/// them are programmed and erased together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NandGeometry {
     /// Channels and dies.
     pub array: DieArray,
     /// Planes of a die.
     pub planes: u32,
-    /// Bits of a cell that are programmed at once: 3 for one-shot TLC.
+    /// Bits of a cell that are programmed together: 3 for one-shot TLC.
     pub bits: u32,
-    /// Blocks of a die. Dies are numbered one after the other by their blocks: see
-    /// [`Self::die_of`].
+    /// Blocks per die. Blocks are numbered die by die: see [`Self::die_of`].
     pub blocks_per_die: u32,
     /// Flash pages of a physical block; a multiple of `bits`.
     pub pages_per_block: u32,
     /// Bytes of a flash page; a multiple of `mapping_bytes`.
     pub page_bytes: u32,
-    /// Bytes of the unit in which a firmware maps, reads and counts. All that is called pages
-    /// elsewhere is in this unit.
+    /// Bytes of the unit in which a firmware maps, reads and counts. Everywhere else, "page" means this unit.
     pub mapping_bytes: u32,
 }
 
@@ -45,18 +43,18 @@ impl NandGeometry {
         (first..first + self.blocks_per_die).map(BlockIndex)
     }
 
-    /// Pages of mapping that a die senses at once: a flash page of each plane.
+    /// Mapping pages that a die senses at once: a flash page of each plane.
     pub fn row_pages(&self) -> u32 {
         debug_assert!(self.page_bytes.is_multiple_of(self.mapping_bytes), "checked");
         self.page_bytes / self.mapping_bytes * self.planes
     }
 
-    /// Pages of mapping that a die programs at once: all bits of a row.
+    /// Mapping pages that a die programs at once: all bits of a row.
     pub fn stripe_pages(&self) -> u32 {
         self.row_pages() * self.bits
     }
 
-    /// Pages of mapping in a block.
+    /// Mapping pages in a block.
     pub fn block_pages(&self) -> u32 {
         debug_assert!(self.pages_per_block.is_multiple_of(self.bits), "checked");
         self.row_pages() * self.pages_per_block

@@ -1,24 +1,23 @@
-//! Numbers of the parts of a medium. Each kind is a type of its own, so that none is taken for
-//! another.
+//! Numbers of the parts of a medium. Each kind is a separate type, so that they cannot be confused.
 
 /// A channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelIndex(pub u32);
 
-/// A die. Dies are numbered round the channels: see [`DieArray::channel_of`](super::DieArray).
+/// A die. Dies are numbered round-robin over the channels: see [`DieArray::channel_of`](super::DieArray).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DieIndex(pub u32);
 
-/// A block of a medium: what is erased at once.
+/// A block of a medium: the unit of erase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockIndex(pub u32);
 
-/// A page of the medium in units of mapping, numbered block after block.
+/// A page of the medium in mapping units, numbered block after block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageIndex(pub u32);
 
 impl ChannelIndex {
-    /// For tables with an entry a channel.
+    /// Index into tables with one entry per channel.
     #[inline]
     pub(crate) fn at(self) -> usize {
         self.0 as usize
@@ -26,7 +25,7 @@ impl ChannelIndex {
 }
 
 impl DieIndex {
-    /// For tables with an entry a die.
+    /// Index into tables with one entry per die.
     #[inline]
     pub(crate) fn at(self) -> usize {
         self.0 as usize
@@ -34,7 +33,7 @@ impl DieIndex {
 }
 
 impl BlockIndex {
-    /// For tables with an entry a block.
+    /// Index into tables with one entry per block.
     #[inline]
     pub(crate) fn at(self) -> usize {
         self.0 as usize
@@ -42,7 +41,7 @@ impl BlockIndex {
 }
 
 impl PageIndex {
-    /// For tables with an entry a page.
+    /// Index into tables with one entry per page.
     #[inline]
     pub(crate) fn at(self) -> usize {
         self.0 as usize

@@ -1,5 +1,4 @@
-//! The medium as a whole: what each operation does to the state of its block, to wear and to what
-//! lies beside the pages.
+//! The whole medium: the effect of each operation on the state of its block, on wear and on out-of-band data.
 
 use super::block::{Block, Health};
 use super::failures::{Endurance, Failures};
@@ -13,9 +12,9 @@ use super::wear::WearCounts;
 /// How a firmware divides its medium.
 #[derive(Debug, Clone)]
 pub(crate) struct Division {
-    /// Blocks, each erased at once, and the dies that they lie on.
+    /// The blocks, each erased as a whole, and the dies that they lie on.
     pub(crate) spans: Spans,
-    /// Pages of mapping in a block.
+    /// Mapping pages in a block.
     pub(crate) block_pages: u32,
 }
 
@@ -25,7 +24,7 @@ impl Division {
     }
 }
 
-/// An erase failed, and took its block out of use.
+/// An erase failed, and its block is now bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EraseFailed;
 
@@ -42,7 +41,7 @@ pub(crate) struct Medium {
 }
 
 impl Medium {
-    /// A medium fresh from the factory: all erased, nothing worn.
+    /// A new medium: all erased, no wear.
     pub(crate) fn new(division: Division, endurance: &Endurance, seed: u64) -> Self {
         assert!(division.block_pages > 0, "a block has pages");
         assert!(division.pages() < u64::from(u32::MAX), "pages are numbered in 32 bits");
@@ -58,7 +57,7 @@ impl Medium {
         }
     }
 
-    /// The same with a word of out-of-band data beside each page.
+    /// Adds a word of out-of-band data to each page.
     #[allow(clippy::cast_possible_truncation)] // pages are numbered in 32 bits
     pub(crate) fn with_words(self) -> Self {
         assert!(self.beside.is_none(), "a medium is made once");
@@ -66,14 +65,14 @@ impl Medium {
         Self { beside: Some(Box::new(OutOfBand::new(blocks, pages))), ..self }
     }
 
-    /// The same with a tag of out-of-band data in each block.
+    /// Adds a tag of out-of-band data to each block.
     pub(crate) fn with_tags(self) -> Self {
         assert!(self.tags.is_none(), "a medium is made once");
         let tags = Tags::new(self.division.spans.blocks());
         Self { tags: Some(Box::new(tags)), ..self }
     }
 
-    /// Puts `block`, which nothing was done to yet, into the state that it had before.
+    /// Restores the saved state of `block`, which must be untouched so far.
     pub(crate) fn restore(&mut self, block: BlockIndex, state: Block, tag: Option<Tag>) {
         let entry = &mut self.blocks[block.at()];
         assert!(entry.erases == 0 && entry.written == 0, "{block:?} is restored once");
@@ -110,7 +109,7 @@ impl Medium {
         self.power.is_on()
     }
 
-    /// Programs the next `count` pages of `block`. Returns how many of its pages are programmed now.
+    /// Programs the next `count` pages of `block`. Returns the number of its pages that are programmed now.
     #[inline]
     pub(crate) fn program(&mut self, block: BlockIndex, count: u32) -> u32 {
         let entry = &mut self.blocks[block.at()];
@@ -125,7 +124,7 @@ impl Medium {
         written
     }
 
-    /// Programs the next `count` pages of `block`, the first of which is `first`, with nothing.
+    /// Pads the next `count` pages of `block`, the first of which is `first`.
     pub(crate) fn pad(&mut self, block: BlockIndex, first: PageIndex, count: u32) {
         assert_eq!(first, self.write_pointer(block), "padding goes on where data ended");
         if let Some(beside) = &mut self.beside {
@@ -135,12 +134,12 @@ impl Medium {
         debug_assert_eq!(written, self.division.block_pages, "padding closes a block");
     }
 
-    /// The page of `block` that is programmed next; of a full one, the one behind its end.
+    /// The page of `block` that is programmed next; for a full block, the page after its end.
     pub(crate) fn write_pointer(&self, block: BlockIndex) -> PageIndex {
         PageIndex(block.0 * self.division.block_pages + self.block(block).written)
     }
 
-    /// Erases `block`. If that fails, the block is bad from then on; what it holds is given up.
+    /// Erases `block`. If that fails, the block is bad from then on and its content is lost.
     pub(crate) fn erase(&mut self, block: BlockIndex) -> Result<(), EraseFailed> {
         let entry = &mut self.blocks[block.at()];
         assert!(!entry.is_retired(), "{block:?} is {:?}", entry.health);
@@ -163,7 +162,7 @@ impl Medium {
         Ok(())
     }
 
-    /// A program of `block` failed: what it holds can be read, and nothing else.
+    /// Marks a failed program of `block`: its content can be read, nothing else is allowed.
     pub(crate) fn fail_program(&mut self, block: BlockIndex) {
         let entry = &mut self.blocks[block.at()];
         assert_eq!(entry.health, Health::Good, "{block:?}");
@@ -171,7 +170,7 @@ impl Medium {
         self.wear.retired(entry.erases);
     }
 
-    /// `block` is bad from the factory.
+    /// Marks `block` as bad from the factory.
     pub(crate) fn mark_bad(&mut self, block: BlockIndex) {
         let entry = &mut self.blocks[block.at()];
         assert!(entry.health == Health::Good && entry.written == 0, "{block:?} was in use");
@@ -179,14 +178,14 @@ impl Medium {
         self.wear.retired(entry.erases);
     }
 
-    /// The power failed during a program of `block`: the pages before are there.
+    /// Marks a power failure during a program of `block`: the pages before remain.
     pub(crate) fn tear_program(&mut self, block: BlockIndex) {
         let entry = &mut self.blocks[block.at()];
         assert_eq!(entry.health, Health::Good, "{block:?}");
         entry.health = Health::Torn;
     }
 
-    /// The power failed during an erase of `block`: nothing is left, and it is not erased either.
+    /// Marks a power failure during an erase of `block`: its content is gone, but it is not erased either.
     pub(crate) fn tear_erase(&mut self, block: BlockIndex) {
         let entry = &mut self.blocks[block.at()];
         assert!(!entry.is_retired(), "{block:?} is {:?}", entry.health);
@@ -199,12 +198,12 @@ impl Medium {
         }
     }
 
-    /// The tag of `block`, which its first program wrote.
+    /// The tag of `block`, written with its first program.
     pub(crate) fn tag(&self, block: BlockIndex) -> Option<Tag> {
         self.tags.as_ref()?.get(block)
     }
 
-    /// Puts `tag` beside the first page of `block`, which is being programmed.
+    /// Writes `tag` with the first page of `block`, which is being programmed.
     pub(crate) fn write_tag(&mut self, block: BlockIndex, tag: Tag) {
         assert_eq!(self.block(block).written, 0, "{block:?}: the tag is beside the first page");
         if let Some(tags) = &mut self.tags {
@@ -212,14 +211,13 @@ impl Medium {
         }
     }
 
-    /// The word beside `page`, which must be programmed; `None` beside padding, and on a medium
-    /// without out-of-band data.
+    /// The word of `page`, which must be programmed; `None` for padding, and on a medium without out-of-band data.
     pub(crate) fn word(&self, page: PageIndex) -> Option<u64> {
         let word = self.beside.as_ref()?.word(page);
         (word != out_of_band::EMPTY).then_some(word)
     }
 
-    /// Puts `word` beside `page`, which is being programmed.
+    /// Writes `word` with `page`, which is being programmed.
     pub(crate) fn write_word(&mut self, page: PageIndex, word: u64) {
         debug_assert_ne!(word, out_of_band::EMPTY, "that is the word of padding");
         if let Some(beside) = &mut self.beside {
@@ -227,7 +225,7 @@ impl Medium {
         }
     }
 
-    /// Copies what lies beside `from` to `to`, which is being programmed.
+    /// Copies the word of `from` to `to`, which is being programmed.
     pub(crate) fn copy_word(&mut self, from: PageIndex, to: PageIndex) {
         debug_assert_ne!(from, to, "a copy goes elsewhere");
         if let Some(beside) = &mut self.beside {
@@ -235,13 +233,13 @@ impl Medium {
         }
     }
 
-    /// Bytes of memory that the out-of-band data take, the times of the last programs among them.
+    /// Bytes of memory of the out-of-band data, including the times of the last programs.
     pub(crate) fn out_of_band_bytes(&self) -> u64 {
         self.beside.as_ref().map_or(0, |beside| beside.memory_bytes())
     }
 
-    /// When a page of `block` was programmed last, in programs of the medium; 0 on a medium without
-    /// words of out-of-band data.
+    /// When a page of `block` was last programmed, counted in programs of the medium; 0 on a medium without words of
+    /// out-of-band data.
     pub(crate) fn last_program(&self, block: BlockIndex) -> u64 {
         self.beside.as_ref().map_or(0, |beside| beside.last_program(block))
     }

@@ -1,16 +1,15 @@
-//! The medium: blocks that are programmed in order, page after page, and erased whole; what lies
-//! beside the pages; wear and what it breaks; the power and what its loss leaves.
+//! The medium: blocks that are programmed in order, page after page, and erased as a whole; out-of-band data; wear and
+//! the failures that it causes; the power supply and the state after a power loss.
 //!
-//! The firmwares stand on it: [`managed`](crate::managed) maps logical pages to it, and its blocks
-//! are superblocks that go round the dies of a reclaim group; [`raw`](crate::raw) hands out the
-//! blocks of single dies. The medium knows no logical page, no
-//! host and no time. It keeps no payload either.
+//! Both firmwares use it: [`managed`](crate::managed) maps logical pages to it, and its blocks are superblocks across
+//! the dies of a reclaim group; [`raw`](crate::raw) exposes the blocks of single dies. The medium has no notion of
+//! logical pages, host or time. It stores no payload either.
 //!
 //! Invariants, asserted where the state changes:
-//! - pages of a block are programmed in order, each once between two erases;
-//! - a block that failed is neither programmed nor erased any more, and stays as it is;
-//! - a block during whose program or erase the power failed is erased before it is programmed;
-//! - what an erase or a program does to wear and to out-of-band data happens with it, not later.
+//! - Pages of a block are programmed in order, each once between two erases.
+//! - A failed block is never programmed or erased again, and keeps its state.
+//! - After a power failure during a program or erase, the block is erased before it is programmed.
+//! - The effects of an erase or a program on wear and on out-of-band data happen with the operation, not later.
 
 mod array;
 mod block;

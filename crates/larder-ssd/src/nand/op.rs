@@ -1,49 +1,48 @@
-//! What a firmware does to dies, in the terms of whoever books it under a clock. Each firmware
-//! yields these; [`Media`](crate::timed::Media) knows nothing else of it.
+//! The operations of a firmware on dies, in the form that a clock needs to charge their time. Each firmware produces
+//! these; [`Media`](crate::timed::Media) needs nothing else from it.
 
 use super::index::DieIndex;
 
 /// One operation of a die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PhysicalOp {
-    /// A row of planes is sensed for the host, which waits for `bytes` of it.
+    /// Senses a row of planes for the host, which waits for `bytes` of it.
     HostRead {
-        /// Where.
+        /// The die.
         die: DieIndex,
         /// Bytes that go through the channel.
         bytes: u64,
     },
-    /// A row of planes is sensed for the firmware, which moves data. It goes in the order of
-    /// programs and erases.
+    /// Senses a row of planes for the firmware, which moves data. It is ordered with programs and erases.
     FirmwareRead {
-        /// Where.
+        /// The die.
         die: DieIndex,
         /// Bytes that go through the channel.
         bytes: u64,
     },
-    /// A stripe is programmed: what the die programs at once, or less of it.
+    /// Programs a stripe (the unit that the die programs at once) or a part of it.
     Program {
-        /// Where.
+        /// The die.
         die: DieIndex,
         /// Bytes that go through the channel.
         bytes: u64,
-        /// The host waits for it, and reads do not suspend it.
+        /// Whether the host waits for it; then reads do not suspend it.
         urgent: bool,
     },
-    /// Blocks are erased.
+    /// Erases blocks.
     Erase {
-        /// Where.
+        /// The die.
         die: DieIndex,
-        /// How many, one after the other.
+        /// Number of blocks, one after the other.
         blocks: u64,
-        /// Programs that come later do not wait for the whole of it: it is done in slices between
-        /// them, and not at all while there are none.
+        /// Later programs do not wait for the whole erase: it runs in slices between them, and not at all while there
+        /// are none.
         between_programs: bool,
     },
 }
 
 impl PhysicalOp {
-    /// The die that does it.
+    /// The die that performs it.
     pub fn die(self) -> DieIndex {
         match self {
             Self::HostRead { die, .. }

@@ -1,10 +1,10 @@
-//! What lies beside the pages: a word of the firmware's with each page of mapping, and when a page
-//! of each block was programmed last, in programs of the medium. A medium that nobody recovers does
-//! without, for it costs each program something.
+//! Out-of-band data: one word of the firmware per mapping page, and when a page of each block was last programmed,
+//! counted in programs of the medium. A medium that is never recovered runs without it, because it adds a cost to each
+//! program.
 
 use super::index::{BlockIndex, PageIndex};
 
-/// The word of padding and of pages never programmed.
+/// The word of padding and of pages that were never programmed.
 pub(crate) const EMPTY: u64 = 0;
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ impl OutOfBand {
         Self { words: vec![EMPTY; pages], last_program: vec![0; blocks], programs: 0 }
     }
 
-    /// `count` pages of `block` were programmed.
+    /// Records that `count` pages of `block` were programmed.
     #[inline]
     pub(crate) fn programmed(&mut self, block: BlockIndex, count: u32) {
         self.programs += u64::from(count);
@@ -38,7 +38,7 @@ impl OutOfBand {
         self.words[page.at()] = word;
     }
 
-    /// `count` pages from `first` on hold nothing.
+    /// Clears the words of `count` pages from `first` on.
     pub(crate) fn clear(&mut self, first: PageIndex, count: u32) {
         self.words[first.at()..][..count as usize].fill(EMPTY);
     }

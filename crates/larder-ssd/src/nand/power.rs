@@ -1,12 +1,12 @@
-//! The power supply: how many more operations it lasts. Of what came before it fails, all is there.
-//! What becomes of the operation that finds none is the firmware's to say: the managed one has not
-//! begun it, its capacitors see to that; the raw one has, and leaves a torn block.
+//! The power supply: the number of operations until it fails. All operations before the failure are complete. The
+//! firmware decides what happens to the operation that finds no power: the managed drive has capacitors and has not
+//! begun it; the raw drive has begun it and leaves a torn block.
 
-/// Whether there is power, and for how long.
+/// Whether there is power, and for how many more operations.
 #[derive(Debug)]
 pub(crate) struct PowerSupply {
     on: bool,
-    /// Operations until it fails; `None`: it does not.
+    /// Operations until the power fails; `None`: it does not fail.
     operations_left: Option<u64>,
 }
 
@@ -20,12 +20,12 @@ impl PowerSupply {
         self.on
     }
 
-    /// Lets the power fail after `operations` more: of those that come when it is back, if it is gone.
+    /// Makes the power fail after `operations` more operations. While the power is off, they count from its return.
     pub(crate) fn fail_after(&mut self, operations: u64) {
         self.operations_left = Some(operations);
     }
 
-    /// How many of `count` operations will still happen. The rest finds no power.
+    /// How many of `count` operations still happen. The rest find no power.
     #[inline]
     pub(crate) fn admit(&mut self, count: u32) -> u32 {
         let Some(left) = &mut self.operations_left else { return count };
@@ -35,13 +35,13 @@ impl PowerSupply {
         admitted
     }
 
-    /// The power is gone.
+    /// Turns the power off.
     pub(crate) fn turn_off(&mut self) {
         *self = Self { on: false, operations_left: None };
     }
 
-    /// The power is back, and stays, unless it was told to fail again while it was gone. Power that was
-    /// there stays.
+    /// Turns the power on. It stays on, unless a failure was scheduled while it was off. Does nothing if the power is
+    /// on, except that a scheduled failure is cancelled.
     pub(crate) fn turn_on(&mut self) {
         let again = self.operations_left.filter(|_| !self.on);
         *self = Self { on: true, operations_left: again };

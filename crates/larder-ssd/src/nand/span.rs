@@ -1,9 +1,8 @@
-//! Which dies the blocks of a medium lie on.
+//! The dies on which the blocks of a medium lie.
 //!
-//! The blocks are divided among *spans* in equal parts, in order, and a block has a part on each
-//! die of its span: a block of a span of one die is a block of that die, a block of a longer span
-//! is a superblock. All parts are programmed stripe by stripe, round the dies, and erased together,
-//! so one write pointer and one erase count say it for all of them.
+//! The blocks are divided among *spans* in equal parts, in order. A block has a part on each die of its span: with one
+//! die per span it is a plain block of that die, with more it is a superblock. All parts are programmed stripe by
+//! stripe, round-robin over the dies, and erased together, so one write pointer and one erase count cover all of them.
 
 use super::array::DieArray;
 use super::index::{BlockIndex, ChannelIndex, DieIndex};
@@ -11,32 +10,32 @@ use super::index::{BlockIndex, ChannelIndex, DieIndex};
 /// Sets of dies and the blocks on them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spans {
-    /// Span after span.
+    /// The dies of all spans, span after span.
     dies: Vec<DieIndex>,
     dies_per_span: usize,
     blocks_per_span: u32,
 }
 
 impl Spans {
-    /// Each of `blocks` blocks lies on all dies.
+    /// One span: each of `blocks` blocks lies on all dies.
     pub(crate) fn over_all(array: DieArray, blocks: u32) -> Self {
         Self::of((0..array.dies()).map(DieIndex).collect(), 1, blocks)
     }
 
-    /// `count` spans of neighbouring dies, which are on as many channels as they can be. The number
-    /// of dies must be a multiple of it.
+    /// `count` spans of neighbouring dies, on as many channels as possible. The number of dies must be a multiple of
+    /// `count`.
     pub(crate) fn of_dies(array: DieArray, count: u32, blocks_per_span: u32) -> Self {
         Self::of((0..array.dies()).map(DieIndex).collect(), count, blocks_per_span)
     }
 
-    /// `count` spans of all dies of neighbouring channels. The number of channels must be a
-    /// multiple of it.
+    /// `count` spans, each with all dies of neighbouring channels. The number of channels must be a multiple of
+    /// `count`.
     pub(crate) fn of_channels(array: DieArray, count: u32, blocks_per_span: u32) -> Self {
         assert!(array.channels.is_multiple_of(count), "checked with the configuration");
         let channels_per_span = array.channels / count;
         let dies_of_span = |span: u32| {
             let channels = span * channels_per_span..(span + 1) * channels_per_span;
-            // Round the channels here too, so that stripes in a row are on different ones.
+            // Sort by die number, so that consecutive stripes are on different channels.
             let mut dies: Vec<DieIndex> =
                 channels.flat_map(|channel| array.dies_of(ChannelIndex(channel))).collect();
             dies.sort_unstable();

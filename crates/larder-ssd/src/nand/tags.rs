@@ -1,9 +1,8 @@
-//! A few bytes that a firmware gives each block, and that its first program puts beside its first
-//! page.
+//! A few bytes of the firmware per block, written with the first page of the block.
 
 use super::index::BlockIndex;
 
-/// Out-of-band bytes of a block: FlashBlox (FAST'17) keeps address, erase count and time in as many.
+/// Out-of-band bytes of a block: FlashBlox (FAST'17) stores address, erase count and time in 16 bytes.
 pub type Tag = [u8; 16];
 
 /// The tags of all blocks.
@@ -33,5 +32,5 @@ impl Tags {
     }
 }
 
-// Host memory of the map and the out-of-band bytes: 8 MB a terabyte in blocks of 2 MiB.
+// Host memory of the map and the out-of-band bytes: 8 MB per terabyte in blocks of 2 MiB.
 const _: () = assert!(size_of::<Tag>() == 16);

@@ -1,7 +1,6 @@
-//! How often the blocks of a medium were erased, bad ones left out: least, most and mean, kept up to
-//! date at each erase.
+//! Erase counts of the blocks of a medium, without bad ones: least, most and mean, updated at each erase.
 
-/// Blocks by erase count.
+/// Number of blocks by erase count.
 #[derive(Debug)]
 pub(crate) struct WearCounts {
     blocks: Vec<u32>,
@@ -16,7 +15,7 @@ impl WearCounts {
         Self { blocks: vec![blocks], min: 0, max: 0, erases: 0, good: blocks }
     }
 
-    /// A block was erased for the `erases`th time.
+    /// Records that a block was erased for the `erases`th time.
     pub(crate) fn erased(&mut self, erases: u32) {
         assert!(erases > 0, "the first erase is number 1");
         let erases = erases as usize;
@@ -31,7 +30,7 @@ impl WearCounts {
         self.settle();
     }
 
-    /// A fresh block has been erased `erases` times in fact, and is out of use or not.
+    /// Restores a block: it had been erased `erases` times, and may be retired.
     pub(crate) fn restored(&mut self, erases: u32, retired: bool) {
         assert!(self.blocks[0] > 0, "all blocks were erased");
         self.blocks[0] -= 1;
@@ -49,7 +48,7 @@ impl WearCounts {
         }
     }
 
-    /// A block that was erased `erases` times is gone.
+    /// Removes a block that was erased `erases` times.
     pub(crate) fn retired(&mut self, erases: u32) {
         assert!(self.blocks[erases as usize] > 0, "no block was erased {erases} times");
         self.blocks[erases as usize] -= 1;

@@ -1,4 +1,4 @@
-//! Submission queue entries: 64 bytes a command, and the builders of those that Larder sends.
+//! Submission queue entries, 64 bytes per command, and builders for the commands that Larder sends.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -61,7 +61,7 @@ pub const DIRECTIVE_DATA_PLACEMENT: u8 = 2;
 pub const FEATURE_FDP: u8 = 0x1d;
 /// Feature identifier "FDP events".
 pub const FEATURE_FDP_EVENTS: u8 = 0x1e;
-/// Set features: the value outlives a reset.
+/// Set features: the value survives a reset.
 const SAVE: u32 = 1 << 31;
 
 /// Log page identifiers.
@@ -82,15 +82,15 @@ pub mod log {
     pub const FDP_EVENTS: u8 = 0x23;
 }
 
-/// Namespace identifier that stands for all namespaces, or for none in particular.
+/// Namespace identifier for all namespaces, or for none in particular.
 pub const EVERY_NAMESPACE: u32 = u32::MAX;
 
-/// A command, without its data pointer: the data is handed over beside it.
+/// A command without its data pointer: the data is passed separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Command {
-    /// What is to be done; the same number means different things to admin and I/O queues.
+    /// The opcode; the same number means different commands in admin and I/O queues.
     pub opcode: u8,
-    /// Namespace; 0 where none is meant.
+    /// Namespace; 0 if the command has none.
     pub nsid: u32,
     /// Command dwords 10 to 15.
     pub cdw: [u32; 6],
@@ -99,7 +99,7 @@ pub struct Command {
 const ENTRY_BYTES: usize = size_of::<Entry>();
 const _: () = assert!(ENTRY_BYTES == 64);
 
-/// An entry as it lies in a queue.
+/// An entry in its queue format.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Entry {
@@ -114,7 +114,7 @@ struct Entry {
 }
 
 impl Command {
-    /// The entry as it lies in a queue.
+    /// Encodes the entry in its queue format.
     pub fn encode(&self, command_id: u16) -> [u8; ENTRY_BYTES] {
         let entry = Entry {
             opcode: self.opcode,
@@ -129,7 +129,7 @@ impl Command {
         transmute!(entry)
     }
 
-    /// Reads an entry; returns the command identifier too.
+    /// Decodes an entry; also returns the command identifier.
     pub fn decode(entry: &[u8; ENTRY_BYTES]) -> (u16, Self) {
         let entry: &Entry = transmute_ref!(entry);
         let (opcode, nsid, cdw) = (entry.opcode, entry.nsid.get(), entry.cdw10.map(U32::get));
@@ -161,19 +161,18 @@ impl Command {
         u64::from(self.cdw11()) << 32 | u64::from(self.cdw10())
     }
 
-    /// Logical blocks of a read or write; 0's based on the wire, a count here.
+    /// Logical blocks of a read or write: 0's based on the wire, a count here.
     pub fn blocks(&self) -> u32 {
         (self.cdw12() & 0xffff) + 1
     }
 
-    /// The directive of a write: its type and what is specific to it.
+    /// The directive of a write: its type and its type-specific value.
     pub fn directive(&self) -> (u8, u16) {
         let [_, _, upper, _] = self.cdw12().to_le_bytes();
         (upper >> 4, high(self.cdw13()))
     }
 
-    /// A write of `blocks` logical blocks (1 to 65,536) from `slba` on, with a placement identifier
-    /// or without one.
+    /// A write of `blocks` logical blocks (1 to 65,536) from `slba` on, with or without a placement identifier.
     pub fn write(nsid: u32, slba: u64, blocks: u32, pid: Option<u16>) -> Self {
         let mut command = Self::transfer(io::WRITE, nsid, slba, blocks);
         if let Some(pid) = pid {
@@ -183,8 +182,8 @@ impl Command {
         command
     }
 
-    /// The same write, which ends only when it is on media that keep it without power (FUA, bit 30 of dword 12; NVM
-    /// Command Set specification, "Write command").
+    /// The same write, completed only when the data is on non-volatile media (FUA, bit 30 of dword 12; NVM Command Set
+    /// specification, "Write command").
     #[must_use]
     pub fn forcing_unit_access(mut self) -> Self {
         self.set(2, self.cdw12() | FORCE_UNIT_ACCESS);
@@ -207,27 +206,25 @@ impl Command {
         Self { opcode: io::FLUSH, nsid, ..Self::default() }
     }
 
-    /// A deallocation of `ranges` ranges (1 to 256), which the data lists; see
-    /// [`encode_range`].
+    /// A deallocation of the `ranges` ranges (1 to 256) in the data; see [`encode_range`].
     pub fn deallocate(nsid: u32, ranges: u8) -> Self {
         let cdw10 = u32::from(ranges.saturating_sub(1));
         Self { opcode: io::DATASET_MANAGEMENT, nsid, cdw: [cdw10, 1 << 2, 0, 0, 0, 0] }
     }
 
-    /// Asks for the status of the namespace's reclaim unit handles, into `bytes` of data.
+    /// Requests the status of the namespace's reclaim unit handles, as `bytes` of data.
     pub fn handle_status(nsid: u32, bytes: u32) -> Self {
         let dwords = (bytes / 4).saturating_sub(1);
         Self { opcode: io::MANAGEMENT_RECEIVE, nsid, cdw: [1, dwords, 0, 0, 0, 0] }
     }
 
-    /// Moves the handles of `pids` placement identifiers (1 or more), which the data lists, to
-    /// empty reclaim units.
+    /// Moves the handles of the `pids` placement identifiers (1 or more) in the data to empty reclaim units.
     pub fn handle_update(nsid: u32, pids: u16) -> Self {
         let cdw10 = 1 | u32::from(pids.saturating_sub(1)) << 16;
         Self { opcode: io::MANAGEMENT_SEND, nsid, cdw: [cdw10, 0, 0, 0, 0, 0] }
     }
 
-    /// Asks for `bytes` of a log page of endurance group `group`, from `offset` on.
+    /// Requests `bytes` of a log page of endurance group `group`, from `offset` on.
     pub fn get_log(page: u8, group: u16, offset: u64, bytes: u32) -> Self {
         let dwords = (bytes / 4).saturating_sub(1);
         let cdw10 = u32::from(page) | (dwords & 0xffff) << 16;
@@ -236,20 +233,20 @@ impl Command {
         Self { opcode: admin::GET_LOG_PAGE, nsid: 0, cdw }
     }
 
-    /// Asks for `bytes` of the SMART log of the whole drive.
+    /// Requests `bytes` of the SMART log of the whole drive.
     pub fn get_smart(bytes: u32) -> Self {
         Self { nsid: EVERY_NAMESPACE, ..Self::get_log(log::SMART, 0, 0, bytes) }
     }
 
-    /// Asks for FDP events: those of the host or those of the controller.
+    /// Requests FDP events: those of the host or those of the controller.
     pub fn get_events(group: u16, host: bool, bytes: u32) -> Self {
         let mut command = Self::get_log(log::FDP_EVENTS, group, 0, bytes);
         command.set(0, command.cdw10() | u32::from(host) << 8);
         command
     }
 
-    /// Switches Flexible Data Placement of an endurance group on or off, for good: drives whose
-    /// features can be saved refuse to change this one otherwise.
+    /// Switches Flexible Data Placement of an endurance group on or off, as a saved value: drives with saveable
+    /// features refuse to change this one otherwise.
     pub fn set_fdp(group: u16, enabled: bool, configuration: u8) -> Self {
         let cdw10 = u32::from(FEATURE_FDP) | SAVE;
         let cdw12 = u32::from(enabled) | u32::from(configuration) << 8;
@@ -257,32 +254,32 @@ impl Command {
         Self { opcode: admin::SET_FEATURES, nsid: 0, cdw }
     }
 
-    /// Asks whether Flexible Data Placement of an endurance group is on.
+    /// Requests whether Flexible Data Placement of an endurance group is on.
     pub fn get_fdp(group: u16) -> Self {
         let cdw = [u32::from(FEATURE_FDP), u32::from(group), 0, 0, 0, 0];
         Self { opcode: admin::GET_FEATURES, nsid: 0, cdw }
     }
 
-    /// Enables or disables `types` event types, which the data lists, for a placement handle.
+    /// Enables or disables the `types` event types in the data for a placement handle.
     pub fn set_events(nsid: u32, handle: u16, types: u8, enabled: bool) -> Self {
         let cdw11 = u32::from(handle) | u32::from(types) << 16;
         let cdw = [u32::from(FEATURE_FDP_EVENTS), cdw11, u32::from(enabled), 0, 0, 0];
         Self { opcode: admin::SET_FEATURES, nsid, cdw }
     }
 
-    /// Asks which of `types` event types a placement handle supports and has enabled.
+    /// Requests which of `types` event types a placement handle supports and has enabled.
     pub fn get_events_enabled(nsid: u32, handle: u16, types: u8) -> Self {
         let cdw11 = u32::from(handle) | u32::from(types) << 16;
         let cdw = [u32::from(FEATURE_FDP_EVENTS), cdw11, 0, 0, 0, 0];
         Self { opcode: admin::GET_FEATURES, nsid, cdw }
     }
 
-    /// Identify, of the structure `cns`.
+    /// Requests the Identify structure `cns`.
     pub fn identify(nsid: u32, cns: u8) -> Self {
         Self { opcode: admin::IDENTIFY, nsid, cdw: [u32::from(cns), 0, 0, 0, 0, 0] }
     }
 
-    /// Creates a namespace as the data says.
+    /// Creates a namespace as described in the data.
     pub fn create_namespace() -> Self {
         Self { opcode: admin::NAMESPACE_MANAGEMENT, ..Self::default() }
     }
@@ -292,12 +289,12 @@ impl Command {
         Self { opcode: admin::NAMESPACE_MANAGEMENT, nsid, cdw: [1, 0, 0, 0, 0, 0] }
     }
 
-    /// Attaches a namespace to the controllers that the data lists; see [`encode_controllers`].
+    /// Attaches a namespace to the controllers in the data; see [`encode_controllers`].
     pub fn attach_namespace(nsid: u32) -> Self {
         Self { opcode: admin::NAMESPACE_ATTACHMENT, nsid, ..Self::default() }
     }
 
-    /// Asks which directives are supported and enabled.
+    /// Requests which directives are supported and enabled.
     pub fn identify_directives(nsid: u32, bytes: u32) -> Self {
         let dwords = (bytes / 4).saturating_sub(1);
         Self { opcode: admin::DIRECTIVE_RECEIVE, nsid, cdw: [dwords, 1, 0, 0, 0, 0] }
@@ -320,7 +317,7 @@ impl Command {
     }
 }
 
-/// The data of an attachment: 4096 bytes with these controllers, of which 2047 fit.
+/// The data of an attachment: 4096 bytes with a list of up to 2047 controllers; further ones are left out.
 pub fn encode_controllers(controllers: &[u16]) -> Vec<u8> {
     const LISTED_MAX: usize = 2047;
     let numbers = controllers.get(..LISTED_MAX).unwrap_or(controllers);
@@ -349,7 +346,7 @@ pub fn encode_range(slba: u64, blocks: u32) -> [u8; RANGE_BYTES] {
     transmute!(Range { attributes: 0.into(), blocks: blocks.into(), slba: slba.into() })
 }
 
-/// Reads `count` ranges of a deallocation: first logical block and how many. `None` if there are fewer.
+/// Decodes `count` ranges of a deallocation: first logical block and number of blocks. `None` if `data` is too short.
 pub(super) fn decode_ranges(data: &[u8], count: usize) -> Option<Vec<(u64, u32)>> {
     let (ranges, _) = <[Range]>::ref_from_prefix_with_elems(data, count).ok()?;
     Some(ranges.iter().map(|range| (range.slba.get(), range.blocks.get())).collect())
@@ -372,13 +369,13 @@ struct UringCommand {
     reserved_too: U32,
 }
 
-/// `struct nvme_uring_cmd` of Linux (72 bytes): the command as `IORING_OP_URING_CMD` takes it, with
-/// the address and length of its data.
+/// `struct nvme_uring_cmd` of Linux (72 bytes): the command in the format of `IORING_OP_URING_CMD`, with the address
+/// and length of its data.
 pub fn encode_uring(command: &Command, address: u64, bytes: u32) -> [u8; 72] {
     encode_uring_with_metadata(command, (address, bytes), (0, 0))
 }
 
-/// The same with the address and length of the metadata of its blocks, in a buffer of their own.
+/// The same, with the address and length of a separate buffer for the metadata of the blocks.
 pub fn encode_uring_with_metadata(
     command: &Command,
     (address, bytes): (u64, u32),
@@ -400,7 +397,7 @@ pub fn encode_uring_with_metadata(
     })
 }
 
-#[allow(clippy::cast_possible_truncation)] // the lower half is what is wanted
+#[allow(clippy::cast_possible_truncation)] // only the lower half is needed
 fn low32(value: u64) -> u32 {
     value as u32
 }
@@ -412,7 +409,7 @@ pub(super) fn high(dword: u32) -> u16 {
 }
 
 /// Lower half of a dword.
-#[allow(clippy::cast_possible_truncation)] // the lower half is what is wanted
+#[allow(clippy::cast_possible_truncation)] // only the lower half is needed
 pub(super) fn low(dword: u32) -> u16 {
     dword as u16
 }

@@ -39,14 +39,14 @@ struct Layout {
     reserved_192: [u8; 320],
 }
 
-/// What the log says that is of use here.
+/// The fields of the log that we use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EnduranceLog {
-    /// Spare that is left, in percent.
+    /// Remaining spare, in percent.
     pub available_spare_percent: u8,
-    /// Life that is used up, in percent; may exceed 100.
+    /// Used life, in percent; may exceed 100.
     pub used_percent: u8,
-    /// Bytes that the maker expects can be written in a lifetime; 0 if not reported.
+    /// Bytes that can be written over the drive's life, as estimated by its maker; 0 if not reported.
     pub endurance_bytes: u128,
     /// Bytes that hosts wrote.
     pub host_bytes: u128,
@@ -54,12 +54,12 @@ pub struct EnduranceLog {
     pub media_bytes: u128,
     /// Bytes of the group; 0 if not reported.
     pub capacity_bytes: u128,
-    /// Bytes of it that no namespace has taken.
+    /// Bytes of the group that no namespace uses.
     pub unallocated_bytes: u128,
 }
 
 impl EnduranceLog {
-    /// The log; bytes in its units are rounded up.
+    /// Encodes the log; byte counts are rounded up to its units.
     pub fn encode(&self) -> [u8; ENDURANCE_LOG_BYTES] {
         let units = |bytes: u128| U128::new(bytes.div_ceil(DATA_UNIT_BYTES));
         transmute!(Layout {
@@ -74,7 +74,7 @@ impl EnduranceLog {
         })
     }
 
-    /// Reads the log. `None` if it is too short.
+    /// Decodes the log. `None` if it is too short.
     pub fn decode(log: &[u8]) -> Option<Self> {
         let (log, _) = Layout::ref_from_prefix(log).ok()?;
         let bytes = |units: U128| units.get().saturating_mul(DATA_UNIT_BYTES);

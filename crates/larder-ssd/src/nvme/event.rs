@@ -1,4 +1,4 @@
-//! Log page 23h: FDP events, what the host did and what the controller did.
+//! Log page 23h: FDP events of the host and of the controller.
 //!
 //! ```text
 //!   0   4  number of events (at most 63), then 60 reserved
@@ -16,7 +16,7 @@
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Most events that one log holds.
+/// Maximum number of events in one log.
 pub const EVENTS_MAX: usize = 63;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -47,7 +47,7 @@ struct Entry {
 }
 const _: () = assert!(size_of::<Entry>() == 64);
 
-/// What happened.
+/// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventType {
     /// 00h: a reclaim unit was closed before it was full.
@@ -60,7 +60,7 @@ pub enum EventType {
     InvalidPlacementId,
     /// 80h: the controller moved data.
     MediaReallocated,
-    /// 81h: the controller changed the reclaim unit of a handle by itself.
+    /// 81h: the controller changed the reclaim unit of a handle without a host command.
     ImplicitlyModified,
     /// Reserved or vendor specific.
     Other(u8),
@@ -76,7 +76,7 @@ const KNOWN: [(EventType, u8); 6] = [
 ];
 
 impl EventType {
-    /// The number of the type.
+    /// The number of this type.
     pub fn to_byte(self) -> u8 {
         match self {
             Self::Other(byte) => byte,
@@ -84,12 +84,12 @@ impl EventType {
         }
     }
 
-    /// The type of that number.
+    /// The type with this number.
     pub fn from_byte(byte: u8) -> Self {
         KNOWN.iter().find(|(_, b)| *b == byte).map_or(Self::Other(byte), |(kind, _)| *kind)
     }
 
-    /// Whether the host caused it (types below 80h) and the log of host events lists it.
+    /// Whether the host caused it (types below 80h), so that the log of host events lists it.
     pub fn is_host_event(self) -> bool {
         self.to_byte() < 0x80
     }
@@ -98,23 +98,23 @@ impl EventType {
 /// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// What happened.
+    /// The type of the event.
     pub kind: EventType,
-    /// The placement identifier that it is about.
+    /// The placement identifier of the event, if it has one.
     pub placement_id: Option<u16>,
-    /// The namespace that it is about.
+    /// The namespace of the event, if it has one.
     pub nsid: Option<u32>,
-    /// Reclaim group and reclaim unit handle that it is about.
+    /// Reclaim group and reclaim unit handle of the event, if it has them.
     pub location: Option<(u16, u16)>,
     /// Milliseconds of the drive's clock, 48 bits.
     pub timestamp_ms: u64,
-    /// For media reallocated: logical blocks moved (0: not reported, 65,535: that many or more),
-    /// and one of them if known (NVM Command Set, "Media Reallocated").
+    /// For media reallocated: logical blocks moved (0: not reported, 65,535: that many or more), and one of them if
+    /// known (NVM Command Set, "Media Reallocated").
     pub moved: Option<(u16, Option<u64>)>,
 }
 
 impl Event {
-    /// An event of this type about nothing in particular.
+    /// An event of this type with all other fields empty.
     pub fn of(kind: EventType) -> Self {
         Self { kind, placement_id: None, nsid: None, location: None, timestamp_ms: 0, moved: None }
     }
@@ -159,7 +159,7 @@ impl Event {
     }
 }
 
-/// The events log: the first [`EVENTS_MAX`] of `events`.
+/// Encodes the events log with the first [`EVENTS_MAX`] of `events`.
 pub fn encode_events(events: &[Event]) -> Vec<u8> {
     let entries: Vec<Entry> = events.iter().take(EVENTS_MAX).map(Event::encode).collect();
     let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
@@ -167,7 +167,7 @@ pub fn encode_events(events: &[Event]) -> Vec<u8> {
     [header.as_bytes(), entries.as_bytes()].concat()
 }
 
-/// Reads an events log. `None` if it announces more events than it can hold or has.
+/// Decodes an events log. `None` if its count exceeds [`EVENTS_MAX`] or the events present.
 pub fn decode_events(log: &[u8]) -> Option<Vec<Event>> {
     let (header, events) = Header::ref_from_prefix(log).ok()?;
     let count = usize::try_from(header.events.get()).ok().filter(|&count| count <= EVENTS_MAX)?;

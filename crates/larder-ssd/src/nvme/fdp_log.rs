@@ -18,13 +18,13 @@
 use zerocopy::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute};
 
-/// Bytes in front of the first descriptor.
+/// Bytes before the first descriptor.
 const CONFIGURATIONS_HEADER_BYTES: usize = 16;
 /// Bytes of the statistics log.
 pub const STATISTICS_BYTES: usize = size_of::<StatisticsLog>();
 const _: () = assert!(STATISTICS_BYTES == 64);
 
-/// What the first half of the configurations log's header says; the other is reserved.
+/// The first half of the configurations log's header; the second half is reserved.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct ConfigurationsHeader {
@@ -34,7 +34,7 @@ struct ConfigurationsHeader {
     bytes: U32,
 }
 
-/// A descriptor, up to its handles.
+/// A descriptor, without its handles.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Descriptor {
@@ -84,7 +84,7 @@ struct StatisticsLog {
 /// Reclaim unit handle type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HandleType {
-    /// 1: garbage collection may mix what it moves.
+    /// 1: garbage collection may mix the data that it moves.
     InitiallyIsolated,
     /// 2: moved data stays with data of the same handle.
     PersistentlyIsolated,
@@ -110,10 +110,10 @@ impl HandleType {
     }
 }
 
-/// One way in which an endurance group can be divided.
+/// One possible configuration of an endurance group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configuration {
-    /// Bits of a placement identifier that name the reclaim group, 0 to 15.
+    /// Bits of a placement identifier for the reclaim group, 0 to 15.
     pub rgif: u8,
     /// Whether the drive has a volatile write cache for FDP.
     pub volatile_write_cache: bool,
@@ -121,9 +121,9 @@ pub struct Configuration {
     pub valid: bool,
     /// Reclaim groups.
     pub groups: u32,
-    /// Most placement identifiers that one update can name.
+    /// Maximum number of placement identifiers in one update.
     pub placement_ids_max: u32,
-    /// Largest number of namespaces.
+    /// Maximum number of namespaces.
     pub namespaces_max: u32,
     /// Nominal bytes of a reclaim unit.
     pub unit_bytes: u64,
@@ -161,7 +161,7 @@ impl Configuration {
         DescribedHandle { kind: handle.to_byte(), reserved: [0; 3] }
     }
 
-    /// Of a descriptor and what is behind it. `None` if that is too short for its handles.
+    /// Decodes a descriptor with the bytes after it. `None` if these are too few for its handles.
     fn decode(descriptor: &Descriptor, behind: &[u8]) -> Option<Self> {
         let count = usize::from(descriptor.handles.get());
         let (handles, _) = <[DescribedHandle]>::ref_from_prefix_with_elems(behind, count).ok()?;
@@ -179,7 +179,7 @@ impl Configuration {
     }
 }
 
-/// The configurations log. `None` if there is no configuration, or a count does not fit its field.
+/// Encodes the configurations log. `None` if there is no configuration, or a count does not fit its field.
 pub fn encode_configurations(configurations: &[Configuration]) -> Option<Vec<u8>> {
     let mut log = vec![0; CONFIGURATIONS_HEADER_BYTES];
     for configuration in configurations {
@@ -195,14 +195,14 @@ pub fn encode_configurations(configurations: &[Configuration]) -> Option<Vec<u8>
     Some(log)
 }
 
-/// How long the configurations log says it is, from its first 8 bytes.
+/// The length that the configurations log states in its first 8 bytes.
 pub fn configurations_bytes(header: &[u8]) -> Option<u32> {
     let (header, _) = ConfigurationsHeader::ref_from_prefix(header).ok()?;
     Some(header.bytes.get())
 }
 
-/// Reads a configurations log. `None` if a descriptor's size is too small for what it holds or
-/// reaches beyond the log: steps follow the sizes that the drive gives, so each is checked.
+/// Decodes a configurations log. `None` if a descriptor's size is too small for its content or reaches beyond the log:
+/// the sizes come from the drive, so each is checked.
 pub fn decode_configurations(log: &[u8]) -> Option<Vec<Configuration>> {
     let log = log.get(..usize::try_from(configurations_bytes(log)?).ok()?)?;
     let (header, _) = ConfigurationsHeader::ref_from_prefix(log).ok()?;
@@ -218,20 +218,20 @@ pub fn decode_configurations(log: &[u8]) -> Option<Vec<Configuration>> {
     Some(configurations)
 }
 
-/// What a reclaim unit handle is used for (RUHA).
+/// The usage of a reclaim unit handle (RUHA).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HandleUsage {
     /// 0: not used.
     Unused,
-    /// 1: a host named it when it created a namespace.
+    /// 1: a host listed it when it created a namespace.
     Host,
-    /// 2: the controller gave it to a namespace for which none was named.
+    /// 2: the controller assigned it to a namespace that was created without a list.
     Controller,
     /// Reserved.
     Other(u8),
 }
 
-/// The handle usage log. `None` if there are more handles than its field can count.
+/// Encodes the handle usage log. `None` if there are more handles than its field can count.
 pub fn encode_usage(usage: &[HandleUsage]) -> Option<Vec<u8>> {
     let handles = u16::try_from(usage.len()).ok()?.into();
     let used = |usage: &HandleUsage| UsedHandle {
@@ -248,7 +248,7 @@ pub fn encode_usage(usage: &[HandleUsage]) -> Option<Vec<u8>> {
     Some([header.as_bytes(), usage.as_bytes()].concat())
 }
 
-/// Reads a handle usage log.
+/// Decodes a handle usage log.
 pub fn decode_usage(log: &[u8]) -> Option<Vec<HandleUsage>> {
     let (header, rest) = UsageHeader::ref_from_prefix(log).ok()?;
     let count = usize::from(header.handles.get());
@@ -262,7 +262,7 @@ pub fn decode_usage(log: &[u8]) -> Option<Vec<HandleUsage>> {
     Some(usage.collect())
 }
 
-/// FDP statistics, in bytes since the endurance group was made.
+/// FDP statistics, in bytes since the endurance group was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
     /// HBMW: host bytes with metadata written.
@@ -274,7 +274,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// The log.
+    /// Encodes the log.
     pub fn encode(&self) -> [u8; STATISTICS_BYTES] {
         transmute!(StatisticsLog {
             host_bytes: self.host_bytes.into(),
@@ -284,7 +284,7 @@ impl Statistics {
         })
     }
 
-    /// Reads the log.
+    /// Decodes the log.
     pub fn decode(log: &[u8]) -> Option<Self> {
         let (log, _) = StatisticsLog::ref_from_prefix(log).ok()?;
         Some(Self {
@@ -365,7 +365,7 @@ mod tests {
     }
 
     proptest! {
-        /// A descriptor size of a hostile drive leads neither beyond the log nor round in circles.
+        /// A descriptor size from a hostile drive must neither lead beyond the log nor into an endless loop.
         #[test]
         fn hostile_logs_never_panic(
             mut log in prop::collection::vec(any::<u8>(), 0..400),

@@ -1,4 +1,4 @@
-//! Bytes of every structure with a known value: drives and hosts of others hold us to each of them.
+//! The expected bytes of every structure for known values: other drives and hosts depend on each of them.
 
 use super::Command;
 use super::command::{encode_controllers, encode_range, encode_uring};
@@ -12,7 +12,7 @@ use super::namespace::{
 };
 use super::smart::SmartLog;
 
-/// A number of 128 bits, each byte another.
+/// A 128-bit number with 16 different bytes.
 const WIDE: u128 = 0x1f1e_1d1c_1b1a_1918_1716_1514_1312_1110;
 
 /// Writes `value` at `at`.
@@ -20,7 +20,7 @@ pub(super) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
-/// Length, and each run of bytes that are not 0 behind its offset.
+/// Length, and each run of non-zero bytes with its offset.
 fn seen(bytes: &[u8]) -> String {
     let mut text = format!("{}:", bytes.len());
     let mut zero = true;

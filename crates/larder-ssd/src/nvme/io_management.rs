@@ -13,7 +13,7 @@
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Bytes in front of the descriptors.
+/// Bytes before the descriptors.
 pub const STATUS_HEADER_BYTES: usize = size_of::<Header>();
 const _: () = assert!(STATUS_HEADER_BYTES == 16);
 /// Bytes of one descriptor.
@@ -42,7 +42,7 @@ struct Descriptor {
 pub struct HandleStatus {
     /// Placement identifier to write with.
     pub placement_id: u16,
-    /// Reclaim unit handle behind it.
+    /// Reclaim unit handle of the placement handle.
     pub handle: u16,
     /// Seconds until the open unit is closed; 0 if not reported (EARUTR).
     pub time_left_s: u32,
@@ -50,7 +50,7 @@ pub struct HandleStatus {
     pub blocks_left: u64,
 }
 
-/// The status reply. `None` if there are more descriptors than its field can count.
+/// Encodes the status reply. `None` if there are more descriptors than its field can count.
 pub fn encode_status(handles: &[HandleStatus]) -> Option<Vec<u8>> {
     let count = u16::try_from(handles.len()).ok()?;
     let header = Header { reserved: [0; 14], descriptors: count.into() };
@@ -65,14 +65,14 @@ pub fn encode_status(handles: &[HandleStatus]) -> Option<Vec<u8>> {
     Some([header.as_bytes(), descriptors.as_bytes()].concat())
 }
 
-/// How many descriptors a status reply has, from its first 16 bytes.
+/// The number of descriptors that a status reply states in its first 16 bytes.
 pub fn status_count(reply: &[u8]) -> Option<u16> {
     let (header, _) = Header::ref_from_prefix(reply).ok()?;
     Some(header.descriptors.get())
 }
 
-/// Reads as many descriptors of a status reply as there are and as the reply holds: a drive says
-/// how many it has even if the host asked for fewer.
+/// Decodes the descriptors that are present in a status reply: a drive states its total number even if the host
+/// requested fewer.
 pub fn decode_status(reply: &[u8]) -> Option<Vec<HandleStatus>> {
     let (header, rest) = Header::ref_from_prefix(reply).ok()?;
     let count = usize::from(header.descriptors.get()).min(rest.len() / STATUS_DESCRIPTOR_BYTES);
@@ -86,12 +86,12 @@ pub fn decode_status(reply: &[u8]) -> Option<Vec<HandleStatus>> {
     Some(statuses.collect())
 }
 
-/// The data of an update: the placement identifiers whose handles shall move on.
+/// Encodes the data of an update: the placement identifiers whose handles move to a new unit.
 pub fn encode_update(placement_ids: &[u16]) -> Vec<u8> {
     placement_ids.iter().flat_map(|pid| pid.to_le_bytes()).collect()
 }
 
-/// Reads the data of an update of `count` placement identifiers. `None` if there are fewer.
+/// Decodes the data of an update of `count` placement identifiers. `None` if `data` is too short.
 pub fn decode_update(data: &[u8], count: usize) -> Option<Vec<u16>> {
     let (placement_ids, _) = <[U16]>::ref_from_prefix_with_elems(data, count).ok()?;
     Some(placement_ids.iter().map(|pid| pid.get()).collect())

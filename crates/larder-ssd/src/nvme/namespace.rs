@@ -1,5 +1,5 @@
-//! Namespaces: their creation with a list of reclaim unit handles, and what Identify says of them
-//! and of the controller.
+//! Namespaces: their creation with a list of reclaim unit handles, and the Identify structures of namespaces and of the
+//! controller.
 //!
 //! ```text
 //!  created with    0  8  NSZE: logical blocks      102  2  ENDGID: endurance group
@@ -24,7 +24,7 @@ use crate::managed;
 
 /// Bytes of every structure here.
 pub const PAGE_BYTES: usize = 4096;
-/// Most placement handles of one namespace.
+/// Maximum number of placement handles of one namespace.
 pub const PLACEMENT_HANDLES_MAX: usize = 128;
 
 /// CTRATT: endurance groups (bit 4) and Flexible Data Placement (bit 19).
@@ -37,7 +37,7 @@ const ONCS_WRITE_ZEROES: u16 = 1 << 3;
 /// NSFEAT: preferred sizes are reported.
 const OPTPERF: u8 = 1 << 4;
 
-/// What a namespace is created with.
+/// The data of a namespace creation.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Creation {
@@ -55,7 +55,7 @@ struct Creation {
 }
 const _: () = assert!(size_of::<Creation>() == PAGE_BYTES);
 
-/// What Identify says of a namespace.
+/// The Identify structure of a namespace.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct IdentifiedNamespace {
@@ -88,7 +88,7 @@ struct DescribedFormat {
     relative_performance: u8,
 }
 
-/// What Identify says of a controller.
+/// The Identify structure of a controller.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct IdentifiedController {
@@ -111,7 +111,7 @@ struct IdentifiedController {
 }
 const _: () = assert!(size_of::<IdentifiedController>() == PAGE_BYTES);
 
-/// Which structure Identify returns.
+/// Structures that Identify can return.
 pub mod cns {
     /// The namespace.
     pub const NAMESPACE: u8 = 0x00;
@@ -125,8 +125,8 @@ pub mod cns {
     pub const ALLOCATED_NAMESPACE: u8 = 0x11;
 }
 
-/// The LBA formats of the model, in the order in which Identify lists them. The firmware maps pages
-/// of 4096 bytes: a write of less reads the page, changes it and writes it whole.
+/// The LBA formats of the model, in the order in which Identify lists them. The firmware maps pages of 4096 bytes: a
+/// smaller write is a read-modify-write of the whole page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LbaFormat {
     /// Format 0: logical blocks of 4096 bytes, each a mapped page.
@@ -140,12 +140,12 @@ impl LbaFormat {
     /// All of them, by index.
     pub const ALL: [Self; 2] = [Self::Bytes4096, Self::Bytes512];
 
-    /// The format of that index.
+    /// The format with this index.
     pub fn from_index(index: u8) -> Option<Self> {
         Self::ALL.get(usize::from(index)).copied()
     }
 
-    /// Its index.
+    /// The index of the format.
     pub fn index(self) -> u8 {
         match self {
             Self::Bytes4096 => 0,
@@ -166,8 +166,8 @@ impl LbaFormat {
         managed::PAGE_BYTES / self.block_bytes()
     }
 
-    /// How Identify describes it: no metadata; the smaller blocks cost more (relative performance: 0 is best,
-    /// 2 is good).
+    /// The Identify entry of the format: no metadata; smaller blocks are slower (relative performance: 0 is best, 2 is
+    /// good).
     fn describe(self) -> DescribedFormat {
         let (data_size, relative_performance) = match self {
             Self::Bytes4096 => (12, 0),
@@ -178,13 +178,13 @@ impl LbaFormat {
 }
 
 impl DescribedFormat {
-    /// Bytes of a block; `None` if there are no such blocks.
+    /// Bytes of a block; `None` if the size is invalid.
     fn block_bytes(self) -> Option<u32> {
         1_u32.checked_shl(self.data_size.into()).filter(|bytes| *bytes >= 512)
     }
 }
 
-/// What a host asks for when it creates a namespace.
+/// The parameters of a namespace creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamespaceRequest {
     /// Logical blocks.
@@ -199,7 +199,7 @@ pub struct NamespaceRequest {
 }
 
 impl NamespaceRequest {
-    /// The data of the command. `None` for more handles or a higher index than it has room for.
+    /// Encodes the data of the command. `None` for more handles than [`PLACEMENT_HANDLES_MAX`] or an index above 63.
     pub fn encode(&self) -> Option<Vec<u8>> {
         if self.handles.len() > PLACEMENT_HANDLES_MAX || self.format > 63 {
             return None;
@@ -216,11 +216,11 @@ impl NamespaceRequest {
         Some(data.as_bytes().to_vec())
     }
 
-    /// Reads the data of the command.
+    /// Decodes the data of the command.
     ///
     /// # Errors
-    /// The status with which a drive refuses it: too short; more handles than a namespace can have;
-    /// a capacity other than the size (thin provisioning).
+    /// The status with which a drive refuses it: data too short; more handles than a namespace can have; a capacity
+    /// that differs from the size (thin provisioning).
     pub fn decode(data: &[u8]) -> Result<Self, Status> {
         let (data, _) = Creation::ref_from_prefix(data).map_err(|_| Status::DataTransferError)?;
         if data.blocks != data.capacity_blocks {
@@ -242,14 +242,14 @@ fn format_index(flbas: u8) -> u8 {
     flbas & 0xf | (flbas >> 5 & 3) << 4
 }
 
-/// What Identify says of a controller with FDP that can have `namespaces` namespaces, all in
-/// endurance group 1.
+/// Encodes the Identify structure of a controller with FDP and at most `namespaces` namespaces, all in endurance group
+/// 1.
 pub fn encode_controller(namespaces: u32) -> Vec<u8> {
     let mut data = IdentifiedController::new_zeroed();
     data.attributes = CTRATT_FDP.into();
     data.admin_commands = OACS_PLACEMENT.into();
     data.endurance_groups_max = 1.into();
-    // Entries of 2^6 and 2^4 bytes, at least and at most.
+    // Entries of 2^6 and 2^4 bytes, as both the minimum and the maximum.
     data.queue_entry_sizes = [0x66, 0x44];
     data.namespaces_max = namespaces.into();
     data.io_commands = ONCS_DATASET_MANAGEMENT.into();
@@ -261,25 +261,25 @@ pub fn supports_fdp(controller: &[u8]) -> Option<bool> {
     ControllerFacts::decode(controller).map(|facts| facts.fdp)
 }
 
-/// What Identify says of a controller that matters for the making of namespaces.
+/// The fields of a controller's Identify structure that matter for creating namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ControllerFacts {
-    /// Its number, to attach namespaces to (CNTLID).
+    /// Controller identifier, needed to attach namespaces (CNTLID).
     pub controller: u16,
     /// Whether the drive has Flexible Data Placement.
     pub fdp: bool,
     /// Whether namespaces can be created and deleted.
     pub manages_namespaces: bool,
-    /// Whether it has the command Write Zeroes (ONCS).
+    /// Whether the controller supports the command Write Zeroes (ONCS).
     pub writes_zeroes: bool,
-    /// Highest number of an endurance group; 0 where there are none.
+    /// Highest number of an endurance group; 0 if there are none.
     pub endurance_groups_max: u16,
-    /// Bytes that no namespace has taken; 0 if not reported.
+    /// Bytes that no namespace uses; 0 if not reported.
     pub unallocated_bytes: u128,
 }
 
 impl ControllerFacts {
-    /// From the controller's structure. `None` if it is too short.
+    /// Decodes the controller's structure. `None` if it is too short.
     pub fn decode(data: &[u8]) -> Option<Self> {
         let (data, _) = IdentifiedController::ref_from_prefix(data).ok()?;
         Some(Self {
@@ -293,7 +293,7 @@ impl ControllerFacts {
     }
 }
 
-/// A list of namespaces: 1024 numbers, the rest zero.
+/// Encodes a list of namespaces: 1024 numbers, padded with zeros.
 pub fn encode_namespace_list(namespaces: &[u32]) -> Vec<u8> {
     let mut list = [U32::ZERO; PAGE_BYTES / 4];
     for (room, nsid) in list.iter_mut().zip(namespaces) {
@@ -302,14 +302,14 @@ pub fn encode_namespace_list(namespaces: &[u32]) -> Vec<u8> {
     list.as_bytes().to_vec()
 }
 
-/// Reads a list of namespaces.
+/// Decodes a list of namespaces.
 pub fn decode_namespace_list(data: &[u8]) -> Vec<u32> {
     let (numbers, _) = data.as_chunks::<4>();
     let numbers = numbers.iter().map(|number| u32::from_le_bytes(*number));
     numbers.take_while(|nsid| *nsid > 0).collect()
 }
 
-/// The LBA formats that Identify lists: index, bytes of a block, bytes of metadata beside each.
+/// The LBA formats that Identify lists: index, bytes per block, bytes of metadata per block.
 pub fn decode_formats(data: &[u8]) -> Option<Vec<(u8, u32, u16)>> {
     let (data, _) = IdentifiedNamespace::ref_from_prefix(data).ok()?;
     let listed = (0..=data.formats_last).zip(&data.formats);
@@ -319,8 +319,8 @@ pub fn decode_formats(data: &[u8]) -> Option<Vec<(u8, u32, u16)>> {
     Some(formats.collect())
 }
 
-/// What Identify says of a namespace: its size, the LBA formats and which of them it has, that
-/// writes and deallocations should be of whole pages, its endurance group.
+/// Encodes the Identify structure of a namespace: its size, the LBA formats and the one in use, whole pages as the
+/// preferred size of writes and deallocations, and its endurance group.
 pub fn encode_namespace(blocks: u64, format: LbaFormat, endurance_group: u16) -> Vec<u8> {
     let mut data = IdentifiedNamespace::new_zeroed();
     data.blocks = blocks.into();
@@ -339,7 +339,7 @@ pub fn encode_namespace(blocks: u64, format: LbaFormat, endurance_group: u16) ->
     data.as_bytes().to_vec()
 }
 
-/// Logical blocks of a namespace, bytes of a block (0 if there are no such blocks) and of metadata beside each.
+/// Logical blocks of a namespace, bytes per block (0 if the size is invalid) and bytes of metadata per block.
 pub fn decode_format_in_use(data: &[u8]) -> Option<(u64, u32, u16)> {
     let (data, _) = IdentifiedNamespace::ref_from_prefix(data).ok()?;
     let format = data.formats.get(usize::from(format_index(data.flbas)))?;
@@ -347,18 +347,18 @@ pub fn decode_format_in_use(data: &[u8]) -> Option<(u64, u32, u16)> {
     Some((data.blocks.get(), block_bytes, format.metadata_bytes.get()))
 }
 
-/// How a namespace has its metadata.
+/// The metadata format of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetadataInUse {
-    /// Bytes beside each logical block (MS); 0: none.
+    /// Bytes of metadata per logical block (MS); 0: none.
     pub bytes: u16,
-    /// They lie behind each block in the same buffer (FLBAS bit 4), not in one of their own.
+    /// Whether metadata follows each block in the same buffer (FLBAS bit 4); otherwise it has a separate buffer.
     pub is_extended: bool,
-    /// Type of the protection information in them (DPS), 1 to 3; 0: none.
+    /// Type of the protection information in the metadata (DPS), 1 to 3; 0: none.
     pub protection: u8,
 }
 
-/// Metadata of a namespace, from what Identify says of it.
+/// Metadata format of a namespace, from its Identify structure.
 pub fn decode_metadata_in_use(data: &[u8]) -> Option<MetadataInUse> {
     let (data, _) = IdentifiedNamespace::ref_from_prefix(data).ok()?;
     let format = data.formats.get(usize::from(format_index(data.flbas)))?;
@@ -369,8 +369,7 @@ pub fn decode_metadata_in_use(data: &[u8]) -> Option<MetadataInUse> {
     })
 }
 
-/// Logical blocks, bytes of a block, and endurance group of a namespace, from what Identify says of
-/// it.
+/// Logical blocks, bytes per block, and endurance group of a namespace, from its Identify structure.
 pub fn decode_namespace(data: &[u8]) -> Option<(u64, u32, u16)> {
     let (data, _) = IdentifiedNamespace::ref_from_prefix(data).ok()?;
     let format = data.formats.get(usize::from(format_index(data.flbas)))?;

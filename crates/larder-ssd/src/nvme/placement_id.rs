@@ -1,10 +1,10 @@
-//! Placement identifiers: which reclaim group, which placement handle.
+//! Placement identifiers: reclaim group and placement handle in one number.
 //!
 //! The identifier has 16 bits; the reclaim group takes the upper RGIF of them (RGIF: reclaim group
 //! identifier format, 0 to 15, from the FDP configuration). A placement handle is an index into the
 //! namespace's list of reclaim unit handles, not a reclaim unit handle itself.
 
-/// Bits that number `groups` reclaim groups (1 or more), the smallest RGIF for them.
+/// Bits needed for `groups` reclaim groups (1 or more): the smallest RGIF for them.
 pub fn rgif_for(groups: u16) -> u8 {
     let bits = u16::BITS - groups.saturating_sub(1).leading_zeros();
     u8::try_from(bits).unwrap_or(u8::MAX)
@@ -20,8 +20,7 @@ pub struct PlacementId {
 }
 
 impl PlacementId {
-    /// The identifier on the wire. `None` if group or handle need more bits than `rgif` leaves
-    /// them.
+    /// Encodes the identifier. `None` if group or handle need more bits than `rgif` leaves for them.
     pub fn encode(self, rgif: u8) -> Option<u16> {
         let handle_bits = handle_bits(rgif)?;
         let group = u32::from(self.group) << handle_bits;
@@ -29,7 +28,7 @@ impl PlacementId {
         fits.then(|| u16::try_from(group).ok().map(|group| group | self.handle))?
     }
 
-    /// Takes an identifier apart. `None` for an impossible `rgif`.
+    /// Decodes an identifier. `None` for an impossible `rgif`.
     pub fn decode(pid: u16, rgif: u8) -> Option<Self> {
         let handle_bits = handle_bits(rgif)?;
         let (group, mask) = (u32::from(pid) >> handle_bits, (1_u32 << handle_bits) - 1);
@@ -58,7 +57,7 @@ mod tests {
         }
     }
 
-    /// QEMU counts the bits of the number of groups itself, one too many for powers of two.
+    /// QEMU uses the bit length of the number of groups, which is one too many for powers of two.
     #[test]
     fn groups_are_numbered_with_as_few_bits_as_they_need() {
         let expected = [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (256, 8), (0x8001, 16)];

@@ -1,4 +1,4 @@
-//! Log page 02h: SMART and health, of the whole drive.
+//! Log page 02h: SMART and health information of the whole drive.
 //!
 //! ```text
 //!    0   1  critical warnings                48  16  data units written
@@ -8,8 +8,8 @@
 //!    5   1  life that is used up, %         160  16  media and data integrity errors
 //! ```
 //!
-//! Data units of this log are 1000 times 512 bytes, whatever the logical blocks are; the endurance
-//! group log (09h) counts in units of 10^9 bytes.
+//! A data unit of this log is 1000 times 512 bytes, whatever the logical block size; the endurance group log (09h)
+//! counts in units of 10^9 bytes.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -42,34 +42,34 @@ struct Layout {
     rest: [u8; 336],
 }
 
-/// What the log says that is of use here.
+/// The fields of the log that we use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SmartLog {
-    /// Critical warnings, a bit each: 0 spare, 1 temperature, 2 reliability, 3 read only, 4 backup
-    /// of volatile memory, 5 persistent memory region.
+    /// Critical warnings, one bit each: 0 spare, 1 temperature, 2 reliability, 3 read only, 4 backup of volatile
+    /// memory, 5 persistent memory region.
     pub critical_warning: u8,
-    /// Kelvin; 0 if not reported.
+    /// Temperature in kelvin; 0 if not reported.
     pub temperature_k: u16,
-    /// Spare that is left, in percent.
+    /// Remaining spare, in percent.
     pub available_spare_percent: u8,
     /// Spare below which the drive warns, in percent.
     pub spare_threshold_percent: u8,
-    /// Life that is used up, in percent; may exceed 100, and stays at 255.
+    /// Used life, in percent; may exceed 100, and saturates at 255.
     pub used_percent: u8,
-    /// Bytes that hosts wrote, to within a data unit.
+    /// Bytes that hosts wrote, rounded to data units.
     pub host_bytes: u128,
     /// Power cycles.
     pub power_cycles: u128,
-    /// Hours under power.
+    /// Power-on hours.
     pub power_on_hours: u128,
-    /// Losses of power without notice.
+    /// Unsafe shutdowns.
     pub unsafe_shutdowns: u128,
-    /// Errors of media and data integrity.
+    /// Media and data integrity errors.
     pub media_errors: u128,
 }
 
 impl SmartLog {
-    /// The log; written bytes are rounded up to a data unit.
+    /// Encodes the log; written bytes are rounded up to a data unit.
     pub fn encode(&self) -> [u8; SMART_BYTES] {
         transmute!(Layout {
             critical_warning: self.critical_warning,
@@ -90,7 +90,7 @@ impl SmartLog {
         })
     }
 
-    /// Reads the log. `None` if it is too short.
+    /// Decodes the log. `None` if it is too short.
     pub fn decode(log: &[u8]) -> Option<Self> {
         let (log, _) = Layout::ref_from_prefix(log).ok()?;
         Some(Self {

@@ -1,4 +1,4 @@
-//! How a command ended: status code type and status code (NVMe Base 2.1, "Status Field").
+//! Command status: status code type and status code (NVMe Base 2.1, "Status Field").
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use std::fmt;
 pub enum Status {
     /// 00h.
     Success,
-    /// 01h: the opcode is not known.
+    /// 01h: the opcode is unknown.
     InvalidOpcode,
-    /// 02h: a field holds what it may not.
+    /// 02h: a field has an invalid value.
     InvalidField,
     /// 04h: the data could not be transferred.
     DataTransferError,
@@ -17,9 +17,9 @@ pub enum Status {
     InternalError,
     /// 0Bh: the namespace or its format is invalid.
     InvalidNamespace,
-    /// 0Ch: the command came at the wrong time.
+    /// 0Ch: the command is invalid in the current state.
     CommandSequenceError,
-    /// 20h: the namespace can only be read.
+    /// 20h: the namespace is read-only.
     NamespaceWriteProtected,
     /// 29h: Flexible Data Placement is not enabled.
     FdpDisabled,
@@ -29,13 +29,13 @@ pub enum Status {
     LbaOutOfRange,
     /// 81h: there is no capacity left.
     CapacityExceeded,
-    /// Type 1, 09h: the log page is not known.
+    /// Type 1, 09h: the log page is unknown.
     InvalidLogPage,
-    /// Type 1, 0Ah: the LBA format is not one of the drive, or not the one that must be here.
+    /// Type 1, 0Ah: the drive does not have the LBA format, or it is not allowed here.
     InvalidFormat,
-    /// Type 1, 18h: the namespace is attached already.
+    /// Type 1, 18h: the namespace is already attached.
     NamespaceAttached,
-    /// Any other, as it came.
+    /// Any other status, unchanged.
     Other {
         /// Status code type.
         kind: u8,
@@ -82,7 +82,7 @@ impl Status {
         known.map_or(Self::Other { kind, code }, |(status, ..)| *status)
     }
 
-    /// Whether the command did what it was asked for.
+    /// Whether the command succeeded.
     pub fn is_success(self) -> bool {
         self == Self::Success
     }

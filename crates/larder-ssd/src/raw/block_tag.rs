@@ -1,5 +1,5 @@
-//! The 16 out-of-band bytes of a block, as FlashBlox (FAST'17) §3.5 has them: what the block is for, how worn it is,
-//! and when it was written. They lie beside its first page.
+//! The 16 out-of-band bytes of a block, as in FlashBlox (FAST'17) §3.5: the logical address of the block, its wear, and
+//! when it was written. They are stored with its first page.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -9,13 +9,13 @@
 //!      10      6  stamp: grows with each tag that is made, below 2^48
 //! ```
 //!
-//! Numbers are little-endian, so the first eight bytes are one number, `die · 2^40 + block`: the
-//! logical address. All ones is an erased page, and no tag. Of two blocks of one address the one with
-//! the larger stamp was written later.
+//! Numbers are little-endian, so the first eight bytes are one number, `die · 2^40 + block`: the logical address. All
+//! ones is an erased page, which has no tag. Of two blocks with the same address, the one with the larger stamp was
+//! written later.
 
 use crate::nand::Tag;
 
-/// What a tag says.
+/// A decoded tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockTag {
     /// The logical die: below [`Self::DIES`].
@@ -24,24 +24,24 @@ pub struct BlockTag {
     pub block: u64,
     /// Erases of the physical block when it was tagged, at most `u16::MAX`.
     pub erases: u16,
-    /// Grows strictly from tag to tag of an array: below [`Self::STAMPS`].
+    /// Increases strictly from tag to tag of an array: below [`Self::STAMPS`].
     pub stamp: u64,
 }
 
 impl BlockTag {
-    /// Numbers of logical dies. The last of 24 bits is that of an erased page.
+    /// Number of logical dies. The last value of 24 bits marks an erased page.
     pub const DIES: u32 = (1 << 24) - 1;
-    /// Numbers of logical blocks.
+    /// Number of logical blocks.
     pub const BLOCKS: u64 = 1 << 40;
-    /// Stamps: a thousand a second for 8,900 years.
+    /// Number of stamps: a thousand per second for 8,900 years.
     pub const STAMPS: u64 = 1 << 48;
 
-    /// `erases` as a tag has them.
+    /// `erases` as stored in a tag.
     pub fn saturated(erases: u32) -> u16 {
         u16::try_from(erases).unwrap_or(u16::MAX)
     }
 
-    /// The bytes. Panics if a field is out of its range: that is a fault of the host.
+    /// Encodes the tag. Panics if a field is out of range, which is a bug of the host.
     pub fn encode(&self) -> Tag {
         assert!(self.die < Self::DIES, "logical die {}", self.die);
         assert!(self.block < Self::BLOCKS, "logical block {}", self.block);
@@ -51,7 +51,7 @@ impl BlockTag {
         (u128::from(rest) << 64 | u128::from(address)).to_le_bytes()
     }
 
-    /// What `tag` says; `None` for an erased page.
+    /// Decodes `tag`; `None` for an erased page.
     pub fn decode(tag: &Tag) -> Option<Self> {
         let (address, rest) = tag.split_at(8);
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, &b| sum << 8 | u64::from(b));

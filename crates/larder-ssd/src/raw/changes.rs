@@ -1,20 +1,20 @@
-//! What becomes of blocks, for whoever keeps what the media hold: in a file, for one.
+//! State changes of blocks, for a caller that stores the media content, for example in a file.
 
 use std::ops::Range;
 
 use super::drive::RawSsd;
 use crate::nand::{BlockIndex, Health, Tag};
 
-/// The state of a block, as the media tell it.
+/// The state of a block on the media.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockImage {
-    /// Times that it was erased.
+    /// Erases of the block.
     pub erases: u32,
-    /// Pages programmed since, whole stripes. A bad block keeps its last number.
+    /// Pages programmed since the last erase, in whole stripes. A bad block keeps its last number.
     pub written_pages: u32,
-    /// What it is good for.
+    /// Health of the block.
     pub health: Health,
-    /// What lies beside its first page; there is one if and only if pages are programmed.
+    /// The tag stored with its first page; present if and only if pages are programmed.
     pub tag: Option<Tag>,
     /// Pages that hosts have programmed on its die so far.
     pub die_appended_pages: u64,
@@ -23,7 +23,7 @@ pub struct BlockImage {
 }
 
 impl BlockImage {
-    /// A block fresh from the factory.
+    /// A new block.
     pub const FRESH: Self = Self {
         erases: 0,
         written_pages: 0,
@@ -34,25 +34,25 @@ impl BlockImage {
     };
 }
 
-/// What an operation of the media left of a block.
+/// The state of a block after an operation on the media.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockChange {
     /// The block.
     pub block: BlockIndex,
-    /// What it is since.
+    /// The state after the operation.
     pub image: BlockImage,
-    /// The words of the pages that were programmed, the last ones of the block; 0 where there is none.
+    /// The words of the pages that were programmed, which are the last ones of the block; 0 for pages without a word.
     pub words: Vec<u64>,
 }
 
 impl RawSsd {
-    /// Starts or stops recording what becomes of blocks. Whoever writes changes down in their order has at any time
-    /// what a loss of power at that time would have left.
+    /// Starts or stops recording state changes of blocks. A caller that writes the changes down in order has at any
+    /// time the state that a power loss at that time would have left.
     pub fn record_changes(&mut self, record: bool) {
         self.changes = record.then(Vec::new);
     }
 
-    /// What was recorded since the last call, in order.
+    /// Takes the changes recorded since the last call, in order.
     pub fn take_changes(&mut self) -> Vec<BlockChange> {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -75,7 +75,7 @@ impl RawSsd {
         }
     }
 
-    /// Something was done to `block`: it has these pages now, or none more.
+    /// Records a change of `block`: the pages `programmed` were programmed; empty if none.
     pub(super) fn note(&mut self, block: BlockIndex, programmed: Range<u32>) {
         if self.changes.is_none() {
             return;

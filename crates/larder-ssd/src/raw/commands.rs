@@ -1,15 +1,15 @@
-//! What the host asks of blocks: program, read, erase.
+//! Host commands on blocks: program, read, erase.
 
 use super::drive::RawSsd;
 use crate::error::{Error, ErrorKind};
 use crate::nand::{BlockIndex, Health, PhysicalOp};
 
-/// Who pays for a program.
+/// The counter to which a program is charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// The host brought the data.
+    /// The host sent the data.
     Append,
-    /// They were elsewhere on the medium.
+    /// The data was copied from elsewhere on the medium.
     Migration,
 }
 
@@ -18,12 +18,11 @@ impl RawSsd {
     /// ([`NandGeometry::stripe_pages`](crate::nand::NandGeometry::stripe_pages)).
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`] for pages that the block does not have or parts of a stripe;
-    /// [`ErrorKind::NotWritten`] for a block that is not allocated; [`ErrorKind::NotErased`] for
-    /// pages that were programmed before, or a torn block; [`ErrorKind::OutOfOrder`] for pages
-    /// beyond the next; [`ErrorKind::BadBlock`] for a block that failed. Nothing was programmed.
-    /// [`ErrorKind::BadBlock`] and [`ErrorKind::PowerLoss`] may also come half-way: the first
-    /// stripes are programmed then ([`Self::block`] says how many pages), the block takes no more.
+    /// [`ErrorKind::OutOfRange`] for pages that the block does not have or parts of a stripe; [`ErrorKind::NotWritten`]
+    /// for a block that is not allocated; [`ErrorKind::NotErased`] for pages that were programmed before, or a torn
+    /// block; [`ErrorKind::OutOfOrder`] for pages beyond the next; [`ErrorKind::BadBlock`] for a block that failed.
+    /// Nothing was programmed. [`ErrorKind::BadBlock`] and [`ErrorKind::PowerLoss`] may also occur half-way: then the
+    /// first stripes are programmed ([`Self::block`] says how many pages), and the block accepts no more.
     pub fn program(&mut self, block: BlockIndex, at: u32, pages: u32) -> Result<(), Error> {
         self.check_program(block, at, pages)?;
         let stripe = self.geometry.stripe_pages();
@@ -33,8 +32,8 @@ impl RawSsd {
         Ok(())
     }
 
-    /// Programs `words.len()` pages as [`Self::program`] does, with a word beside each, which
-    /// [`Self::word`] gives back; none may be 0. A drive that keeps no words forgets them.
+    /// Programs `words.len()` pages like [`Self::program`], with a word for each page, which [`Self::word`] returns; no
+    /// word may be 0. A drive that keeps no words drops them.
     ///
     /// # Errors
     /// As [`Self::program`].
@@ -98,9 +97,8 @@ impl RawSsd {
     /// Reads `pages` pages of `block` from its page `at` on.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`] for pages that the block does not have; [`ErrorKind::NotWritten`]
-    /// for pages that are not programmed; [`ErrorKind::BadBlock`] for a block that holds nothing any
-    /// more; [`ErrorKind::PowerLoss`].
+    /// [`ErrorKind::OutOfRange`] for pages that the block does not have; [`ErrorKind::NotWritten`] for pages that are
+    /// not programmed; [`ErrorKind::BadBlock`] for a block that is bad and so not readable; [`ErrorKind::PowerLoss`].
     pub fn read(&mut self, block: BlockIndex, at: u32, pages: u32) -> Result<(), Error> {
         self.check_power()?;
         let end = self.check_range(block, at, pages)?;
@@ -121,12 +119,12 @@ impl RawSsd {
         Ok(())
     }
 
-    /// Erases `block` and frees it. One that nothing was programmed to is freed without wear.
+    /// Erases `block` and frees it. A block without programmed pages is freed without wear.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`] for a block that the drive does not have; [`ErrorKind::NotWritten`]
-    /// for one that is not allocated; [`ErrorKind::BadBlock`] if it failed before, or fails now: it
-    /// holds nothing any more then, and is not freed; [`ErrorKind::PowerLoss`].
+    /// [`ErrorKind::OutOfRange`] for a block that the drive does not have; [`ErrorKind::NotWritten`] for one that is
+    /// not allocated; [`ErrorKind::BadBlock`] if it failed before, or fails now: then its content is lost, and it is
+    /// not freed; [`ErrorKind::PowerLoss`].
     pub fn erase(&mut self, block: BlockIndex) -> Result<(), Error> {
         self.check_power()?;
         self.check_range(block, 0, 0)?;
@@ -160,7 +158,7 @@ impl RawSsd {
         Ok(())
     }
 
-    /// Bytes of each row that is sensed for pages `at..end`: once, whatever is read of it.
+    /// Bytes of each row that is sensed for pages `at..end`. A row is sensed once, however much of it is read.
     pub(super) fn rows(&self, at: u32, end: u32) -> impl Iterator<Item = u64> + use<> {
         let (row, page_bytes) = (self.geometry.row_pages(), self.geometry.mapping_bytes);
         let mut next = at;

@@ -1,4 +1,4 @@
-//! What an open-channel drive is made of, and what of it fails.
+//! Configuration of an open-channel drive and of its failures.
 
 use crate::error::{Error, ErrorKind};
 use crate::nand::{BlockIndex, DieIndex, Division, Endurance, Medium, NandGeometry, Spans};
@@ -10,29 +10,28 @@ pub struct RawConfig {
     pub geometry: NandGeometry,
     /// When erases fail.
     pub endurance: Endurance,
-    /// Blocks that are bad from the factory. They use up the spare.
+    /// Blocks that are bad from the factory. They reduce the spare.
     pub bad_blocks: Vec<BlockIndex>,
     /// Pairs of a block and a page of it: the next program of that page fails.
     pub program_failures: Vec<(BlockIndex, u32)>,
-    /// Seed of the failures that are left to chance.
+    /// Seed of random failures.
     pub seed: u64,
-    /// Blocks of each thousand of a die that take the place of those that fail, rounded up, at
-    /// least one a die. FlashBlox (FAST'17) keeps 1 %.
+    /// Spare blocks per thousand blocks of a die, which replace failed ones; rounded up, at least one per die.
+    /// FlashBlox (FAST'17) keeps 1 %.
     pub spare_per_mille: u32,
-    /// Erases by which the blocks of a die may differ before [`RawSsd::level_step`] moves cold
-    /// data; at least 1.
+    /// Maximum difference in erases between blocks of a die before [`RawSsd::level_step`] moves cold data; at least 1.
     ///
     /// [`RawSsd::level_step`]: super::RawSsd::level_step
     pub level_threshold: u32,
-    /// Keeps a word beside each page, for hosts that ask what a page holds: 8 bytes of memory each.
+    /// Keeps a word per page, for hosts that need to know what a page holds: 8 bytes of memory each.
     pub page_words: bool,
 }
 
-/// P/E cycles that a block is taken to be good for where the endurance does not say.
+/// P/E cycles that a block is assumed to withstand if the endurance does not say.
 const RATED_ERASES: u32 = 3_000;
 
 impl RawConfig {
-    /// A drive on which nothing fails, with a spare of 1 %.
+    /// A drive without failures, with a spare of 1 %.
     pub fn new(geometry: NandGeometry) -> Self {
         Self {
             geometry,
@@ -46,8 +45,7 @@ impl RawConfig {
         }
     }
 
-    /// The same with blocks that wear out as `endurance` says. Where that says for how many erases
-    /// they are rated, the threshold of levelling is 5 % of them.
+    /// Sets the endurance. If it has a rated number of erases, the threshold of levelling becomes 5 % of that.
     pub fn with_endurance(self, endurance: Endurance) -> Self {
         let level_threshold = match &endurance {
             Endurance::Rated { rated, .. } => Self::level_threshold_of(*rated),
@@ -56,12 +54,12 @@ impl RawConfig {
         Self { endurance, level_threshold, ..self }
     }
 
-    /// 5 % of the erases that a block is rated for, at least 1.
+    /// 5 % of the rated erases of a block, at least 1.
     fn level_threshold_of(rated: u32) -> u32 {
         (rated / 20).max(1)
     }
 
-    /// Blocks of a die that are kept to take the place of others.
+    /// Spare blocks of a die.
     pub fn spare_blocks(&self) -> u32 {
         let thousandths = u64::from(self.geometry.blocks_per_die) * u64::from(self.spare_per_mille);
         u32::try_from(thousandths.div_ceil(1000)).map_or(u32::MAX, |spare| spare.max(1))
@@ -83,7 +81,7 @@ impl RawConfig {
         self.check_spare()
     }
 
-    /// Whether each die has something left to serve with.
+    /// Checks that each die has usable blocks left.
     fn check_spare(&self) -> Result<(), Error> {
         let fail = |message: String| Err(Error::new(ErrorKind::Config, message));
         let (spare, per_die) = (self.spare_blocks(), self.geometry.blocks_per_die);
@@ -112,7 +110,7 @@ impl RawConfig {
         Ok(())
     }
 
-    /// The medium: each block on one die.
+    /// The medium, with each block on one die.
     pub(super) fn medium(&self) -> Medium {
         let NandGeometry { array, blocks_per_die, .. } = self.geometry;
         let spans = Spans::of_dies(array, array.dies(), blocks_per_die);

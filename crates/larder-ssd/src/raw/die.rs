@@ -1,27 +1,26 @@
-//! What the firmware keeps of each die: how many of its blocks failed, and what was done to it.
+//! State of each die: its failed blocks and its counters.
 //!
-//! A die serves with its *capacity*: all blocks but the spare. Each failure uses up a block of the
-//! spare. The failure that finds no spare makes the die read-only: it could not hold what its owner
-//! was promised. It allocates nothing any more; what it holds can be read and erased, and blocks
-//! that are allocated can be programmed to their end.
+//! The usable *capacity* of a die is all blocks but the spare. Each failure uses up a block of the spare. A failure
+//! that finds no spare left makes the die read-only, because it could no longer provide its capacity. Then it allocates
+//! no more blocks; its data can be read and erased, and allocated blocks can be programmed to their end.
 
 use crate::error::{Error, ErrorKind};
 use crate::nand::DieIndex;
 
-/// What was done to a die, or to all dies of a channel. Pages are counted when they are programmed:
-/// what the medium was written is `appended_pages + migrated_pages`, exactly.
+/// Counters of a die, or of all dies of a channel. Pages are counted when they are programmed: the pages written to the
+/// medium are exactly `appended_pages + migrated_pages`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DieCounters {
     /// Pages that the host programmed.
     pub appended_pages: u64,
     /// Pages that were copied from other blocks.
     pub migrated_pages: u64,
-    /// Erases of blocks that succeeded.
+    /// Successful erases of blocks.
     pub erases: u64,
 }
 
 impl DieCounters {
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -32,24 +31,24 @@ impl DieCounters {
     }
 }
 
-/// One die, for those who look.
+/// A read-only view of one die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DieView {
-    /// Blocks that it serves with while its spare lasts.
+    /// Usable blocks while the spare lasts.
     pub capacity_blocks: u32,
     /// Blocks that a host can allocate now.
     pub free_blocks: u32,
-    /// Blocks that are left to take the place of others.
+    /// Remaining spare blocks.
     pub spare_blocks: u32,
-    /// Blocks that are out of use: bad from the factory, or failed.
+    /// Unusable blocks: bad from the factory, or failed.
     pub failed_blocks: u32,
-    /// More failed than the spare could replace.
+    /// Whether more blocks failed than the spare could replace.
     pub read_only: bool,
-    /// What was done to it since the drive was made.
+    /// Counters since the drive was created.
     pub counters: DieCounters,
 }
 
-/// What the firmware keeps of a die.
+/// The firmware's state of a die.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct DieState {
     pub(super) failed: u32,
@@ -61,7 +60,7 @@ impl DieState {
         self.counters.appended_pages + self.counters.migrated_pages
     }
 
-    /// Blocks of a spare of `spare` that are left.
+    /// Remaining spare blocks, of `spare`.
     pub(super) fn spare_left(&self, spare: u32) -> u32 {
         spare.saturating_sub(self.failed)
     }
@@ -70,7 +69,7 @@ impl DieState {
         self.failed > spare
     }
 
-    /// Refuses if `die`, whose spare is `spare`, takes no more blocks.
+    /// Refuses if `die`, whose spare is `spare`, accepts no more blocks.
     pub(super) fn check_takes_blocks(&self, die: DieIndex, spare: u32) -> Result<(), Error> {
         if !self.read_only(spare) {
             return Ok(());

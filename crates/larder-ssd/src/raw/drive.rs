@@ -1,4 +1,4 @@
-//! The drive: what it keeps, what it hands out, and what it says of itself.
+//! The drive: its state, allocation, and views of it.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::nand::{
     PhysicalOp, ProgramFailures, Tag,
 };
 
-/// An open-channel drive. It takes no time at all.
+/// An open-channel drive. It has no clock: operations take no time.
 ///
-/// Invariants: a block is free or allocated or failed, never two of them; a free block is erased; of
-/// a die that is not read-only, hosts find free what its capacity has beyond what they allocated.
+/// Invariants: a block is either free or allocated or failed; a free block is erased; on a die that is not read-only,
+/// the host can allocate its capacity minus what it has allocated.
 #[derive(Debug)]
 pub struct RawSsd {
     pub(super) geometry: NandGeometry,
@@ -23,40 +23,40 @@ pub struct RawSsd {
     pub(super) program_failures: ProgramFailures,
     pub(super) free: FreeBlocks,
     pub(super) dies: Vec<DieState>,
-    /// On all dies; what their counters add up to.
+    /// On all dies: the sum of their counters.
     pub(super) programmed_pages: u64,
-    /// Blocks of each die that take the place of those that fail.
+    /// Spare blocks of each die.
     pub(super) spare: u32,
     pub(super) level_threshold: u32,
-    /// Erases that a block is rated for.
+    /// Rated erases of a block.
     rated_erases: Option<u32>,
-    /// By block: whether it is in the hands of the host.
+    /// By block: whether the host has allocated it.
     pub(super) allocated: Vec<bool>,
-    /// Of allocated blocks without a page: the tag that the first program writes.
+    /// For allocated blocks without a programmed page: the tag that the first program writes.
     pub(super) tags: BTreeMap<BlockIndex, Tag>,
-    /// What was done to the media, if somebody asks.
+    /// Operations on the media, while they are recorded.
     ops: Option<Vec<PhysicalOp>>,
-    /// What became of blocks, if somebody asks.
+    /// State changes of blocks, while they are recorded.
     pub(super) changes: Option<Vec<BlockChange>>,
 }
 
-/// One block, for those who look.
+/// A read-only view of one block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockView {
     /// The die that it is on.
     pub die: DieIndex,
-    /// What it is good for.
+    /// Health of the block.
     pub health: Health,
-    /// Whether it is in the hands of the host.
+    /// Whether the host has allocated it.
     pub allocated: bool,
-    /// Pages that can be read; the next program goes here.
+    /// Readable pages; the next program starts here.
     pub written_pages: u32,
-    /// Times that it was erased.
+    /// Erases of the block.
     pub erases: u32,
 }
 
 impl RawSsd {
-    /// A fresh drive: everything erased but what is bad from the factory.
+    /// A new drive: all blocks are erased, except those that are bad from the factory.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if no such drive could work.
@@ -92,7 +92,7 @@ impl RawSsd {
         })
     }
 
-    /// What the drive is made of.
+    /// The geometry of the drive.
     pub fn geometry(&self) -> &NandGeometry {
         &self.geometry
     }
@@ -103,12 +103,12 @@ impl RawSsd {
         self.die(die).map_or(0, |view| view.free_blocks as usize)
     }
 
-    /// Blocks that a die serves with while its spare lasts.
+    /// Usable blocks of a die while its spare lasts.
     pub fn capacity_blocks(&self) -> u32 {
         self.geometry.blocks_per_die - self.spare
     }
 
-    /// What `die` is; `None` if the drive has no such die.
+    /// The state of `die`; `None` if the drive has no such die.
     #[allow(clippy::cast_possible_truncation)] // blocks are numbered in 32 bits
     pub fn die(&self, die: DieIndex) -> Option<DieView> {
         let state = self.dies.get(die.at())?;
@@ -124,37 +124,37 @@ impl RawSsd {
         })
     }
 
-    /// What was done to all dies of `channel`, which must be one of the drive's.
+    /// Counters of all dies of `channel`, which must exist.
     pub fn channel_counters(&self, channel: ChannelIndex) -> DieCounters {
         let dies = self.geometry.array.dies_of(channel);
         dies.fold(DieCounters::default(), |sum, die| sum.plus(self.dies[die.at()].counters))
     }
 
-    /// Good blocks of `die` that are not allocated, the spare among them: where blocks can be moved
-    /// to. 0 if the drive has no such die or it is read-only.
+    /// Good blocks of `die` that are not allocated, including the spare: blocks can be moved there. 0 if the drive has
+    /// no such die or it is read-only.
     pub fn room_to_move(&self, die: DieIndex) -> usize {
         let takes = self.die(die).is_some_and(|view| !view.read_only);
         if takes { self.free.count(die) } else { 0 }
     }
 
-    /// Whether a word is kept beside each page ([`RawConfig::page_words`]).
+    /// Whether a word is kept for each page ([`RawConfig::page_words`]).
     pub fn keeps_words(&self) -> bool {
         self.medium.out_of_band_bytes() > 0
     }
 
-    /// Erases that each block is rated for; `None` if the endurance does not say.
+    /// Rated erases of each block; `None` if the endurance does not say.
     pub fn rated_erases(&self) -> Option<u32> {
         self.rated_erases
     }
 
-    /// Pages that were programmed since the drive was made, by hosts and by moves.
+    /// Pages programmed since the drive was created, by hosts and by moves.
     #[inline]
     pub fn programmed_pages(&self) -> u64 {
         self.programmed_pages
     }
 
-    /// The word beside page `page` of `block`; `None` if there is no such page, nothing was
-    /// programmed there, or the drive keeps no words.
+    /// The word of page `page` of `block`; `None` if there is no such page, it is not programmed, or the drive keeps no
+    /// words.
     pub fn word(&self, block: BlockIndex, page: u32) -> Option<u64> {
         let written = self.block(block)?.written_pages;
         (page < written).then(|| self.medium.word(self.page_of(block, page))).flatten()
@@ -170,13 +170,13 @@ impl RawSsd {
         (0..self.geometry.blocks()).map(|block| self.view(BlockIndex(block)))
     }
 
-    /// Starts or stops recording what is done to the media.
+    /// Starts or stops recording the operations on the media.
     pub fn record_ops(&mut self, record: bool) {
         self.ops = record.then(Vec::new);
     }
 
-    /// Moves what was recorded since the last call to `ops`, in order. What a power loss interrupts
-    /// is not in it.
+    /// Appends the operations recorded since the last call to `ops`, in order. An operation interrupted by a power loss
+    /// is not included.
     pub fn take_ops(&mut self, ops: &mut Vec<PhysicalOp>) {
         if let Some(recorded) = &mut self.ops {
             ops.append(recorded);
@@ -189,13 +189,13 @@ impl RawSsd {
         }
     }
 
-    /// Gives the host the least worn free block of `die`. `tag` goes to flash with its first
-    /// program; until then a power loss frees the block.
+    /// Allocates the least worn free block of `die`. `tag` is written to flash with its first program; until then a
+    /// power loss frees the block.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`] for a die that the drive does not have, [`ErrorKind::NoSpace`] if
-    /// all blocks of its capacity are allocated, [`ErrorKind::ReadOnly`] if more of its blocks failed
-    /// than its spare replaces, [`ErrorKind::PowerLoss`].
+    /// [`ErrorKind::OutOfRange`] for a die that the drive does not have, [`ErrorKind::NoSpace`] if all blocks of its
+    /// capacity are allocated, [`ErrorKind::ReadOnly`] if more of its blocks failed than its spare can replace,
+    /// [`ErrorKind::PowerLoss`].
     pub fn allocate(&mut self, die: DieIndex, tag: Tag) -> Result<BlockIndex, Error> {
         self.check_takes_blocks(die)?;
         if self.free_blocks(die) == 0 {
@@ -206,12 +206,12 @@ impl RawSsd {
         Ok(block)
     }
 
-    /// Erases of the block that [`Self::allocate`] would give next; `None` if there is none.
+    /// Erases of the block that [`Self::allocate`] would return next; `None` if there is none.
     pub fn least_erases(&self, die: DieIndex) -> Option<u32> {
         (self.free_blocks(die) > 0).then(|| self.free.least_worn(die)).flatten()
     }
 
-    /// Refuses unless there is power and `die` is one that takes blocks.
+    /// Refuses unless there is power and `die` accepts blocks.
     pub(super) fn check_takes_blocks(&self, die: DieIndex) -> Result<(), Error> {
         self.check_power()?;
         let Some(state) = self.dies.get(die.at()) else {
@@ -223,7 +223,7 @@ impl RawSsd {
         state.check_takes_blocks(die, self.spare)
     }
 
-    /// Takes a free block of `die`, of its spare too.
+    /// Takes a free block of `die`, also from its spare.
     pub(super) fn take(&mut self, die: DieIndex, wanted: Wanted) -> Result<BlockIndex, Error> {
         let block = self.free.take(die, wanted).ok_or_else(|| self.no_space(die))?;
         let slot = &mut self.allocated[block.at()];
@@ -243,7 +243,7 @@ impl RawSsd {
         Error::new(ErrorKind::NoSpace, message)
     }
 
-    /// What `block` is; `None` if the drive has no such block.
+    /// The state of `block`; `None` if the drive has no such block.
     pub fn block(&self, block: BlockIndex) -> Option<BlockView> {
         (block.0 < self.geometry.blocks()).then(|| self.view(block))
     }

@@ -1,5 +1,5 @@
-//! Free blocks of each die, least worn first: dynamic wear levelling within a die. Ties go by
-//! number, so that the same history has the same outcome.
+//! Free blocks of each die, least worn first: dynamic wear levelling within a die. Ties are broken by number, so that
+//! the same history has the same outcome.
 
 use std::collections::BTreeSet;
 
@@ -7,21 +7,21 @@ use crate::nand::{BlockIndex, DieIndex, NandGeometry};
 
 #[derive(Debug)]
 pub(super) struct FreeBlocks {
-    /// By die, erases and number of each free block.
+    /// Per die: erases and number of each free block.
     dies: Vec<BTreeSet<(u32, BlockIndex)>>,
 }
 
-/// Which of the free blocks of a die.
+/// Which free block of a die to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// For data of which nothing is known: they may be erased soon.
+    /// For data of unknown lifetime: the block may be erased soon.
     LeastWorn,
-    /// For data that stay.
+    /// For long-lived data.
     MostWorn,
 }
 
 impl FreeBlocks {
-    /// Those for which `erases` gives a number.
+    /// The blocks for which `erases` returns a number.
     pub(super) fn find(
         geometry: &NandGeometry,
         erases: impl Fn(BlockIndex) -> Option<u32>,
@@ -37,12 +37,12 @@ impl FreeBlocks {
         self.dies[die.at()].len()
     }
 
-    /// Erases of the one that is worn least.
+    /// Erases of the least worn free block.
     pub(super) fn least_worn(&self, die: DieIndex) -> Option<u32> {
         self.dies[die.at()].first().map(|(erases, _)| *erases)
     }
 
-    /// Erases of the one that is worn most.
+    /// Erases of the most worn free block.
     pub(super) fn most_worn(&self, die: DieIndex) -> Option<u32> {
         self.dies[die.at()].last().map(|(erases, _)| *erases)
     }

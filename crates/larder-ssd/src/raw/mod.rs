@@ -1,10 +1,10 @@
-//! The firmware of an open-channel drive: the host sees dies and blocks, and maps by itself.
+//! The firmware of an open-channel drive: the host sees dies and blocks, and does its own mapping.
 //!
-//! The host allocates a block on a die, with a [`Tag`](crate::nand::Tag) of out-of-band bytes that say
-//! what it is for ([`BlockTag`] is the packing that FlashBlox publishes); programs its pages in
-//! order, a stripe at a time; reads what is programmed; erases it when nothing of it is needed any
-//! more. The drive keeps what the host cannot: which block of a die is worn least, which ones failed,
-//! and, over a power loss, what the media tell.
+//! The host allocates a block on a die, with a [`Tag`](crate::nand::Tag) of out-of-band bytes that identifies its data
+//! ([`BlockTag`] is the format that FlashBlox publishes). It programs the pages of the block in order, a stripe at a
+//! time, reads programmed pages, and erases the block when none of its data is needed any more. The drive tracks what
+//! the host cannot: which block of a die is least worn, which blocks failed, and, after a power loss, the state of the
+//! media.
 //!
 //! ```text
 //!            allocate          program, in order          last stripe
@@ -13,18 +13,16 @@
 //!     └────────────────────┴───────── erase ─────────┴────────────────────┘
 //! ```
 //!
-//! Of each die a spare is kept (1 %, at least a block) for blocks that fail; when more have failed,
-//! the die takes no more blocks ([`DieView::read_only`]). Blocks that hosts move ([`RawSsd::copy_to`],
-//! [`RawSsd::level_step`]) may use the spare meanwhile.
+//! Each die keeps a spare (1 %, at least a block) for failed blocks. When more have failed, the die accepts no more
+//! blocks ([`DieView::read_only`]). Blocks that hosts move ([`RawSsd::copy_to`], [`RawSsd::level_step`]) may
+//! temporarily use the spare.
 //!
-//! What a power loss leaves: every program and erase that was answered. Of the operation that it
-//! interrupts, the block is torn: its pages of before are there, it takes no more, and it must be
-//! erased. A tag is on flash from the first program of its block on; a block that was allocated and
-//! not programmed is free again.
+//! After a power loss, every acknowledged program and erase is present. The block of an interrupted operation is torn:
+//! it keeps the pages programmed before (none after an erase), accepts no more, and must be erased. A tag is on flash
+//! from the first program of its block on; a block that was allocated but not programmed is free again.
 //!
-//! The drive holds no payload, and takes no time: [`RawSsd::take_ops`] says what it did, if
-//! that is recorded, for [`Media`](crate::timed::Media) to book. A word beside each page, if asked
-//! for, says what the host put there.
+//! The drive stores no payload, and operations take no time: if recording is on, [`RawSsd::take_ops`] returns what it
+//! did, for [`Media`](crate::timed::Media) to charge. An optional word per page records what the host put there.
 //!
 //! ```
 //! use larder_ssd::nand::DieIndex;

@@ -1,8 +1,7 @@
-//! Data that move from block to block: for hosts that exchange dies, and to level wear within one.
+//! Moves of data from block to block: for hosts that swap dies, and to level wear within a die.
 //!
-//! Each move is a copy. The host says in the tag of the copy that it is newer, takes it for the block
-//! from then on, and erases the old one. After a power loss in between it finds both, and the copy is
-//! good if it is as long.
+//! Each move is a copy. The host gives the copy a newer tag, uses it in place of the old block from then on, and erases
+//! the old one. After a power loss in between it finds both, and the copy is valid if it has as many pages.
 
 use super::commands::Cause;
 use super::drive::RawSsd;
@@ -13,24 +12,22 @@ use crate::nand::{BlockIndex, DieIndex, Health, PhysicalOp, Tag};
 /// A block whose data [`RawSsd::level_step`] copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Levelled {
-    /// Where they were. The host erases it when it has taken note.
+    /// The old block. The host erases it after it has recorded the move.
     pub from: BlockIndex,
-    /// Where they are.
+    /// The new block.
     pub to: BlockIndex,
 }
 
 impl RawSsd {
-    /// Copies the first `pages` pages of `from`, a multiple of a stripe and at least one, to the least
-    /// worn free block of `die`, which may be one of its spare. `tag` makes the tag of the copy of
-    /// how often that block was erased. Counted as migrated.
+    /// Copies the first `pages` pages of `from`, a multiple of a stripe and at least one, to the least worn free block
+    /// of `die`, which may be one of its spare. `tag` builds the tag of the copy from the erases of the new block.
+    /// Counted as migrated.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`] for a die or pages that the drive does not have;
-    /// [`ErrorKind::NotWritten`] for a block that is not allocated or pages that are not programmed;
-    /// [`ErrorKind::ReadOnly`] and [`ErrorKind::NoSpace`] if `die` has nowhere to put it;
-    /// [`ErrorKind::BadBlock`] if `from` holds nothing any more, or the program of the copy failed:
-    /// another try gets another block. `from` is as it was, whatever happens.
-    /// [`ErrorKind::PowerLoss`].
+    /// [`ErrorKind::OutOfRange`] for a die or pages that the drive does not have; [`ErrorKind::NotWritten`] for a block
+    /// that is not allocated or pages that are not programmed; [`ErrorKind::ReadOnly`] and [`ErrorKind::NoSpace`] if
+    /// `die` has no block for it; [`ErrorKind::BadBlock`] if `from` is bad and so not readable, or the program of the
+    /// copy failed: another try gets another block. [`ErrorKind::PowerLoss`]. `from` is unchanged in all cases.
     pub fn copy_to(
         &mut self,
         from: BlockIndex,
@@ -41,17 +38,15 @@ impl RawSsd {
         self.copy(from, pages, die, Wanted::LeastWorn, tag)
     }
 
-    /// One step of static wear levelling in `die` (FlashBlox §3.4.2): if the good blocks of the die
-    /// differ by more erases than the threshold, the written block that is worn least, and so holds
-    /// what is seldom erased, is copied onto the free one that is worn most. `tag` makes the tag of the
-    /// copy of the old one's and of the erases of the new block. The host erases
-    /// [`Levelled::from`] then, which new data will wear. `None`: the die is level, or a
-    /// move would not level it.
+    /// One step of static wear levelling in `die` (FlashBlox §3.4.2). If the erases of the good blocks of the die
+    /// differ by more than the threshold, copies the least worn written block, whose data is rarely erased, to the most
+    /// worn free block. `tag` builds the tag of the copy from the old tag and the erases of the new block. The host
+    /// then erases [`Levelled::from`], which new data will wear. `None`: the die is level, or a move would not level
+    /// it.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`] for a die that the drive does not have, [`ErrorKind::ReadOnly`] for
-    /// one that takes no more blocks, [`ErrorKind::BadBlock`] if the program of the copy failed,
-    /// [`ErrorKind::PowerLoss`].
+    /// [`ErrorKind::OutOfRange`] for a die that the drive does not have, [`ErrorKind::ReadOnly`] for one that accepts
+    /// no more blocks, [`ErrorKind::BadBlock`] if the program of the copy failed, [`ErrorKind::PowerLoss`].
     pub fn level_step(
         &mut self,
         die: DieIndex,
@@ -67,8 +62,7 @@ impl RawSsd {
         Ok(Some(Levelled { from, to }))
     }
 
-    /// The written block of `die` that is worn least, if the wear of the die is uneven and moving it
-    /// would level it.
+    /// The least worn written block of `die`, if the wear of the die is uneven and moving the block would level it.
     fn coldest_to_move(&self, die: DieIndex) -> Option<BlockIndex> {
         let good = || {
             let blocks = self.geometry.blocks_of(die);

@@ -1,22 +1,22 @@
-//! Power loss, and what a scan of the media finds afterwards.
+//! Power loss, and the scan of the media afterwards.
 
 use super::drive::RawSsd;
 use super::free::FreeBlocks;
 use crate::error::{Error, ErrorKind};
 use crate::nand::{BlockIndex, Health, Tag};
 
-/// A block that is not erased, as the media tell after a power loss. It is in the hands of the
-/// host, who erases what it does not want.
+/// A block that is not erased, as found on the media after a power loss. The host owns it, and erases the blocks that
+/// it does not need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoundBlock {
     /// The block.
     pub block: BlockIndex,
-    /// What it was allocated with; `None` if its first program or its erase was interrupted.
+    /// The tag of its allocation; `None` if its first program or its erase was interrupted.
     pub tag: Option<Tag>,
-    /// Pages that can be read.
+    /// Readable pages.
     pub written_pages: u32,
-    /// [`Health::Good`]: it can be programmed on. [`Health::Torn`]: it must be erased first.
-    /// [`Health::ReadOnly`]: it can only be read.
+    /// [`Health::Good`]: it can be programmed further. [`Health::Torn`]: it must be erased first. [`Health::ReadOnly`]:
+    /// it can only be read.
     pub health: Health,
 }
 
@@ -26,15 +26,14 @@ impl RawSsd {
         self.medium.power().turn_off();
     }
 
-    /// Lets the power fail during the operation that comes after `operations` more: programs of a
-    /// stripe and erases count. Without power, those that come when it is back.
+    /// Makes the power fail during the operation after the next `operations`. Programs of a stripe and erases count. If
+    /// the power is off, operations are counted from its return.
     pub fn cut_power_after(&mut self, operations: u64) {
         self.medium.power().fail_after(operations);
     }
 
-    /// Gives the power back and reads the out-of-band bytes of all blocks. What is erased is free
-    /// again, what is not is said, in the order of blocks. On a drive that has power it is a power
-    /// cycle.
+    /// Restores the power and reads the out-of-band bytes of all blocks. Erased blocks are free again; the others are
+    /// returned in the order of blocks. On a drive that has power this is a power cycle.
     pub fn power_on(&mut self) -> Vec<FoundBlock> {
         self.medium.power().turn_on();
         let is_free = |block: BlockIndex| {
@@ -68,7 +67,7 @@ impl RawSsd {
         if self.medium.has_power() { Ok(()) } else { Err(no_power()) }
     }
 
-    /// Says that the power is gone, and makes it so.
+    /// Turns the power off and returns the error for it.
     #[cold]
     pub(super) fn power_failed(&mut self) -> Error {
         self.medium.power().turn_off();

@@ -1,4 +1,4 @@
-//! A drive as its media were left.
+//! Restores a drive from the saved state of its media.
 
 use super::changes::BlockImage;
 use super::config::RawConfig;
@@ -7,18 +7,18 @@ use super::drive::RawSsd;
 use crate::error::{Error, ErrorKind};
 use crate::nand::{Block, BlockIndex, Health};
 
-/// Erases of a block that are believed: no flash endures a thousandth of it, and tables are as long.
+/// Highest valid erase count of a block. No flash endures a thousandth of it. The limit bounds the size of tables by
+/// erase count.
 const ERASES_MAX: u32 = 1 << 22;
 
 impl RawSsd {
-    /// The drive of `config` with blocks as they were left, in their order, and without power:
-    /// [`Self::power_on`] comes first. `word` gives the word beside a page of a block, for all pages that
-    /// are programmed. What fails by chance is drawn anew.
+    /// A drive of `config` with the saved states of its blocks, in order, and without power: call [`Self::power_on`]
+    /// first. `word` returns the word of a page of a block, for all programmed pages. Random failures are drawn anew.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if no such drive could work, or names blocks that are bad from the factory
-    /// (their states say so); [`ErrorKind::Image`] for states that no drive comes to, by block and field, and what
-    /// `word` reports. Bytes may say anything: what is taken of memory depends on `config` alone.
+    /// [`ErrorKind::Config`] if no such drive could work, or if it lists blocks that are bad from the factory (their
+    /// states say so). [`ErrorKind::Image`] for impossible states, by block and field. Also any error of `word`. The
+    /// input is not trusted: memory use depends on `config` alone.
     pub fn restore(
         config: RawConfig,
         blocks: &[BlockImage],
@@ -29,7 +29,7 @@ impl RawSsd {
             return Err(Error::new(ErrorKind::Config, message));
         }
         let erases: u64 = blocks.iter().map(|image| u64::from(image.erases)).sum();
-        // Another seed than that of the life before: else the same blocks failed again and again.
+        // Use another seed than in the previous life, or the same blocks would fail again and again.
         let seed = config.seed ^ erases.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut drive = Self::new(RawConfig { seed, ..config })?;
         if blocks.len() != drive.geometry.blocks() as usize {
@@ -59,7 +59,7 @@ impl RawSsd {
         Ok(drive)
     }
 
-    /// Whether a block can be in such a state.
+    /// Checks that the state of a block is possible.
     fn check_image(&self, block: BlockIndex, image: &BlockImage) -> Result<(), Error> {
         let fail =
             |what: String| Err(Error::new(ErrorKind::Image, format!("block {}: {what}", block.0)));
@@ -79,7 +79,7 @@ impl RawSsd {
                 "written_pages of {written_pages} and {has}: the tag comes with them"
             ));
         }
-        // Counters are added to: a number near the end of 64 bits would not take it.
+        // Counters are added to: leave room below the end of 64 bits.
         if image.die_appended_pages.max(image.die_migrated_pages) >> 56 != 0 {
             return fail(format!(
                 "pages of its die of {} and {}: at most 2^56 are believed",
@@ -123,8 +123,8 @@ mod tests {
         (0..GEOMETRY.blocks()).map(|block| drive.block_image(BlockIndex(block)).unwrap()).collect()
     }
 
-    /// Whatever a drive lived through, its media say the same when they are restored; and changes, in order, lead
-    /// there.
+    /// After any history, a drive restored from its media has the same state; the recorded changes, in order, lead to
+    /// it.
     #[test]
     fn a_drive_is_restored_as_its_media_were_left() {
         for seed in 0..50 {
@@ -158,7 +158,7 @@ mod tests {
             for change in drive.take_changes() {
                 followed[change.block.0 as usize] = change.image;
             }
-            // The counters of a die are as new as the newest record on it.
+            // The counters of a die are as recent as the newest record on it.
             let without = |images: &[BlockImage]| -> Vec<BlockImage> {
                 let plain = |image: &BlockImage| BlockImage {
                     die_appended_pages: 0,

@@ -1,9 +1,8 @@
-//! The write buffer: what waits for its program.
+//! The write buffer: stripes until they are programmed.
 //!
-//! Host and garbage collection share it, as they do in pblk (Linux, `pblk-rl.c`): the more collection
-//! has to move for a page of the host, the less of the buffer is the host's. A stripe is in it from
-//! when it is complete until it is programmed. The stripe that each handle is filling has room of its
-//! own beside it.
+//! Host and garbage collection share it, as in pblk (Linux, `pblk-rl.c`): the more pages collection must move per page
+//! of the host, the smaller the host's part of the buffer. A stripe is in the buffer from when it is complete until it
+//! is programmed. The stripe that each handle is filling has separate room.
 
 use std::collections::VecDeque;
 
@@ -13,16 +12,16 @@ use super::timing::Nanoseconds;
 pub(super) struct WriteBuffer {
     capacity_pages: u64,
     pages: u64,
-    /// Stripes that wait or are programmed, by die, in the order in which they end.
+    /// Stripes that wait or are being programmed, by die, in the order of their ends.
     stripes: Vec<VecDeque<Stripe>>,
-    /// When the page before was let in: none overtakes another.
+    /// When the previous page was admitted: pages do not overtake each other.
     let_in: Nanoseconds,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Stripe {
     pages: u64,
-    /// When it is programmed, as far as is known.
+    /// When it will be programmed, as far as is known.
     end: Nanoseconds,
 }
 
@@ -31,7 +30,7 @@ impl WriteBuffer {
         Self { capacity_pages, pages: 0, stripes: vec![VecDeque::new(); dies], let_in: 0 }
     }
 
-    /// When a page that arrives at `now` is let in. Pages come in the order of their calls.
+    /// When a page that arrives at `now` is admitted. Pages are admitted in the order of the calls.
     pub(super) fn wait_for_room(&mut self, now: Nanoseconds) -> Nanoseconds {
         self.let_in = self.let_in.max(now);
         while self.pages >= self.capacity_pages {
@@ -46,13 +45,13 @@ impl WriteBuffer {
         self.let_in
     }
 
-    /// A stripe of `pages` is complete; it will be programmed at `end`.
+    /// Adds a complete stripe of `pages`, which will be programmed at `end`.
     pub(super) fn enter(&mut self, die: usize, pages: u64, end: Nanoseconds) {
         self.pages += pages;
         self.stripes[die].push_back(Stripe { pages, end });
     }
 
-    /// What `die` had still to do at `now` is done so much later.
+    /// Delays all work of `die` that is unfinished at `now` by `by`.
     pub(super) fn delay(&mut self, die: usize, now: Nanoseconds, by: u64) {
         let unfinished = self.stripes[die].iter_mut().filter(|stripe| stripe.end > now);
         unfinished.for_each(|stripe| stripe.end += by);
@@ -63,7 +62,7 @@ impl WriteBuffer {
 mod tests {
     use super::*;
 
-    /// Room for two stripes, which two dies program.
+    /// A full buffer with room for two stripes, which two dies program.
     fn full() -> WriteBuffer {
         let mut buffer = WriteBuffer::new(4, 2);
         buffer.enter(0, 2, 900);

@@ -1,32 +1,32 @@
-//! A channel: what its dies send and receive goes over it one after the other.
+//! A channel: transfers of its dies are serialised.
 
 use std::collections::VecDeque;
 
 use super::timing::Nanoseconds;
 
-/// When a channel carries what.
+/// The booked times of a channel.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Channel {
-    /// When all is through that was booked one behind the other.
+    /// End of all transfers booked by `append`.
     until: Nanoseconds,
-    /// Of a channel that is booked by gaps: begin and end of what it carries, in order, none of them empty.
+    /// For a channel booked by gaps: begin and end of its transfers, in order, none of them empty.
     carried: VecDeque<(Nanoseconds, Nanoseconds)>,
 }
 
 impl Channel {
-    /// Carries what is there at `ready`, behind all that was booked. Returns when it is through.
+    /// Books a transfer that is ready at `ready`, after all booked ones. Returns its end.
     pub(super) fn append(&mut self, ready: Nanoseconds, duration: u64) -> Nanoseconds {
         self.until = self.until.max(ready) + duration;
         self.until
     }
 
-    /// Puts what goes over later off: something slipped in.
+    /// Delays later transfers, because another one was inserted.
     pub(super) fn delay(&mut self, duration: u64) {
         self.until += duration;
     }
 
-    /// Carries what is there at `ready` in the first gap that is long enough. `now` is the time of the booking: who
-    /// books waits for a die first, and the channel is free for others meanwhile.
+    /// Books a transfer that is ready at `ready` in the first gap that is long enough. `now` is the time of the
+    /// booking: the transfer first waits for a die, and others may use the channel until then.
     pub(super) fn fit(
         &mut self,
         now: Nanoseconds,
@@ -51,7 +51,7 @@ impl Channel {
         begin + duration
     }
 
-    /// Keeps the list short: what follows without a gap is one entry.
+    /// Keeps the list short: transfers without a gap in between share one entry.
     fn insert(&mut self, at: usize, begin: Nanoseconds, end: Nanoseconds) {
         if begin == end {
             return;
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(channel.fit(190, 200, 0), 200, "nothing takes no time, and no place");
     }
 
-    /// Against a list of single nanoseconds.
+    /// Compared with a list of single nanoseconds.
     #[test]
     fn what_is_carried_never_overlaps() {
         let (mut channel, mut busy, mut random) = (Channel::default(), vec![false; 4000], 7_u64);

@@ -1,24 +1,24 @@
-//! Garbage collection at the pace of the host.
+//! Garbage collection, paced by the writes of the host.
 //!
-//! The firmware collects a whole unit at a time, in no time. A drive spreads that over the host's
-//! writes: what must be moved to win room for a unit is moved while the host fills one, so that writes
-//! are slowed down a little each and none waits for all of it.
+//! The firmware collects a whole unit at a time, in no time. A real drive spreads this over the host's writes: the data
+//! to move for a free unit is moved while the host fills a unit. So each write is slowed down a little and none waits
+//! for a whole collection.
 
 use std::collections::VecDeque;
 
 use crate::managed::MediaOp;
 use crate::nand::DieIndex;
 
-/// What collection has still to do to the media.
+/// Operations of garbage collection that are still to be done on the media.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     ops: VecDeque<MediaOp>,
-    /// What goes with each page of the host.
+    /// Operations per page of the host.
     per_page: usize,
 }
 
 impl Backlog {
-    /// More to do, all of it within the next `host_pages` pages of the host.
+    /// Adds operations, to be done within the next `host_pages` pages of the host.
     pub(super) fn add(&mut self, ops: impl IntoIterator<Item = MediaOp>, host_pages: u32) {
         let before = self.ops.len();
         self.ops.extend(ops);
@@ -27,30 +27,31 @@ impl Backlog {
         }
     }
 
-    /// What goes with the next page of the host.
+    /// The operations due with the next page of the host.
     pub(super) fn due(&mut self) -> impl Iterator<Item = MediaOp> + '_ {
         let due = self.per_page.min(self.ops.len());
         self.ops.drain(..due)
     }
 }
 
-/// Erases of the slices of blocks that units are, by die.
+/// Erase progress by die, for units that are slices of blocks.
 #[derive(Debug)]
 pub(super) struct Slices {
-    /// Stripes erased since the last block was.
+    /// Stripes erased since the last whole block.
     stripes: Vec<f64>,
     block_stripes: f64,
 }
 
 impl Slices {
-    /// Blocks of the dies come to their end one after the other.
+    /// Staggered, so that blocks of different dies complete one after the other.
     pub(super) fn new(dies: u32, block_stripes: u32) -> Self {
         let block_stripes = f64::from(block_stripes);
         let begun = |die: u32| block_stripes * f64::from(die) / f64::from(dies);
         Self { stripes: (0..dies).map(begun).collect(), block_stripes }
     }
 
-    /// Erases so many stripes on each of `dies`. Returns the dies that erase blocks for it, with how many.
+    /// Erases `stripes` stripes on each of `dies`. Returns the dies that erase blocks for it, with the number of
+    /// blocks.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // blocks of a unit
     pub(super) fn erase<'a>(
         &'a mut self,

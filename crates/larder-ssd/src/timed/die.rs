@@ -1,21 +1,21 @@
-//! A die: one thing at a time, in the order of its [`DieService`].
+//! A die: one operation at a time, in the order of its [`DieService`].
 
 use std::collections::VecDeque;
 
 use super::service::DieService;
 use super::timing::{NandTiming, Nanoseconds};
 
-/// When a die is busy. Work (programs, erases, the reads of garbage collection) is done in the
-/// order in which it was booked; host reads slip in.
+/// The booked times of a die. Work (programs, erases, the reads of garbage collection) is done in the order of booking;
+/// host reads are inserted.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Die {
-    /// What was booked and is not known to be done.
+    /// Booked work that may be unfinished.
     works: VecDeque<Work>,
-    /// When all booked work is done.
+    /// When all booked work ends.
     work_until: Nanoseconds,
-    /// When the read booked last is done.
+    /// When the last booked read ends.
     reads_until: Nanoseconds,
-    /// What is left of erases that have begun.
+    /// Remaining time of erases that have begun.
     erase_left_ns: u64,
 }
 
@@ -27,7 +27,7 @@ struct Work {
     urgent: bool,
 }
 
-/// An erase is done in slices between the programs of this part of a block.
+/// An erase is split into slices, which are done between the programs of this fraction of a block.
 const ERASED_WITHIN: u64 = 8;
 
 impl Die {
@@ -41,8 +41,8 @@ impl Die {
         self.works.push_back(Work { end: self.work_until, duration, urgent });
     }
 
-    /// Programs a stripe that is there at `ready`, and goes on with an erase if one has begun: programs
-    /// do not wait for the whole of it. Returns when the program is done.
+    /// Programs a stripe that is ready at `ready`, and continues an erase that has begun: programs do not wait for the
+    /// whole erase. Returns when the program ends.
     pub(super) fn program(
         &mut self,
         ready: Nanoseconds,
@@ -60,13 +60,13 @@ impl Die {
         end
     }
 
-    /// Begins to erase so many blocks.
+    /// Begins the erase of `blocks` blocks.
     pub(super) fn erase(&mut self, blocks: u64, nand: &NandTiming) {
         self.erase_left_ns += blocks * nand.erase_ns;
     }
 
-    /// Reads a flash page for the host, asked for at `now`. Returns when it is sensed, and how much
-    /// later for it all work is done that was booked before.
+    /// Reads a flash page for the host, requested at `now`. Returns when it is sensed, and by how much this delays all
+    /// work that was booked before.
     pub(super) fn read(
         &mut self,
         now: Nanoseconds,
@@ -80,16 +80,16 @@ impl Die {
         }
     }
 
-    /// Behind everything that was booked.
+    /// After all booked work.
     fn read_in_order(&mut self, now: Nanoseconds, nand: &NandTiming) -> Nanoseconds {
-        // No read will ask again what was under way when.
+        // Later reads do not need the times of this work.
         self.works.clear();
         self.reads_until = now.max(self.reads_until).max(self.work_until) + nand.read_ns;
         self.reads_until
     }
 
-    /// Before everything that waits. What is under way is suspended, which takes `suspend_ns`, or
-    /// waited for.
+    /// Before all waiting work. The operation in progress is suspended, which takes `suspend_ns`, or the read waits for
+    /// it.
     fn read_first(
         &mut self,
         now: Nanoseconds,
@@ -100,7 +100,7 @@ impl Die {
         while self.works.front().is_some_and(|work| work.end <= begin) {
             self.works.pop_front();
         }
-        // What is under way stays suspended from one read to the next.
+        // The operation in progress stays suspended from one read to the next.
         let suspended = now < self.reads_until;
         let under_way = self.works.front().filter(|work| work.end - work.duration < begin);
         let (wait, suspend) = match under_way.map(|work| (work.end - begin, work.urgent)) {
@@ -112,7 +112,7 @@ impl Die {
             },
         };
         self.reads_until = begin + wait + nand.read_ns;
-        // What waits, or was suspended, goes on later.
+        // Work that waits or was suspended continues later.
         let stolen = if self.works.is_empty() { 0 } else { nand.read_ns + suspend };
         let still = begin + wait;
         self.works.iter_mut().filter(|work| work.end > still).for_each(|work| work.end += stolen);

@@ -1,11 +1,11 @@
-//! Ready-made drives. Each number with its source; what is assumed is called assumed.
+//! Predefined drives. Each number has its source; assumptions are marked as such.
 
 use super::service::DieService;
 use super::timing::{DriveTiming, NandTiming};
 
-/// 176-layer TLC: tR 50 us and 168 MB/s per die with four planes (ISSCC 2021, SK hynix), which
-/// makes 1.17 ms for a one-shot stripe of 192 KiB. Erase and suspend times are assumed (sources
-/// give 2 to 5 ms for an erase), and a block of 94 MB on its four planes.
+/// 176-layer TLC: tR 50 us and 168 MB/s per die with four planes (ISSCC 2021, SK hynix), which gives 1.17 ms for a
+/// one-shot stripe of 192 KiB. Assumed: erase and suspend times (sources give 2 to 5 ms for an erase), and a block of
+/// 94 MB on its four planes.
 const TLC_176: NandTiming = NandTiming {
     page_bytes: 16 << 10,
     planes: 4,
@@ -17,12 +17,12 @@ const TLC_176: NandTiming = NandTiming {
     block_stripes: 488,
 };
 
-/// What a die programs at once. A write buffer holds two of them a die, as NVMeVirt's drives do
-/// (`GLOBAL_WB_SIZE`): one that is programmed and one that waits.
+/// Bytes that a die programs at once. A write buffer holds two stripes per die, as NVMeVirt's drives do
+/// (`GLOBAL_WB_SIZE`): one in programming and one that waits.
 const STRIPE_BYTES: u64 = 3 * 4 * (16 << 10);
 
-/// An enterprise drive: 16 channels of 4 dies at 1.6 GB/s (ONFI 1600 MT/s), PCIe 4.0 x4. Command
-/// overhead is assumed so that a 4 KiB read takes what drives of this class take.
+/// An enterprise drive: 16 channels of 4 dies at 1.6 GB/s (ONFI 1600 MT/s), PCIe 4.0 x4. The command overhead is
+/// assumed, and chosen to give the 4 KiB read latency of drives of this class.
 pub fn enterprise_tlc() -> DriveTiming {
     DriveTiming {
         name: "enterprise TLC, PCIe 4.0 x4",
@@ -38,9 +38,8 @@ pub fn enterprise_tlc() -> DriveTiming {
     }
 }
 
-/// A drive of the class of the FDP paper's: 1.88 TB, PCIe 5.0 x4. Its 2048 GB of flash are 16 dies of
-/// 1 Tb, as the PM9D3's NAND (Samsung V8, 236 layers) has them; 8 channels of 2 dies and the rates of
-/// channels and link are assumed.
+/// A drive of the class of the FDP paper's: 1.88 TB, PCIe 5.0 x4. Its 2048 GB of flash are 16 dies of 1 Tb, as in the
+/// NAND of the PM9D3 (Samsung V8, 236 layers). Assumed: 8 channels of 2 dies, and the rates of channels and link.
 pub fn pm9d3_like() -> DriveTiming {
     DriveTiming {
         name: "FDP drive, 1.88 TB, PCIe 5.0 x4",
@@ -65,9 +64,9 @@ pub fn small() -> DriveTiming {
 }
 
 /// An open-channel drive of FlashBlox's class: 16 channels of 4 dies of 4 planes, 16 KiB pages, blocks of 4 MiB on each
-/// plane (FAST'17, §3.1 and Table 1). It does not say what its flash takes: 60 us to sense, 700 us to program, 5 ms
-/// to erase and 40 us to transfer a page are assumed, which moves the 78.9 MB/s of its §4.4 from die to die. Dies in
-/// order, and no buffer: an append is done when it is programmed.
+/// plane (FAST'17, §3.1 and Table 1). The paper does not give flash timings. Assumed: 60 us to sense, 700 us to
+/// program, 5 ms to erase and 40 us to transfer a page; these give the 78.9 MB/s from die to die of its §4.4. Dies work
+/// in order, and there is no buffer: an append ends when it is programmed.
 pub fn open_channel() -> DriveTiming {
     DriveTiming {
         name: "open-channel, 16 channels of 4 dies",

@@ -1,5 +1,5 @@
-//! The resources of a drive under a clock: dies, channels, the host link, the write buffer. Each is
-//! a queue of its own. Any firmware's operations are booked here, in the order of their times.
+//! The resources of a drive under a clock: dies, channels, the host link, the write buffer. Each is a separate queue.
+//! The operations of any firmware are booked here, in the order of their times.
 
 use super::buffer::WriteBuffer;
 use super::channel::Channel;
@@ -12,8 +12,8 @@ use crate::nand::{DieIndex, PhysicalOp};
 
 /// Dies, channels, link and write buffer.
 ///
-/// Invariant: nothing ends before it was asked for, and what is booked on a channel or the link
-/// never moves back in time.
+/// Invariant: nothing ends before it was requested, and a transfer booked on a channel or the link never moves to an
+/// earlier time.
 #[derive(Debug)]
 pub struct Media {
     timing: DriveTiming,
@@ -28,8 +28,8 @@ impl Media {
     /// Idle media.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a drive without dies or rates, or whose
-    /// write buffer could fill up with stripes that are never complete.
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a drive without dies or rates, or whose write buffer could
+    /// fill up with stripes that are never complete.
     pub fn new(timing: DriveTiming) -> Result<Self, Error> {
         timing.check()?;
         let dies = timing.dies() as usize;
@@ -43,12 +43,12 @@ impl Media {
         })
     }
 
-    /// What the drive is made of.
+    /// The timing of the drive.
     pub fn timing(&self) -> &DriveTiming {
         &self.timing
     }
 
-    /// When the controller goes on with a command that came at `now` without data.
+    /// When the controller starts on a command without data that arrives at `now`.
     pub fn command(&self, now: Nanoseconds) -> Nanoseconds {
         now + self.timing.command_ns
     }
@@ -59,22 +59,21 @@ impl Media {
         self.link_in + self.timing.command_ns
     }
 
-    /// When the write buffer has room for a page that is there at `now`. Pages come in the order of
-    /// the calls.
+    /// When the write buffer has room for a page that arrives at `now`. Pages are admitted in the order of the calls.
     pub fn wait_for_room(&mut self, now: Nanoseconds) -> Nanoseconds {
         let room_at = self.buffer.wait_for_room(now);
         debug_assert!(room_at >= now);
         room_at
     }
 
-    /// When a write that has been in the buffer since `buffered` is acknowledged.
+    /// When a write is acknowledged that is in the buffer since `buffered`.
     pub fn acknowledge(&self, buffered: Nanoseconds) -> Nanoseconds {
         buffered + self.timing.buffer_ns
     }
 
-    /// When the host has `bytes`, for which it asked with a command that the controller took at
-    /// `begin`, and which are through their channels at `ready`. The link takes what is ready first:
-    /// data that waits for a die hold no other back.
+    /// When the host has received `bytes`. The controller accepted the command at `begin`, and the bytes are through
+    /// their channels at `ready`. The link sends whatever is ready first: data that waits for a die does not delay
+    /// other data.
     pub fn send(&mut self, begin: Nanoseconds, ready: Nanoseconds, bytes: u64) -> Nanoseconds {
         debug_assert!(ready >= begin);
         let transfer = self.timing.link_ns(bytes);
@@ -82,10 +81,9 @@ impl Media {
         self.link_out.max(ready + transfer)
     }
 
-    /// Books `op`, which can begin at `now`. Returns when it is done: read data are through the
-    /// channel; a program or an erase has ended, as far as is known, for reads that come later may
-    /// delay it. A program frees its room in the write buffer then. Of an erase between programs it
-    /// is when the die comes to it.
+    /// Books `op`, which can begin at `now`, and returns when it is done. Read data is then through the channel. The
+    /// end of a program or an erase is an estimate, because later reads may delay it. A program releases its room in
+    /// the write buffer at its end. For an erase between programs the result is when the die gets to it.
     pub fn book(&mut self, now: Nanoseconds, op: PhysicalOp) -> Nanoseconds {
         let done = match op {
             PhysicalOp::HostRead { die, bytes } => self.read(now, die, bytes),
@@ -102,7 +100,7 @@ impl Media {
             }
             PhysicalOp::Erase { die, blocks, between_programs } => {
                 let entry = &mut self.dies[die.at()];
-                // A die that works in order has no slices.
+                // A die that works in order does not erase in slices.
                 if between_programs && self.timing.service != DieService::InOrder {
                     entry.erase(blocks, &self.timing.nand);
                 } else {
@@ -115,7 +113,7 @@ impl Media {
         done
     }
 
-    /// When everything that was booked is done, erases between programs left out.
+    /// When all booked work is done, except for erases between programs.
     pub fn idle_at(&self) -> Nanoseconds {
         self.dies.iter().map(Die::idle_at).max().unwrap_or(0)
     }
@@ -138,7 +136,7 @@ impl Media {
         if self.timing.service == DieService::InOrder {
             return channel.fit(now, sensed, transfer);
         }
-        // A read's few kilobytes slip in between the transfers of programs, which go on later.
+        // The few kilobytes of a read are inserted between the transfers of programs, which are delayed.
         channel.delay(transfer);
         sensed + transfer
     }

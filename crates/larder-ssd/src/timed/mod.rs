@@ -1,34 +1,33 @@
-//! A clock for the firmwares: how long a read or a write takes.
+//! A clock for both firmwares: the latency of reads and writes.
 //!
-//! [`Media`] are the resources that do the work: the host link, the channels, the dies, the write
-//! buffer. Each is a queue of its own, so what waits where is seen. They are fed with
-//! [`PhysicalOp`](crate::nand::PhysicalOp)s, which any firmware can yield. Time is a number that the
-//! caller brings along; nothing here reads a clock.
+//! [`Media`] are the resources that do the work: the host link, the channels, the dies, the write buffer. Each is a
+//! separate queue, so the waits are modelled where they occur. Their input is [`PhysicalOp`](crate::nand::PhysicalOp)s,
+//! which any firmware can produce. The caller passes the time as a number; nothing here reads a clock.
 //!
-//! [`TimedSsd`] is the managed firmware on such media: it asks the firmware what a request does and
-//! books that. For the [`raw`](crate::raw) one its host does so, who knows what waits for what.
+//! [`TimedSsd`] is the managed firmware on such media: it runs a request on the firmware and books the resulting
+//! operations. For the [`raw`](crate::raw) firmware the host does this, because only the host knows which operation
+//! waits for which.
 //!
-//! How a managed drive behaves:
+//! Behaviour of a managed drive:
 //!
 //! - A write is acknowledged when it is in the write buffer. It leaves the buffer when it is
 //!   programmed.
-//! - What garbage collection moves is in the same buffer, and a page of the host comes in behind what has
-//!   to be moved for it: the write credits of NVMeVirt (`conv_ftl.c`), the shares of the buffer of pblk
-//!   (Linux, `pblk-rl.c`). A write waits where host and collection together fill the buffer, which happens
-//!   long before the media are busy all the time.
-//! - Pages of one reclaim unit are programmed stripe by stripe, round the dies of its group. A stripe
-//!   is what one die programs at once: all planes, all bits of a cell (one-shot programming).
-//! - Garbage collection reads, programs and erases on the same dies, in the order in which the
-//!   firmware asks for it, spread over the host's writes until the next unit is wanted: a write is
-//!   slowed down a little, none waits for a whole unit. It senses all planes of a die at once.
+//! - Data that garbage collection moves goes through the same buffer, and a page of the host is admitted after the data
+//!   that must be moved for it: the write credits of NVMeVirt (`conv_ftl.c`), the shares of the buffer of pblk (Linux,
+//!   `pblk-rl.c`). A write waits while host and collection together fill the buffer, which happens long before the
+//!   media are fully busy.
+//! - Pages of one reclaim unit are programmed stripe by stripe, round-robin over the dies of its group. A stripe is
+//!   what one die programs at once: all planes, all bits of a cell (one-shot programming).
+//! - Garbage collection reads, programs and erases on the same dies, in the order in which the firmware requests it. It
+//!   is spread over the host's writes until the next unit is needed: each write is slowed down a little, none waits for
+//!   a whole unit. It senses all planes of a die at once.
 //! - An erase is done in slices between programs.
-//! - A unit that has fewer stripes on a die than a block has is a slice of one. Its share of an erase
-//!   is due with it.
-//! - Reads go before programs and erases that wait. One that is under way is waited for, or
-//!   suspended if the drive can. They too sense all planes at once. What they take, programs lose.
-//!   [`DieService`] has this and the other ways: dies that do all in order, or suspend nothing.
-//! - While the host waits for room, collection is urgent, and reads do not suspend its programs (the
-//!   urgent mode of MQSim's garbage collection).
+//! - A unit with fewer stripes on a die than a block has is a slice of a block, and causes that share of an erase.
+//! - Reads go before waiting programs and erases. An operation in progress is waited for, or suspended if the die can.
+//!   Reads too sense all planes at once. The time that reads take is lost for programs. [`DieService`] offers this and
+//!   two other ways: dies that work strictly in order, or that never suspend.
+//! - While the host waits for room, collection is urgent, and reads do not suspend its programs (the urgent mode of
+//!   MQSim's garbage collection).
 
 mod buffer;
 mod channel;
@@ -57,16 +56,15 @@ pub struct TimedSsd {
     media: Media,
     striping: Striping,
     journal: Vec<MediaOp>,
-    /// What garbage collection has still to do.
+    /// Operations that garbage collection still has to do.
     backlog: Backlog,
 }
 
 impl TimedSsd {
-    /// A fresh drive. Its channels and dies are those of `timing`.
+    /// A new drive. Its channels and dies are those of `timing`.
     ///
     /// # Errors
-    /// As [`ManagedSsd::new`] and [`Media::new`]; also if `config` says that the drive has other
-    /// channels and dies.
+    /// As [`ManagedSsd::new`] and [`Media::new`]; also if `config` has other channels and dies.
     pub fn new(mut config: ManagedConfig, timing: DriveTiming) -> Result<Self, Error> {
         let media = Media::new(timing)?;
         let array = media.timing().array();
@@ -92,19 +90,19 @@ impl TimedSsd {
         Ok(Self { striping, media, journal: Vec::new(), backlog: Backlog::default(), ssd })
     }
 
-    /// The firmware, to look at.
+    /// Read access to the firmware.
     pub fn ssd(&self) -> &ManagedSsd {
         &self.ssd
     }
 
-    /// What the drive is made of.
+    /// The timing of the drive.
     pub fn timing(&self) -> &DriveTiming {
         self.media.timing()
     }
 
-    /// Reads `pages` pages from `lpn` on, asked for at `now`. Returns when the data has arrived.
+    /// Reads `pages` pages from `lpn` on, requested at `now`. Returns when the data has arrived.
     ///
-    /// Requests come in the order of their times.
+    /// Requests must come in the order of their times.
     ///
     /// # Errors
     /// For pages that the drive does not have.
@@ -114,7 +112,7 @@ impl TimedSsd {
         let mut ready = begin;
         let mut last = None;
         for lpn in lpn..lpn + pages {
-            // A page that is not mapped is answered from the map alone.
+            // An unmapped page is answered from the map alone.
             let Some(ppn) = self.ssd.physical_page(lpn) else { continue };
             let row = self.striping.row(ppn);
             if last.replace(row) != Some(row) {
@@ -127,7 +125,7 @@ impl TimedSsd {
     /// Writes `pages` pages from `lpn` on with placement handle `handle` of group 0, sent at `now`.
     /// Returns when the write is acknowledged.
     ///
-    /// Requests come in the order of their times.
+    /// Requests must come in the order of their times.
     ///
     /// # Errors
     /// As [`ManagedSsd::write`].
@@ -161,8 +159,7 @@ impl TimedSsd {
         Ok(self.media.acknowledge(arrived))
     }
 
-    /// Declares `pages` pages from `lpn` on dead, at `now`. Returns when that is done: the map
-    /// changes, the media do not.
+    /// Deallocates `pages` pages from `lpn` on, at `now`. Returns when that is done: the map changes, the media do not.
     ///
     /// # Errors
     /// As [`ManagedSsd::deallocate`].
@@ -176,14 +173,13 @@ impl TimedSsd {
         Ok(self.media.command(now))
     }
 
-    /// When everything that was asked for is done. What garbage collection has put off until further
-    /// writes is not in it.
+    /// When all requested work is done. Work that garbage collection has deferred until further writes is not included.
     pub fn idle_at(&self) -> Nanoseconds {
         self.media.idle_at()
     }
 
-    /// Books what the firmware did to the media for a page of the host, and what collection has to do
-    /// with it. Returns when the page is in the buffer: behind what collection moves for it.
+    /// Books the operations of the firmware for a page of the host, and the collection that is due with it. Returns
+    /// when the page is in the buffer, after the data that collection moves for it.
     fn book_journal(&mut self, now: Nanoseconds) -> Nanoseconds {
         let mut journal = std::mem::take(&mut self.journal);
         self.ssd.take_media_ops(&mut journal);
@@ -197,7 +193,7 @@ impl TimedSsd {
             match op {
                 MediaOp::Program { ppn, from_host } => {
                     room_at = self.media.wait_for_room(room_at);
-                    // The host waits: collection does not wait for its reads.
+                    // The host waits, so reads must not delay collection.
                     let urgent = !from_host && room_at > now;
                     if let Some(stripe) = self.striping.program(ppn, urgent) {
                         self.media.book(room_at, stripe);

@@ -1,15 +1,14 @@
-//! From the pages of the managed firmware to operations of dies.
+//! Converts pages of the managed firmware into operations of dies.
 //!
-//! Pages of a unit are collected into stripes, and a stripe goes to a die of the unit's span: round
-//! the dies, in the order in which stripes are begun, so that units that have fewer stripes than the
-//! span has dies leave no die out.
+//! Pages of a unit are collected into stripes. Stripes go round-robin over the dies of the unit's span, in the order in
+//! which they are begun, so that units with fewer stripes than the span has dies still use all dies.
 
 use super::collection::Slices;
 use super::timing::DriveTiming;
 use crate::managed::{Geometry, PAGE_BYTES};
 use crate::nand::{BlockIndex, DieIndex, PhysicalOp, Spans};
 
-/// Where the stripes of a managed drive lie, and what of them is being collected.
+/// The location of the stripes of a managed drive, and the state of the open ones.
 #[derive(Debug)]
 pub(super) struct Striping {
     spans: Spans,
@@ -21,10 +20,10 @@ pub(super) struct Striping {
     open_stripes: Vec<u32>,
     /// The die of each stripe, unit after unit.
     stripe_dies: Vec<DieIndex>,
-    /// For each span, which of its dies gets the next stripe.
+    /// For each span, the index of the die for the next stripe.
     next: Vec<usize>,
     slices: Slices,
-    /// What garbage collection sensed last, numbered in rows of planes: other pages come with it.
+    /// The row of planes that garbage collection sensed last: other pages of the row need no further read.
     last_read: Option<u32>,
 }
 
@@ -32,7 +31,7 @@ impl Striping {
     pub(super) fn new(geometry: &Geometry, spans: Spans, timing: &DriveTiming) -> Self {
         let stripes_per_unit = geometry.pages_per_unit.div_ceil(timing.stripe_pages());
         let stripes = geometry.units * stripes_per_unit;
-        // Where units never written would lie is asked for by nobody; any die of the span will do.
+        // The locations of unwritten units are never used; any die of the span will do.
         let first_die = |stripe: u32| {
             let dies = spans.dies(spans.of_block(BlockIndex(stripe / stripes_per_unit)));
             dies[stripe as usize % dies.len()]
@@ -51,17 +50,17 @@ impl Striping {
         }
     }
 
-    /// Row of planes that `ppn` lies in: what is sensed together.
+    /// Row of planes of `ppn`: the pages of a row are sensed together.
     pub(super) fn row(&self, ppn: u32) -> u32 {
         ppn / self.row_pages
     }
 
-    /// The host reads `ppn`.
+    /// A host read of `ppn`.
     pub(super) fn host_read(&self, ppn: u32) -> PhysicalOp {
         PhysicalOp::HostRead { die: self.die_of(ppn), bytes: PAGE_BYTES }
     }
 
-    /// Collection reads `ppn`: nothing to do if that came with what it read before.
+    /// A read of `ppn` by collection; `None` if the previous read included it.
     pub(super) fn collection_read(&mut self, ppn: u32) -> Option<PhysicalOp> {
         let row = self.row(ppn);
         if self.last_read.replace(row) == Some(row) {
@@ -71,7 +70,7 @@ impl Striping {
         Some(PhysicalOp::FirmwareRead { die: self.die_of(ppn), bytes })
     }
 
-    /// A page joins its unit's open stripe; the last page of a stripe sets it off.
+    /// Adds a page to its unit's open stripe; the last page of a stripe starts the program.
     pub(super) fn program(&mut self, ppn: u32, urgent: bool) -> Option<PhysicalOp> {
         let unit = ppn / self.pages_per_unit;
         let in_unit = ppn % self.pages_per_unit;
@@ -79,8 +78,8 @@ impl Striping {
             self.begin_stripe(ppn, unit);
         }
         let open = &mut self.open_stripes[unit as usize];
-        // What collection has put off comes later than pages of the host behind it in the same unit, and joins the
-        // stripe that is open then: one stripe has some pages more, another some less.
+        // Deferred pages of collection arrive after later pages of the host in the same unit, and join the stripe that
+        // is open then: one stripe gets some pages more, another some less.
         *open += 1;
         let written = in_unit + 1;
         if !written.is_multiple_of(self.stripe_pages) && written != self.pages_per_unit {
@@ -90,7 +89,7 @@ impl Striping {
         Some(PhysicalOp::Program { die: self.die_of(ppn), bytes, urgent })
     }
 
-    /// `unit` is erased: its share of blocks on each die of its span.
+    /// Erases `unit`: its share of blocks on each die of its span.
     pub(super) fn erase(&mut self, unit: u32) -> impl Iterator<Item = PhysicalOp> + '_ {
         let dies = self.spans.dies(self.spans.of_block(BlockIndex(unit)));
         #[allow(clippy::cast_precision_loss)] // dies of a drive

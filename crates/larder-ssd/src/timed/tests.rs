@@ -1,4 +1,4 @@
-//! What a drive of known parts must do.
+//! Tests of drives with known components.
 
 use super::*;
 use crate::managed::{Geometry, GroupDies, ManagedConfig, Placement};
@@ -61,7 +61,7 @@ fn a_write_is_acknowledged_from_the_buffer() {
 
 #[test]
 fn collection_slows_writes_down_and_stops_none_for_a_unit() {
-    // Pieces large enough that the dies are the limit, and not the commands.
+    // Pieces are large enough that the dies are the limit, and not the commands.
     const PIECE: u64 = 4;
     let overwrite = |random: bool| {
         let mut ssd = drive(small());
@@ -80,12 +80,12 @@ fn collection_slows_writes_down_and_stops_none_for_a_unit() {
     assert_eq!(stats.copied_pages, 0);
     let (random, worst, stats) = overwrite(true);
     assert!(stats.copied_pages > 0 && random > sequential * 5 / 4, "{random} / {sequential}");
-    // To collect a unit is to program 8 stripes on each die.
+    // Collecting a unit means programming 8 stripes on each die.
     let unit_ns = 8 * small().nand.program_ns;
     assert!(worst < unit_ns, "a write took {worst} ns, a unit takes {unit_ns} ns");
 }
 
-/// What a scaled-down unit takes to erase is its share of a block.
+/// The erase time of a scaled-down unit is its share of a block's.
 #[test]
 fn slices_of_blocks_erase_as_blocks_do() {
     let overwrite = |block_stripes: u32| {
@@ -99,7 +99,7 @@ fn slices_of_blocks_erase_as_blocks_do() {
         }
         (ssd.idle_at(), ssd.ssd().stats().erased_units)
     };
-    // A unit has 8 stripes on a die: whole blocks, or sixtieths of them.
+    // A unit has 8 stripes on a die: a whole block, or a sixtieth of one.
     let ((whole, erased), (slices, _)) = (overwrite(8), overwrite(480));
     let more = erased * small().nand.erase_ns;
     let found = whole - slices;
@@ -133,7 +133,7 @@ fn a_buffer_smaller_than_a_stripe_is_refused() {
     assert!(error.to_string().contains("write buffer of 131072 bytes"), "{error}");
 }
 
-/// Each read waits for its own die alone: the link to the host takes what is ready.
+/// Each read waits for its own die alone: the link to the host sends whatever is ready.
 #[test]
 fn a_read_that_waits_holds_no_other_back() {
     let mut timing = small();
@@ -167,8 +167,8 @@ fn small_units_leave_no_die_out() {
     assert!((rate / expected - 1.0).abs() < 0.1, "{rate:.3e} of {expected:.3e} bytes/s");
 }
 
-/// Latencies in nanoseconds of bursts of host writes that the buffer of the drive holds, with the media
-/// idle in between, and of reads when a burst has begun; both sorted. The drive is nearly full.
+/// Latencies in nanoseconds of bursts of host writes that fit the buffer of the drive, with the media idle in between,
+/// and of reads after a burst has begun; both sorted. The drive is nearly full.
 fn bursts(random: bool) -> [Vec<u64>; 2] {
     let timing = small();
     let burst = 6 * u64::from(timing.stripe_pages());
@@ -200,13 +200,13 @@ fn bursts(random: bool) -> [Vec<u64>; 2] {
     took
 }
 
-/// Of what is in order.
+/// `took` must be sorted.
 fn percentile(took: &[u64], percent: usize) -> u64 {
     took[took.len() * percent / 100]
 }
 
-/// What collection moves is in the write buffer too, so a burst that the buffer holds without it waits
-/// for programs with it, long before the media are busy all the time.
+/// Data moved by collection is in the write buffer too. So a burst that fits the buffer without collection waits for
+/// programs with it, long before the media are fully busy.
 #[test]
 fn collection_takes_room_from_the_host() {
     let ([alone, _], [collecting, _]) = (bursts(false), bursts(true));
@@ -216,7 +216,7 @@ fn collection_takes_room_from_the_host() {
     assert!((program_ns / 2..program_ns * 8).contains(&collecting), "{collecting} ns");
 }
 
-/// Reads suspend programs, those of collection too, but not while the host waits for them.
+/// Reads suspend programs, including those of collection, but not while the host waits for them.
 #[test]
 fn reads_wait_for_urgent_collection() {
     let ([_, alone], [_, collecting]) = (bursts(false), bursts(true));
@@ -225,7 +225,7 @@ fn reads_wait_for_urgent_collection() {
     assert!(alone < program_ns / 6 && collecting > program_ns / 3, "{alone} and {collecting} ns");
 }
 
-/// What reads take from a die its programs lose, and the buffer empties later.
+/// Programs lose the die time that reads take, and the buffer empties later.
 #[test]
 fn reads_keep_the_buffer_full() {
     let fill = |reads: bool| {
@@ -243,8 +243,8 @@ fn reads_keep_the_buffer_full() {
     assert!(with_reads > alone + 8 * small().nand.read_ns * 9 / 10, "{alone} and {with_reads} ns");
 }
 
-/// The 99th percentile of reads in nanoseconds of what lies in one reclaim group, while another
-/// group is written to as fast as it goes, or is not.
+/// The 99th percentile in nanoseconds of reads in one reclaim group, with or without a writer to another group at full
+/// speed.
 fn reads_beside_a_writer(group_dies: GroupDies, writes: bool) -> u64 {
     let timing = small();
     let pages_per_unit = timing.stripe_pages() * 4;

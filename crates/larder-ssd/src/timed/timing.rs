@@ -1,21 +1,21 @@
-//! Timing as data: what a NAND die, a channel, a link and a write buffer take.
+//! Timing parameters of a NAND die, a channel, a link and a write buffer.
 
 use super::service::DieService;
 use crate::error::{Error, ErrorKind};
 use crate::managed::PAGE_BYTES;
 use crate::nand::{DieArray, NandGeometry};
 
-/// Nanoseconds since the drive was made.
+/// Nanoseconds since the drive was created.
 pub type Nanoseconds = u64;
 
 /// A NAND die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NandTiming {
-    /// Bytes of a flash page, what one plane senses or programs for one bit of its cells.
+    /// Bytes of a flash page: what one plane senses, or programs for one bit of its cells.
     pub page_bytes: u64,
     /// Planes that work together.
     pub planes: u32,
-    /// Bits of a cell that are programmed at once: 3 for one-shot TLC.
+    /// Bits of a cell that are programmed together: 3 for one-shot TLC.
     pub bits: u32,
     /// tR: sensing a flash page.
     pub read_ns: u64,
@@ -23,17 +23,17 @@ pub struct NandTiming {
     pub program_ns: u64,
     /// tBERS: erasing a block.
     pub erase_ns: u64,
-    /// What it takes to suspend a program or an erase for a read; `None` if the die cannot.
+    /// Time to suspend a program or an erase for a read; `None` if the die cannot.
     pub suspend_ns: Option<u64>,
-    /// Stripes in a block. Units of a drive that is scaled down may have fewer on a die: they are
-    /// slices of blocks, and a block is erased when so many stripes of it were.
+    /// Stripes per block. Units of a scaled-down drive may have fewer stripes on a die: they are slices of blocks, and
+    /// a block is erased after this number of stripes.
     pub block_stripes: u32,
 }
 
-/// A drive around such dies.
+/// A drive with such dies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriveTiming {
-    /// For people.
+    /// Name for display.
     pub name: &'static str,
     /// Channels.
     pub channels: u32,
@@ -41,18 +41,18 @@ pub struct DriveTiming {
     pub dies_per_channel: u32,
     /// The die.
     pub nand: NandTiming,
-    /// In which order a die does what it is asked for.
+    /// The order in which a die performs its operations.
     pub service: DieService,
     /// Bytes per second of a channel.
     pub channel_bytes_per_s: u64,
-    /// Bytes per second of the host link, each way.
+    /// Bytes per second of the host link, in each direction.
     pub link_bytes_per_s: u64,
-    /// What the controller takes for any command.
+    /// Time of the controller per command.
     pub command_ns: u64,
-    /// Bytes of complete stripes that the write buffer holds, of the host and of garbage collection. The
-    /// stripes that are being filled have room of their own.
+    /// Bytes of complete stripes that the write buffer holds, of the host and of garbage collection. Stripes that are
+    /// being filled have separate room.
     pub write_buffer_bytes: u64,
-    /// From the buffer to the acknowledgement.
+    /// Time from the buffer to the acknowledgement.
     pub buffer_ns: u64,
 }
 
@@ -62,10 +62,10 @@ impl DriveTiming {
         DieArray { channels: self.channels, dies_per_channel: self.dies_per_channel }
     }
 
-    /// The medium that such a drive has with so many blocks on each die, mapped in 4 KiB.
+    /// The medium of such a drive with `blocks_per_die` blocks on each die, mapped in 4 KiB.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if there can be no such medium.
+    /// [`ErrorKind::Config`] if such a medium is impossible.
     pub fn geometry(&self, blocks_per_die: u32) -> Result<NandGeometry, Error> {
         self.check()?;
         let narrow = |n: u64| {
@@ -99,14 +99,14 @@ impl DriveTiming {
         self.pages_per_flash_page() * self.nand.planes * self.nand.bits
     }
 
-    /// Bytes per second that all dies together can program.
+    /// Bytes per second that all dies can program together.
     #[allow(clippy::cast_precision_loss)]
     pub fn program_bytes_per_s(&self) -> f64 {
         let stripe = u64::from(self.stripe_pages()) * PAGE_BYTES;
         f64::from(self.dies()) * stripe as f64 * 1e9 / self.nand.program_ns as f64
     }
 
-    /// Mapped pages that a die senses at once when all its planes read.
+    /// Mapped pages that a die senses at once with all its planes.
     pub(super) fn row_pages(&self) -> u32 {
         self.pages_per_flash_page() * self.nand.planes
     }

@@ -1,4 +1,4 @@
-//! The array: makes vSSDs and ends them, and says what there is.
+//! The array: creates, destroys and lists vSSDs.
 
 use std::fmt;
 
@@ -14,34 +14,34 @@ use crate::raw::{BlockTag, RawSsd};
 
 /// Virtual SSDs on one or more open-channel drives, all of one geometry.
 ///
-/// Invariants: what is acknowledged is durable; a physical block is part of one logical block at most;
-/// of a die that is not read-only, all that its vSSDs were promised fits into it.
+/// Invariants: acknowledged changes are durable; a physical block is part of at most one logical block; on a die that
+/// is not read-only, the quotas of all its vSSDs fit.
 #[derive(Debug)]
 pub struct Vssds<I> {
     pub(super) drives: Vec<RawSsd>,
     pub(super) journal: Journal<I>,
     pub(super) state: State,
     pub(super) free: FreeUnits,
-    /// Of the next tag.
+    /// Stamp of the next tag.
     stamp: u64,
-    /// What is left to move of the pair of dies that is being exchanged.
+    /// Remaining moves of the pair of dies that is being swapped.
     pub(super) moves: Moves,
 }
 
-/// Parts of logical blocks that are left to move between the two dies of a pair.
+/// Remaining moves of parts of logical blocks between the two dies of a pair.
 #[derive(Debug, Default)]
 pub(super) struct Moves {
     pub(super) queues: [Vec<Move>; 2],
 }
 
-/// A part of a logical block that is to move.
+/// A part of a logical block to move.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Move {
     pub(super) part: Part,
     pub(super) to: DieIndex,
 }
 
-/// A part of a logical block: what it has on one logical die.
+/// A part of a logical block: its data on one logical die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) vssd: u32,
@@ -49,29 +49,28 @@ pub(super) struct Part {
     pub(super) member: usize,
 }
 
-/// A virtual SSD, for those who look.
+/// A read-only view of a virtual SSD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VssdInfo {
-    /// Which one.
+    /// The vSSD.
     pub id: VssdId,
-    /// What was asked for.
+    /// The request of its creation.
     pub request: Request,
-    /// Units that it has: channels, dies or soft planes.
+    /// Number of its units: channels, dies or soft planes.
     pub units: u32,
     /// Drive and die of each part of its blocks, in the order in which stripes go round them.
     pub dies: Vec<(u32, DieIndex)>,
     /// Pages of a logical block.
     pub block_pages: u64,
-    /// Logical blocks that it can have at a time.
+    /// Maximum number of logical blocks.
     pub blocks: u32,
-    /// Logical blocks that it has.
+    /// Logical blocks in use.
     pub allocated: u32,
-    /// A die of it lost more blocks than its spare covers: what it holds can be read, and no block
-    /// can be allocated.
+    /// Whether one of its dies lost more blocks than its spare covers: data can be read, but no block can be allocated.
     pub read_only: bool,
 }
 
-/// Why an array was not made or opened, and what it would have been.
+/// The error of an array that could not be created or opened, with its drives and images.
 pub struct NotOpened<I>(Box<(Error, Vec<RawSsd>, I)>);
 
 impl<I> NotOpened<I> {
@@ -79,7 +78,7 @@ impl<I> NotOpened<I> {
         Self(Box::new((error, drives, images)))
     }
 
-    /// Why.
+    /// The error.
     pub fn error(&self) -> &Error {
         &self.0.0
     }
@@ -107,7 +106,7 @@ impl<I> std::error::Error for NotOpened<I> {}
 /// Stamps that a record of the journal reserves.
 const STAMPS_RESERVED: u64 = 1 << 20;
 
-/// What the drives say of their dies.
+/// Wear and health of the dies, for the choice of units.
 struct Wear<'a> {
     drives: &'a [RawSsd],
     swap: Option<&'a SwapState>,
@@ -128,7 +127,7 @@ impl Dies for Wear<'_> {
     }
 }
 
-/// What drives are, if all are alike.
+/// The common shape of the drives; refuses drives that differ.
 pub(super) fn shape_of(drives: &[RawSsd]) -> Result<Shape, Error> {
     let fail = |message: &str| Err(Error::new(ErrorKind::Config, message));
     let (Some(first), Ok(count)) = (drives.first(), u32::try_from(drives.len())) else {
@@ -148,12 +147,12 @@ pub(super) fn shape_of(drives: &[RawSsd]) -> Result<Shape, Error> {
 }
 
 impl<I: Images> Vssds<I> {
-    /// A new array: erases all that is on `drives`, and writes an empty catalogue to both `images`.
-    /// `identity` is drawn by the caller and tells arrays apart.
+    /// Creates an array: erases all of `drives`, and writes an empty catalogue to both `images`. The caller draws the
+    /// `identity`, which distinguishes arrays.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for drives that are not alike, or rates of 0; [`ErrorKind::InUse`] if an
-    /// image is of an array already; [`ErrorKind::PowerLoss`].
+    /// [`ErrorKind::Config`] for drives that differ, or rates of 0; [`ErrorKind::InUse`] if an image already belongs to
+    /// an array; [`ErrorKind::PowerLoss`].
     pub fn create(
         drives: Vec<RawSsd>,
         images: I,
@@ -175,7 +174,7 @@ impl<I: Images> Vssds<I> {
         }
     }
 
-    /// Whatever was on the drives before is nobody's.
+    /// Previous content of the drives belongs to no vSSD.
     fn erase_all(&mut self) -> Result<(), Error> {
         for drive in &mut self.drives {
             for found in drive.power_on() {
@@ -197,13 +196,13 @@ impl<I: Images> Vssds<I> {
         Self { drives, journal, state, free, stamp, moves: Moves::default() }
     }
 
-    /// Writes the catalogue anew, with stamps reserved for the time after.
+    /// Rewrites the catalogue, and reserves stamps for the time after.
     pub(super) fn write_catalogue(&mut self) -> Result<(), Error> {
         self.state.stamps_end = (self.stamp + STAMPS_RESERVED).min(BlockTag::STAMPS - 1);
         self.journal.write_catalogue(&self.state)
     }
 
-    /// Appends to the journal what was done to the state already.
+    /// Appends a change that was already applied to the state to the journal.
     pub(super) fn log(&mut self, change: &Change) -> Result<(), Error> {
         if self.journal.append(change)? {
             self.write_catalogue()?;
@@ -211,13 +210,12 @@ impl<I: Images> Vssds<I> {
         Ok(())
     }
 
-    /// Makes a vSSD: as many units as its throughput or its capacity takes, whichever are more
-    /// (FlashBlox §3.1). The catalogue says so when this returns.
+    /// Creates a vSSD with enough units for both its throughput and its capacity (FlashBlox §3.1). It is in the
+    /// catalogue when this returns.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for a request of 0 bytes or a weight of 0; [`ErrorKind::NoResources`] if
-    /// there are not as many free units: it says how many there are, and what they would hold;
-    /// [`ErrorKind::PowerLoss`].
+    /// [`ErrorKind::Config`] for a request of 0 bytes or a weight of 0; [`ErrorKind::NoResources`] if there are not
+    /// enough free units: the message says how many are free, and what they could provide; [`ErrorKind::PowerLoss`].
     pub fn alloc(&mut self, request: Request) -> Result<VssdId, Error> {
         self.journal.check()?;
         let units = self.units_of(&request)?;
@@ -225,7 +223,7 @@ impl<I: Images> Vssds<I> {
         let wear = Wear { drives, swap: state.swap.as_ref() };
         let places = free.choose(request.isolation, units, &wear);
         let mut places = places.map_err(|free| self.no_resources(&request, units, free))?;
-        // Neighbours are on different channels: dies are numbered round them.
+        // Consecutive dies are on different channels, because dies are numbered round-robin over them.
         places.sort_by_key(|place| (place.die, place.drive));
         let planes = match request.isolation {
             Isolation::Channel | Isolation::Die => SOFT_PLANES,
@@ -252,7 +250,7 @@ impl<I: Images> Vssds<I> {
         Ok(VssdId(id))
     }
 
-    /// Units that a request takes: the more of what its throughput and its capacity do.
+    /// Units for a request: the maximum of those for its throughput and those for its capacity.
     fn units_of(&self, request: &Request) -> Result<u32, Error> {
         let fail = |kind, message: String| Err(Error::new(kind, message));
         let Request { isolation, mb_s, bytes } = *request;
@@ -275,7 +273,7 @@ impl<I: Images> Vssds<I> {
         Ok(u32::try_from(units).unwrap_or(u32::MAX))
     }
 
-    /// Bytes that a unit holds.
+    /// Capacity of a unit in bytes.
     pub fn unit_bytes(&self, isolation: Isolation) -> u64 {
         let shape = &self.state.shape;
         let blocks = match isolation {
@@ -308,7 +306,7 @@ impl<I: Images> Vssds<I> {
         Error::new(ErrorKind::NoResources, message)
     }
 
-    /// Ends a vSSD that has no blocks.
+    /// Ends a vSSD without blocks.
     ///
     /// # Errors
     /// [`ErrorKind::InUse`] if it has blocks; else as [`Self::destroy`].
@@ -324,19 +322,19 @@ impl<I: Images> Vssds<I> {
         self.destroy(id)
     }
 
-    /// Ends a vSSD with all that it holds. When this returns it is gone for good and its units are free;
-    /// what it held is erased.
+    /// Ends a vSSD with all its data. When this returns it is gone permanently, its units are free, and its blocks are
+    /// erased.
     ///
     /// # Errors
-    /// [`ErrorKind::NotOwned`] if there is no such vSSD, [`ErrorKind::PowerLoss`]: it is gone or not
-    /// then, and of one that is gone, opening the array erases the rest.
+    /// [`ErrorKind::NotOwned`] if there is no such vSSD. [`ErrorKind::PowerLoss`]: it may be gone or not; if it is
+    /// gone, opening the array erases its remaining blocks.
     pub fn destroy(&mut self, id: VssdId) -> Result<(), Error> {
         self.journal.check()?;
         self.vssd(id)?;
         let Some(vssd) = self.state.vssds.remove(&id.0) else { unreachable!("it is there") };
         self.write_catalogue()?;
-        // Nobody reads these blocks any more: no table has them. Erased before the units are free, they
-        // are not in the way of whoever gets those.
+        // No table refers to these blocks any more, so they cannot be read. Erase them before the units are free, so
+        // that they do not take room from the next owner.
         for slot in vssd.table.live_slots() {
             for (member, seat) in vssd.seats.iter().enumerate() {
                 if let Some(block) = vssd.table.member(slot, member) {
@@ -353,10 +351,10 @@ impl<I: Images> Vssds<I> {
         self.state.vssds.keys().filter_map(|&id| self.info(VssdId(id)).ok())
     }
 
-    /// What a vSSD is.
+    /// The state of a vSSD.
     ///
     /// # Errors
-    /// [`ErrorKind::NotOwned`] if there is none of this number.
+    /// [`ErrorKind::NotOwned`] if there is no such vSSD.
     pub fn info(&self, id: VssdId) -> Result<VssdInfo, Error> {
         let vssd = self.vssd(id)?;
         let Vssd { isolation, mb_s, bytes, .. } = *vssd;
@@ -377,7 +375,7 @@ impl<I: Images> Vssds<I> {
         })
     }
 
-    /// A die of `vssd` that takes no more blocks.
+    /// A die of `vssd` that accepts no more blocks.
     pub(super) fn read_only_seat(&self, vssd: &Vssd) -> Option<Seat> {
         let read_only = |seat: &&Seat| {
             let view = self.drives[seat.drive as usize].die(seat.die);
@@ -393,23 +391,23 @@ impl<I: Images> Vssds<I> {
         })
     }
 
-    /// Units of `isolation` that are free.
+    /// Free units of `isolation`.
     pub fn free_units(&self, isolation: Isolation) -> u32 {
         let wear = Wear { drives: &self.drives, swap: self.state.swap.as_ref() };
         self.free.count_free(isolation, &wear)
     }
 
-    /// What is promised of each kind of unit.
+    /// The promised throughput of each kind of unit.
     pub fn throughputs(&self) -> Throughputs {
         self.state.throughputs
     }
 
-    /// What tells this array from others.
+    /// The identity of this array.
     pub fn identity(&self) -> [u8; 16] {
         self.journal.identity()
     }
 
-    /// A drive, to look at.
+    /// Read access to a drive.
     pub fn drive(&self, drive: u32) -> Option<&RawSsd> {
         self.drives.get(drive as usize)
     }
@@ -419,49 +417,49 @@ impl<I: Images> Vssds<I> {
         self.state.vssds.values().map(|vssd| vssd.table.memory_bytes()).sum()
     }
 
-    /// The drives, for whoever keeps what they hold. They stay as they are.
+    /// The drives, for a caller that stores their content. The caller must not change their state.
     pub fn drives_mut(&mut self) -> &mut [RawSsd] {
         &mut self.drives
     }
 
-    /// Starts or stops recording what is done to the media of `drive`.
+    /// Starts or stops recording the operations on the media of `drive`.
     pub fn record_ops(&mut self, drive: u32, record: bool) {
         if let Some(drive) = self.drives.get_mut(drive as usize) {
             drive.record_ops(record);
         }
     }
 
-    /// Moves what was recorded of `drive` since the last call to `ops`.
+    /// Appends the operations of `drive` recorded since the last call to `ops`.
     pub fn take_ops(&mut self, drive: u32, ops: &mut Vec<PhysicalOp>) {
         if let Some(drive) = self.drives.get_mut(drive as usize) {
             drive.take_ops(ops);
         }
     }
 
-    /// Lets the power of `drive` fail during the operation that comes after `operations` more.
+    /// Makes the power of `drive` fail during the operation after the next `operations`.
     pub fn cut_power_after(&mut self, drive: u32, operations: u64) {
         if let Some(drive) = self.drives.get_mut(drive as usize) {
             drive.cut_power_after(operations);
         }
     }
 
-    /// The images, for whoever keeps them.
+    /// The images, for the caller that stores them.
     pub fn images_mut(&mut self) -> &mut I {
         self.journal.images_mut()
     }
 
-    /// Gives drives and images back, as they are: a loss of power, if nothing was said before.
+    /// Returns drives and images unchanged. Without preparation this is equivalent to a power loss.
     pub fn into_parts(self) -> (Vec<RawSsd>, I) {
         (self.drives, self.journal.into_images())
     }
 
-    /// The tag of a block of seat `seat` that was erased `erases` times. Stamps must be reserved.
+    /// The tag of a block of seat `seat` on a physical block with `erases` erases. The stamp must be reserved.
     pub(super) fn tag(stamp: u64, seat: u32, block: LogicalBlock, erases: u32) -> Tag {
         let erases = BlockTag::saturated(erases);
         BlockTag { die: seat, block: block.block(), erases, stamp }.encode()
     }
 
-    /// A stamp that no tag has had.
+    /// A stamp that no tag has used.
     pub(super) fn next_stamp(&mut self) -> Result<u64, Error> {
         if self.stamp == self.state.stamps_end {
             let end = self.stamp + STAMPS_RESERVED;
@@ -479,7 +477,7 @@ impl<I: Images> Vssds<I> {
     }
 }
 
-/// Erases `block`, if it can be. One that fails is out of use: nobody reads it either.
+/// Erases `block` if possible. A block that fails is out of use, and no table refers to it.
 pub(super) fn erase(drive: &mut RawSsd, block: BlockIndex) -> Result<(), Error> {
     match drive.erase(block) {
         Err(error) if error.kind() != ErrorKind::BadBlock => Err(error),

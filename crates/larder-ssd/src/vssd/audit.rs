@@ -1,5 +1,4 @@
-//! Whether what the array believes agrees with what the drives hold. For tests and tools: it looks at
-//! everything.
+//! Checks that the state of the array agrees with the content of the drives. For tests and tools: it scans everything.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +7,12 @@ use super::images::Images;
 use crate::nand::{BlockIndex, DieIndex, Health};
 
 impl<I: Images> Vssds<I> {
-    /// Checks that each physical block is part of one logical block at most, on a die of its seat; that
-    /// all that is written belongs to somebody; that no part is longer than the stripes of its block; and that
-    /// no vSSD has more of a die than it was given.
+    /// Checks that each physical block is part of at most one logical block, on a die of its seat; that all written
+    /// blocks belong to a vSSD; that no part is longer than the stripes of its block; and that no vSSD exceeds its
+    /// quota on a die.
     ///
     /// # Errors
-    /// What does not agree.
+    /// The first disagreement, in words.
     pub fn audit(&self) -> Result<(), String> {
         let mut owners = BTreeMap::new();
         for (&id, vssd) in &self.state.vssds {
@@ -52,7 +51,7 @@ impl<I: Images> Vssds<I> {
         self.drives[drive as usize].die(die).is_none_or(|view| view.read_only)
     }
 
-    /// Whether all that is allocated and can be erased is part of a block.
+    /// Checks that every allocated block that can be erased is part of a logical block.
     fn check_unowned(
         &self,
         owners: &BTreeMap<(u32, BlockIndex), (u32, u64)>,

@@ -1,6 +1,6 @@
-//! Logical blocks, as their owners use them (FlashBlox §3.1: AllocBlock, WriteData, ReadData, FreeBlock).
+//! Logical blocks, with the operations of their owners (FlashBlox §3.1: AllocBlock, WriteData, ReadData, FreeBlock).
 //!
-//! A logical block is a superblock: a physical block on each die of its vSSD. Its stripes go round them:
+//! A logical block is a superblock: a physical block on each die of its vSSD. Its stripes go round-robin over the dies:
 //!
 //! ```text
 //!              die of part 0   part 1      …     part n-1
@@ -8,8 +8,8 @@
 //!   row 1      stripe n        stripe n+1  …     stripe 2n-1
 //! ```
 //!
-//! A physical block is allocated with its first stripe. So all parts together hold a prefix of the
-//! stripes, and what they hold says where the next one goes: that is not kept anywhere else.
+//! A physical block is allocated with its first stripe. All parts together hold a prefix of the stripes, so their
+//! lengths determine where the next stripe goes. That position is not stored anywhere else.
 
 use super::array::{Part, Vssds, erase};
 use super::images::Images;
@@ -21,13 +21,12 @@ use crate::error::{Error, ErrorKind};
 use crate::nand::{BlockIndex, Health};
 use crate::raw::RawSsd;
 
-/// What is appended.
+/// The pages to append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages<'a> {
-    /// So many pages.
+    /// This number of pages.
     Count(u32),
-    /// As many pages as words, each of which lies beside its page; none is 0. Drives that keep no words
-    /// forget them.
+    /// One page per word, and each word is stored with its page; no word is 0. Drives that keep no words drop them.
     Words(&'a [u64]),
 }
 
@@ -40,26 +39,26 @@ impl Pages<'_> {
     }
 }
 
-/// A logical block, for its owner.
+/// A logical block, as its owner sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockState {
-    /// Which one.
+    /// The block.
     pub block: LogicalBlock,
-    /// What it was allocated with.
+    /// The tag of its allocation.
     pub tag: u64,
-    /// Pages that can be read; the next append goes here.
+    /// Readable pages; the next append starts here.
     pub written_pages: u64,
 }
 
 impl<I: Images> Vssds<I> {
-    /// A new block of `vssd`, with a tag for its owner to know it by. It is there for good when this
-    /// returns; its number is above all that the vSSD gave out before.
+    /// Allocates a block of `vssd`, with a tag chosen by the owner. The block is durable when this returns; its number
+    /// is above all numbers that the vSSD used before.
     ///
     /// # Errors
-    /// [`ErrorKind::NotOwned`] if there is no such vSSD; [`ErrorKind::NoSpace`] if it has all blocks that
-    /// it can have, [`ErrorKind::NoResources`] if it has given out all numbers; [`ErrorKind::ReadOnly`] if a die
-    /// of it lost more blocks than its spare covers; [`ErrorKind::PowerLoss`]: the block may be there then, and
-    /// is in [`Self::blocks`] after the array was opened.
+    /// [`ErrorKind::NotOwned`] if there is no such vSSD; [`ErrorKind::NoSpace`] if it has its maximum number of blocks;
+    /// [`ErrorKind::NoResources`] if it has used all numbers; [`ErrorKind::ReadOnly`] if one of its dies lost more
+    /// blocks than its spare covers; [`ErrorKind::PowerLoss`]: the block may exist then, and if so is in
+    /// [`Self::blocks`] after the array was opened.
     pub fn alloc_block(&mut self, vssd: VssdId, tag: u64) -> Result<LogicalBlock, Error> {
         self.journal.check()?;
         let entry = self.vssd(vssd)?;
@@ -85,16 +84,15 @@ impl<I: Images> Vssds<I> {
         Ok(block)
     }
 
-    /// Appends `pages` to `block` of `vssd`, which must have `at` pages; a multiple of what a die programs
-    /// at once ([`NandGeometry::stripe_pages`](crate::nand::NandGeometry::stripe_pages)). They are on flash
-    /// when this returns. A physical block that fails meanwhile is replaced by another of its die.
+    /// Appends `pages` to `block` of `vssd`, which must have `at` pages; a multiple of what a die programs at once
+    /// ([`NandGeometry::stripe_pages`](crate::nand::NandGeometry::stripe_pages)). The pages are on flash when this
+    /// returns. A physical block that fails during the append is replaced by another of its die.
     ///
     /// # Errors
-    /// [`ErrorKind::NotOwned`] if it is no block of that vSSD (any more); [`ErrorKind::OutOfRange`] for
-    /// parts of a stripe; [`ErrorKind::OutOfOrder`] if it has not `at` pages; [`ErrorKind::BlockFull`] if it
-    /// has no room for all. Nothing is appended then.
-    /// [`ErrorKind::ReadOnly`] if a die has nothing to replace a failed block with, and
-    /// [`ErrorKind::PowerLoss`]: the first stripes may be there ([`Self::written_pages`]).
+    /// [`ErrorKind::NotOwned`] if the vSSD does not have this block (any more); [`ErrorKind::OutOfRange`] for parts of
+    /// a stripe; [`ErrorKind::OutOfOrder`] if the block does not have `at` pages; [`ErrorKind::BlockFull`] if it has no
+    /// room for all pages. In these cases nothing is appended. [`ErrorKind::ReadOnly`] if a die has no replacement for
+    /// a failed block, and [`ErrorKind::PowerLoss`]: then the first stripes may be present ([`Self::written_pages`]).
     pub fn append(
         &mut self,
         vssd: VssdId,
@@ -154,7 +152,7 @@ impl<I: Images> Vssds<I> {
         Ok(())
     }
 
-    /// Programs the stripe at page `at` of a part, on another physical block if this one takes no more.
+    /// Programs the stripe at page `at` of a part, on a replacement block if the current one accepts no more.
     fn program_part(&mut self, part: Part, at: u32, pages: Pages<'_>) -> Result<(), Error> {
         loop {
             let (drive, block) = self.block_to_program(part)?;
@@ -163,14 +161,14 @@ impl<I: Images> Vssds<I> {
                 Pages::Words(words) => drive.program_words(block, at, words),
             };
             match programmed {
-                // It is read-only now: the next round replaces it, until the die has nothing left.
+                // The block is read-only now. The next round replaces it, until the die has no block left.
                 Err(error) if error.kind() == ErrorKind::BadBlock => {}
                 programmed => return programmed,
             }
         }
     }
 
-    /// The physical block that is `part`, in a state to be programmed on.
+    /// The physical block of `part`, ready to be programmed.
     fn block_to_program(&mut self, part: Part) -> Result<(&mut RawSsd, BlockIndex), Error> {
         let (seat, member) = self.part(part);
         let at = seat.drive as usize;
@@ -192,7 +190,7 @@ impl<I: Images> Vssds<I> {
         let block = self.logical(part);
         let (home, other) = self.dies_of(&seat);
         let drive = &mut self.drives[seat.drive as usize];
-        // During a swap each of both dies may be full of what is yet to leave it, but not both.
+        // During a swap each of the two dies may be full of data that has yet to leave it, but not both.
         let die =
             if drive.free_blocks(home) == 0 && drive.free_blocks(other) > 0 { other } else { home };
         let erases = drive.least_erases(die).unwrap_or(0);
@@ -205,9 +203,8 @@ impl<I: Images> Vssds<I> {
     /// Reads `pages` pages of `block` from its page `at` on.
     ///
     /// # Errors
-    /// [`ErrorKind::NotOwned`] if it is no block of that vSSD (any more); [`ErrorKind::NotWritten`] for
-    /// pages that are not appended; [`ErrorKind::BadBlock`] if the medium lost them;
-    /// [`ErrorKind::PowerLoss`].
+    /// [`ErrorKind::NotOwned`] if the vSSD does not have this block (any more); [`ErrorKind::NotWritten`] for pages
+    /// that are not appended; [`ErrorKind::BadBlock`] if the medium lost them; [`ErrorKind::PowerLoss`].
     pub fn read(
         &mut self,
         vssd: VssdId,
@@ -234,10 +231,10 @@ impl<I: Images> Vssds<I> {
         Ok(())
     }
 
-    /// The word beside page `page` of `block`; `None` if there is no such page, or no words are kept.
+    /// The word of page `page` of `block`; `None` if there is no such page, or no words are kept.
     ///
     /// # Errors
-    /// [`ErrorKind::NotOwned`] if it is no block of that vSSD (any more).
+    /// [`ErrorKind::NotOwned`] if the vSSD does not have this block (any more).
     pub fn word(&self, vssd: VssdId, block: LogicalBlock, page: u64) -> Result<Option<u64>, Error> {
         let slot = self.resolve(vssd, block)?;
         if page >= self.written_of(self.vssd(vssd)?, slot) {
@@ -247,7 +244,7 @@ impl<I: Images> Vssds<I> {
         Ok(self.drives[drive].word(physical, page))
     }
 
-    /// Drive, block and page of page `page` of the block in `slot`, which is written.
+    /// Drive, physical block and page of page `page` of the block in `slot`. The page must be written.
     fn place(
         &self,
         vssd: VssdId,
@@ -266,12 +263,12 @@ impl<I: Images> Vssds<I> {
         Ok((drive, physical, u32::try_from(at).unwrap_or(u32::MAX)))
     }
 
-    /// Ends `block`. It stays gone when this returns, and what it held is erased before anybody else's
-    /// data are programmed there.
+    /// Frees `block`. It is gone permanently when this returns, and its data is erased before its flash can hold other
+    /// data.
     ///
     /// # Errors
-    /// [`ErrorKind::NotOwned`] if it is no block of that vSSD (any more); [`ErrorKind::PowerLoss`]: it is
-    /// gone or not, and opening the array says.
+    /// [`ErrorKind::NotOwned`] if the vSSD does not have this block (any more); [`ErrorKind::PowerLoss`]: it is gone or
+    /// not, as opening the array shows.
     pub fn free_block(&mut self, vssd: VssdId, block: LogicalBlock) -> Result<(), Error> {
         self.journal.check()?;
         let slot = self.resolve(vssd, block)?;
@@ -281,7 +278,8 @@ impl<I: Images> Vssds<I> {
             Some((seat.drive as usize, entry.table.member(slot, member)?))
         });
         let members: Vec<_> = members.collect();
-        // Durable before its first block is erased: a block of which parts are gone would be torn.
+        // The record must be durable before the first physical block is erased: a block with missing parts would be
+        // torn.
         if let Some(entry) = self.state.vssds.get_mut(&vssd.0) {
             entry.table.release(slot);
         }
@@ -289,14 +287,14 @@ impl<I: Images> Vssds<I> {
         members.into_iter().try_for_each(|(drive, block)| erase(&mut self.drives[drive], block))
     }
 
-    /// The block that [`Self::alloc_block`] would make next; `None` if there is no such vSSD, or it can have
-    /// no more.
+    /// The block that [`Self::alloc_block`] would return next; `None` if there is no such vSSD, or it can have no more
+    /// blocks.
     pub fn next_block(&self, vssd: VssdId) -> Option<LogicalBlock> {
         let number = self.state.vssd(vssd)?.table.next_number()?;
         Some(LogicalBlock::new(vssd, number))
     }
 
-    /// The blocks of `vssd`, in the order of their numbers, in which they were allocated.
+    /// The blocks of `vssd`, by number, which is the order of their allocation.
     ///
     /// # Errors
     /// [`ErrorKind::NotOwned`] if there is no such vSSD.
@@ -312,16 +310,16 @@ impl<I: Images> Vssds<I> {
         Ok(blocks)
     }
 
-    /// Pages of `block` that can be read; the next append goes there.
+    /// Readable pages of `block`; the next append starts there.
     ///
     /// # Errors
-    /// [`ErrorKind::NotOwned`] if it is no block of that vSSD (any more).
+    /// [`ErrorKind::NotOwned`] if the vSSD does not have this block (any more).
     pub fn written_pages(&self, vssd: VssdId, block: LogicalBlock) -> Result<u64, Error> {
         let slot = self.resolve(vssd, block)?;
         Ok(self.written_of(self.vssd(vssd)?, slot))
     }
 
-    /// Pages that the block in `slot` holds in a row: up to the first stripe that is missing.
+    /// Pages of the block in `slot` without a gap: up to the first missing stripe.
     pub(super) fn written_of(&self, vssd: &Vssd, slot: Slot) -> u64 {
         let (width, stripe_pages) =
             (vssd.seats.len() as u64, u64::from(self.state.shape.geometry.stripe_pages()));
@@ -334,14 +332,14 @@ impl<I: Images> Vssds<I> {
         missing.min().map_or(0, |stripe| (stripe * stripe_pages).min(full))
     }
 
-    /// Stripes that a part of the block in `slot` holds.
+    /// Number of stripes in a part of the block in `slot`.
     pub(super) fn rows(&self, vssd: &Vssd, slot: Slot, member: usize, seat: &Seat) -> u32 {
         let drive = &self.drives[seat.drive as usize];
         let view = vssd.table.member(slot, member).and_then(|block| drive.block(block));
         view.map_or(0, |view| view.written_pages / self.state.shape.geometry.stripe_pages())
     }
 
-    /// Where `block` is, if it is one of `vssd`.
+    /// The slot of `block`, if it belongs to `vssd`.
     fn resolve(&self, vssd: VssdId, block: LogicalBlock) -> Result<Slot, Error> {
         let entry = self.vssd(vssd)?;
         let slot = entry.table.find(block.block()).filter(|_| block.vssd() == vssd);

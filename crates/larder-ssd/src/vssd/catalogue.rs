@@ -1,5 +1,5 @@
-//! The catalogue: what an array of drives is divided into, in bytes. Each of two images begins with one,
-//! and records of the journal follow it (`record.rs`).
+//! The byte format of the catalogue: how an array of drives is divided. Each of the two images begins with a catalogue,
+//! followed by records of the journal (`record.rs`).
 //!
 //! ```text
 //!  offset  bytes  field
@@ -35,7 +35,7 @@
 //!               …  8 bytes for each slot that holds a block: what its owner gave it
 //! ```
 //!
-//! Numbers are little-endian, of 4 bytes where nothing else is said.
+//! Numbers are little-endian, of 4 bytes unless stated otherwise.
 
 use super::kind::{Isolation, Throughputs};
 use super::record::JournalId;
@@ -48,7 +48,7 @@ const MAGIC: [u8; 8] = *b"LARDERVS";
 const VERSION: u16 = 1;
 const HEADER_BYTES: usize = 48;
 
-/// A catalogue, and where its journal begins.
+/// A decoded catalogue, and the offset at which its journal begins.
 #[derive(Debug)]
 pub(super) struct Decoded {
     pub(super) journal: JournalId,
@@ -56,7 +56,7 @@ pub(super) struct Decoded {
     pub(super) bytes: usize,
 }
 
-/// The catalogue of `state` under this identity and epoch.
+/// Encodes the catalogue of `state` with this identity and epoch.
 pub(super) fn encode(journal: &JournalId, state: &State) -> Vec<u8> {
     let mut bytes = vec![0; HEADER_BYTES];
     put_state(&mut bytes, state);
@@ -138,7 +138,7 @@ fn put_count(bytes: &mut Vec<u8>, count: usize) {
     bytes.extend(count.to_le_bytes());
 }
 
-/// The catalogue of drives of this shape that `image` begins with, or what is wrong with it.
+/// Decodes the catalogue at the start of `image`, for drives of this shape. The error says what is wrong with it.
 pub(super) fn decode(image: &[u8], shape: &Shape) -> Result<Decoded, String> {
     let (journal, content) = content(image)?;
     let mut reader = Reader(Fields(content));
@@ -150,7 +150,7 @@ pub(super) fn decode(image: &[u8], shape: &Shape) -> Result<Decoded, String> {
     Ok(Decoded { journal, state, bytes: HEADER_BYTES + content.len() })
 }
 
-/// Whose catalogue `image` begins with, and its content, if it is whole.
+/// The journal that the catalogue at the start of `image` belongs to, and its content, if it is intact.
 pub(super) fn content(image: &[u8]) -> Result<(JournalId, &[u8]), String> {
     let Some((header, rest)) = image.split_first_chunk::<HEADER_BYTES>() else {
         return Err(format!("{} bytes are no catalogue", image.len()));
@@ -176,7 +176,7 @@ pub(super) fn content(image: &[u8]) -> Result<(JournalId, &[u8]), String> {
     Ok((journal, content))
 }
 
-/// The front of the content, which says of what drives it is.
+/// Decodes the start of the content: the shape of the drives.
 fn shape(reader: &mut Reader<'_>) -> Result<(NandGeometry, u32), String> {
     let array = DieArray { channels: reader.number()?, dies_per_channel: reader.number()? };
     let geometry = NandGeometry {
@@ -192,7 +192,7 @@ fn shape(reader: &mut Reader<'_>) -> Result<(NandGeometry, u32), String> {
 }
 
 fn state(reader: &mut Reader<'_>, drives: &Shape) -> Result<State, String> {
-    // What follows takes memory by the size of the drives: they are there, whatever the bytes say.
+    // The memory used below depends on the size of the drives, which are present; the bytes cannot inflate it.
     let of = shape(reader)?;
     if of != (drives.geometry, drives.capacity_blocks) {
         return Err(format!(
@@ -281,7 +281,7 @@ fn vssd(reader: &mut Reader<'_>, drives: &Shape) -> Result<(u32, Vssd), String> 
     Ok((id, Vssd { isolation, mb_s, bytes, seats: vssd_seats, table }))
 }
 
-/// Takes bytes from the front.
+/// Takes values from the front of a slice.
 struct Reader<'a>(Fields<'a>);
 
 const CUT: &str = "it ends in the middle";
@@ -299,7 +299,7 @@ impl Reader<'_> {
         self.0.long().ok_or_else(|| CUT.to_owned())
     }
 
-    /// A number of things that take at least so many bytes each, which must be there.
+    /// A count of items of at least `bytes_each` bytes each; that many bytes must be present.
     fn count(&mut self, bytes_each: usize) -> Result<u32, String> {
         let count = self.number()?;
         self.check_has(u64::from(count) * bytes_each as u64)?;
@@ -356,7 +356,7 @@ mod tests {
         state
     }
 
-    /// The same content under a checksum that fits it.
+    /// The same content with a valid checksum.
     fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
         let checksum = larder_checksum::crc32c(&bytes[16..]);
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
@@ -434,7 +434,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
-        /// Bytes that pass the checksum may say anything: they are refused, or make a state that can be.
+        /// Bytes with a valid checksum may still be hostile: they are refused, or give a valid state.
         #[test]
         fn hostile_bytes_are_refused_or_could_be(
             changes in prop::collection::vec((0usize..1000, any::<u8>()), 1..6),

@@ -1,42 +1,43 @@
-//! The two images that an array's catalogue and journal are kept in, by whoever runs the drives.
+//! The two images of an array's catalogue and journal, which the caller that runs the drives stores.
 //!
-//! An image is a catalogue and the records of what changed since. Each change goes to both, image 0
-//! first; a catalogue that is written anew replaces both, one after the other, first the one that
-//! serves least. So at any time one of them is whole, and the longest history of the latest epoch is what
-//! was acknowledged, and at most one change more.
+//! An image is a catalogue and the records of the changes since. Each change goes to both images, image 0 first. A
+//! rewritten catalogue replaces both, one after the other; the image that was not in use is replaced first. So one of
+//! them is intact at any time. The longest history of the latest epoch has all acknowledged changes, and at most one
+//! more.
 
 use super::catalogue;
 use super::record::{self, Change, JournalId, RECORD_BYTES};
 use super::state::{Shape, State};
 use crate::error::{Error, ErrorKind};
 
-/// Images of a catalogue.
+/// Number of images of a catalogue.
 pub const IMAGES: usize = 2;
 
-/// Bytes of records behind which a catalogue is written anew, if it is not longer itself.
+/// Minimum bytes of records after which the catalogue is rewritten; if the catalogue is longer than this, its length is
+/// the limit.
 const JOURNAL_BYTES_MIN: usize = 64 << 10;
 
-/// An image could not be read or written, and why.
+/// The reason why an image could not be read or written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageFailed(pub String);
 
-/// Keeps two images, each apart from the other: two files, two areas of a boot device.
+/// Storage of two independent images: two files, or two areas of a boot device.
 pub trait Images {
-    /// All bytes of image `image`, 0 or 1; none if it was never written.
+    /// All bytes of image `image`, 0 or 1; empty if it was never written.
     ///
     /// # Errors
-    /// If they cannot be read. The other image serves then.
+    /// If it cannot be read. Then the other image is used.
     fn read(&mut self, image: usize) -> Result<Vec<u8>, ImageFailed>;
 
-    /// Replaces all bytes of image `image`. They are durable when it returns; a loss of power before
-    /// that may leave anything there.
+    /// Replaces all bytes of image `image`. They are durable when this returns; a power loss before that may leave any
+    /// content.
     ///
     /// # Errors
-    /// If that cannot be said. The array is opened anew then.
+    /// If durability is not certain. Then the array must be opened again.
     fn replace(&mut self, image: usize, bytes: &[u8]) -> Result<(), ImageFailed>;
 
-    /// Appends to image `image`. Durable when it returns; a loss of power before that may leave any
-    /// bytes behind the old ones.
+    /// Appends to image `image`. Durable when this returns; a power loss before that may leave any bytes after the old
+    /// ones.
     ///
     /// # Errors
     /// As [`Self::replace`].
@@ -82,16 +83,16 @@ impl Images for MemoryImages {
 pub(super) struct Journal<I> {
     images: I,
     id: JournalId,
-    /// The image that is replaced first.
+    /// The image to replace first.
     first: usize,
     catalogue_bytes: usize,
-    /// Records behind the catalogue.
+    /// Number of records after the catalogue.
     records: u64,
-    /// A write failed: what the images hold is not known.
+    /// A write failed, so the content of the images is unknown.
     broken: bool,
 }
 
-/// What an image said.
+/// The content of an image.
 struct Found {
     id: JournalId,
     state: State,
@@ -99,7 +100,7 @@ struct Found {
 }
 
 impl<I: Images> Journal<I> {
-    /// The images of a new array. Nothing is written yet.
+    /// Takes the images of a new array. Nothing is written yet.
     pub(super) fn create(mut images: I, identity: [u8; 16]) -> Result<Self, (I, Error)> {
         match Self::check_unused(&mut images) {
             Err(error) => Err((images, error)),
@@ -124,7 +125,7 @@ impl<I: Images> Journal<I> {
         Ok(())
     }
 
-    /// Reads both images, and what the better one says. Nothing is written.
+    /// Reads both images and returns the state of the better one. Nothing is written.
     pub(super) fn open(mut images: I, drives: &Shape) -> Result<(Self, State), (I, Error)> {
         match Self::better_image(&mut images, drives) {
             Err(error) => Err((images, error)),
@@ -132,7 +133,7 @@ impl<I: Images> Journal<I> {
         }
     }
 
-    /// The number of the image that serves, and what it says.
+    /// The number of the better image, and its content.
     fn better_image(images: &mut I, drives: &Shape) -> Result<(usize, Found), Error> {
         let mut found = look(images, drives);
         let rank = |found: &Result<Found, String>| {
@@ -148,7 +149,7 @@ impl<I: Images> Journal<I> {
         Ok((best, serves))
     }
 
-    /// Whether the images are in order; what changes them is refused else.
+    /// Refuses changes after a write to an image has failed.
     pub(super) fn check(&self) -> Result<(), Error> {
         if self.broken {
             let message = "an image could not be written, or the power failed: open the array anew";
@@ -170,7 +171,7 @@ impl<I: Images> Journal<I> {
         Ok(())
     }
 
-    /// Appends `change` to both images. Says whether it is time for a catalogue.
+    /// Appends `change` to both images. Returns whether it is time for a new catalogue.
     pub(super) fn append(&mut self, change: &Change) -> Result<bool, Error> {
         self.check()?;
         assert!(self.catalogue_bytes > 0, "a journal is behind a catalogue of its own");
@@ -204,7 +205,7 @@ impl<I: Images> Journal<I> {
     }
 }
 
-/// What an image says: its catalogue, and all records that are whole.
+/// Reads an image: its catalogue, and all valid records.
 fn read(bytes: &[u8], drives: &Shape) -> Result<Found, String> {
     let mut decoded = catalogue::decode(bytes, drives)?;
     let mut records = 0;
@@ -223,7 +224,7 @@ fn unreadable(image: usize, ImageFailed(why): &ImageFailed) -> Error {
     Error::new(ErrorKind::Catalogue, format!("image {image} cannot be read: {why}"))
 }
 
-/// What each image says.
+/// Reads each image.
 fn look<I: Images>(images: &mut I, drives: &Shape) -> Vec<Result<Found, String>> {
     let image = |image| {
         let bytes = images.read(image).map_err(|ImageFailed(why)| why);

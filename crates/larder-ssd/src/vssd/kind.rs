@@ -1,19 +1,18 @@
-//! What a tenant asks for, and the names of what it gets.
+//! The request of a tenant, and the names of vSSDs and blocks.
 
 use crate::error::{Error, ErrorKind};
 use crate::raw::BlockTag;
 
-/// A virtual SSD. Numbers are not used again, so that a name that outlives its vSSD names nothing.
+/// A virtual SSD. Numbers are not reused, so the name of a destroyed vSSD stays invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VssdId(pub u32);
 
 impl VssdId {
-    /// Numbers of vSSDs that there can ever be.
+    /// Number of vSSDs that an array can ever create.
     pub const COUNT: u32 = 1 << 24;
 }
 
-/// A logical block: a superblock of one vSSD between its allocation and its end. Numbers are not used
-/// again.
+/// A logical block: a superblock of one vSSD. Numbers are not reused.
 ///
 /// ```text
 ///  63       40 39                  0
@@ -29,22 +28,22 @@ impl LogicalBlock {
         Self(u64::from(vssd.0) << 40 | block)
     }
 
-    /// The block of this number, which may not exist: whoever uses it is told.
+    /// The block with this number. It may not exist; an operation on it then fails.
     pub fn from_number(number: u64) -> Self {
         Self(number)
     }
 
-    /// The number, to keep.
+    /// The number, for storage.
     pub fn number(self) -> u64 {
         self.0
     }
 
-    /// The vSSD that it is of.
+    /// The vSSD of the block.
     pub fn vssd(self) -> VssdId {
         VssdId(u32::try_from(self.0 >> 40).unwrap_or(u32::MAX))
     }
 
-    /// Its number in that.
+    /// The number within the vSSD.
     pub(super) fn block(self) -> u64 {
         self.0 & (BlockTag::BLOCKS - 1)
     }
@@ -53,22 +52,22 @@ impl LogicalBlock {
 /// What a tenant shares with others (FlashBlox, FAST'17, §3.1 to 3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Isolation {
-    /// Nothing of the drive: whole channels.
+    /// Shares nothing of the drive: whole channels.
     Channel,
-    /// Channels: whole dies.
+    /// Shares channels: whole dies.
     Die,
-    /// Dies: quarters of them, *soft planes*. Whoever books operations gives each tenant of a die its
+    /// Shares dies: quarters of them, *soft planes*. The caller that books operations gives each tenant of a die its
     /// share of the die's time.
     Software {
-        /// Share of the time, beside the weights of the others; at least 1.
+        /// Share of the time, relative to the weights of the others; at least 1.
         weight: u32,
     },
-    /// Dies, and nobody divides their time.
+    /// Shares dies, without any division of their time.
     None,
 }
 
 impl Isolation {
-    /// What the unit that it is given in is called.
+    /// The name of the unit of this isolation.
     pub(super) fn unit_name(self) -> &'static str {
         match self {
             Self::Channel => "channel",
@@ -78,15 +77,15 @@ impl Isolation {
     }
 }
 
-/// What the administrator promises of each kind of unit, in MB/s (10^6 bytes): what units a throughput
-/// takes. FlashBlox §3.1 has such a map for each kind.
+/// Throughput that the administrator promises for each kind of unit, in MB/s (10^6 bytes). It determines how many units
+/// a throughput needs. FlashBlox §3.1 has such a map for each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Throughputs {
-    /// Of a channel.
+    /// MB/s of a channel.
     pub channel_mb_s: u32,
-    /// Of a die.
+    /// MB/s of a die.
     pub die_mb_s: u32,
-    /// Of a quarter of a die.
+    /// MB/s of a quarter of a die.
     pub soft_plane_mb_s: u32,
 }
 
@@ -100,7 +99,7 @@ impl Throughputs {
         Ok(())
     }
 
-    /// MB/s of a unit for tenants of such isolation.
+    /// MB/s of a unit of this isolation.
     pub(super) fn of(&self, isolation: Isolation) -> u32 {
         match isolation {
             Isolation::Channel => self.channel_mb_s,
@@ -110,12 +109,12 @@ impl Throughputs {
     }
 }
 
-/// What a tenant asks for. It gets the most units that one of them takes: throughput or capacity.
+/// The request of a tenant. It gets enough units for both its throughput and its capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// What it shares.
+    /// What the tenant shares.
     pub isolation: Isolation,
-    /// Throughput, in MB/s; 0 asks for none in particular.
+    /// Throughput in MB/s; 0 for no requirement.
     pub mb_s: u32,
     /// Capacity in bytes; at least 1.
     pub bytes: u64,

@@ -1,27 +1,26 @@
-//! Virtual SSDs: tenants on channels and dies of their own, over the raw firmware.
+//! Virtual SSDs: tenants with channels and dies of their own, on the raw firmware.
 //!
-//! "The paper" in here is Huang et al., "FlashBlox: Achieving Both Performance Isolation and Uniform
-//! Lifetime for Virtualized SSDs" (FAST 2017).
+//! "The paper" below is Huang et al., "FlashBlox: Achieving Both Performance Isolation and Uniform Lifetime for
+//! Virtualized SSDs" (FAST 2017).
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | `kind` | what a tenant asks for, names |
-//! | `units` | which channels, dies and soft planes are free, and who gets which |
-//! | `array` | makes and ends vSSDs |
+//! | `kind` | requests of tenants, names |
+//! | `units` | which channels, dies and soft planes are free, and their allocation |
+//! | `array` | creates and destroys vSSDs |
 //! | `blocks` | their logical blocks: allocate, append, read, free |
 //! | `table` | the map from logical to physical blocks |
-//! | `moves`, `swap` | parts of blocks that move, dies that exchange what they hold |
-//! | [`share`] | who is served when by a die that several share |
-//! | [`timed`] | how long it all takes, swaps beside tenants |
-//! | `wear` | what rules of levelling choose by |
-//! | [`levelling`] | which channels or dies exchange their tenants so that all wear out together |
-//! | `state`, `catalogue`, `record`, `images` | what outlives a loss of power, and its bytes |
-//! | `recovery` | opening an array after one |
-//! | `audit` | whether map, drives and promises agree |
+//! | `moves`, `swap` | moves of parts of blocks, dies that swap their data |
+//! | [`share`] | scheduling of a die that several tenants share |
+//! | [`timed`] | latencies, and swaps in parallel with tenants |
+//! | `wear` | the input of the levelling rules |
+//! | [`levelling`] | which channels or dies swap their tenants so that all wear out together |
+//! | `state`, `catalogue`, `record`, `images` | the state that survives a power loss, and its byte format |
+//! | `recovery` | opening an array after a power loss |
+//! | `audit` | checks that map, drives and quotas agree |
 //!
-//! What is promised, and tested at thousands of points where the power fails: an append that was
-//! acknowledged is there; a block that was freed stays freed; no physical block is part of two logical
-//! ones; nobody reads what another wrote; erases are counted for good.
+//! The guarantees, tested at thousands of points of power loss: an acknowledged append is present; a freed block stays
+//! freed; no physical block is part of two logical ones; no tenant reads data of another; no erase count is lost.
 
 mod array;
 mod audit;

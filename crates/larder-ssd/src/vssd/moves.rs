@@ -1,10 +1,9 @@
-//! Parts of logical blocks that move to other physical blocks: because theirs takes no more, to level the
-//! wear of a die, or because dies exchange what they hold.
+//! Moves of parts of logical blocks to other physical blocks: because the current block accepts no more, to level the
+//! wear of a die, or because dies swap their data.
 //!
-//! Each move is a copy with a newer stamp, then the map says where it is, then the old one is erased. A
-//! part that moves is not appended to meanwhile. So after a loss of power the block with more
-//! stripes is the part, and of equally long ones the newer: a copy that is not whole is shorter, one that
-//! is whole was made of all there was. No record is needed for it.
+//! Each move is a copy with a newer stamp, then an update of the map, then the erase of the old block. A part is not
+//! appended to while it moves. So after a power loss the block with more stripes is the part, and of equally long ones
+//! the newer: an incomplete copy is shorter, and a complete one has all the data. This needs no record.
 
 use super::array::{Part, Vssds, erase};
 use super::images::Images;
@@ -27,13 +26,13 @@ impl<I: Images> Vssds<I> {
         vssd.table.set_member(part.slot, part.member, block);
     }
 
-    /// The logical block that it is part of.
+    /// The logical block of `part`.
     pub(super) fn logical(&self, part: Part) -> LogicalBlock {
         LogicalBlock::new(VssdId(part.vssd), self.state.vssds[&part.vssd].table.number(part.slot))
     }
 
-    /// Where blocks of `seat` go, and where they go if there is no room: the same, unless it is
-    /// being exchanged.
+    /// The die for blocks of `seat`, and the alternative if it has no room. They are the same, unless the die is being
+    /// swapped.
     pub(super) fn dies_of(&self, seat: &Seat) -> (DieIndex, DieIndex) {
         let swap = self.state.swap.as_ref().filter(|swap| swap.drive == seat.drive);
         let Some(swap) = swap else { return (seat.die, seat.die) };
@@ -41,8 +40,8 @@ impl<I: Images> Vssds<I> {
         (home, swap.partner(home).unwrap_or(home))
     }
 
-    /// Puts what `part` holds elsewhere, for its block takes no more programs. `None` if it holds nothing:
-    /// it has no block then.
+    /// Moves the data of `part` to another block, because its block accepts no more programs. `None` if it has no data:
+    /// then it has no block any more.
     pub(super) fn replace(&mut self, part: Part) -> Result<Option<BlockIndex>, Error> {
         let (seat, Some(from)) = self.part(part) else { return Ok(None) };
         let pages =
@@ -50,7 +49,7 @@ impl<I: Images> Vssds<I> {
         self.relocate(part, pages)
     }
 
-    /// The same for the first `pages` pages of `part`; the others are given up.
+    /// The same for the first `pages` pages of `part`; the others are dropped.
     pub(super) fn relocate(&mut self, part: Part, pages: u32) -> Result<Option<BlockIndex>, Error> {
         let (seat, Some(from)) = self.part(part) else { return Ok(None) };
         if pages == 0 {
@@ -83,7 +82,7 @@ impl<I: Images> Vssds<I> {
             let tag = |erases| Self::tag(stamp, seat.id, block, erases);
             let drive = &mut self.drives[seat.drive as usize];
             match drive.copy_to(from, pages, die, tag) {
-                // The block of the copy failed: the die has others, or is read-only before long.
+                // The block of the copy failed. Try again: the die has other blocks, or will become read-only.
                 Err(error) if error.kind() == ErrorKind::BadBlock => {}
                 copied => break copied?,
             }
@@ -93,7 +92,7 @@ impl<I: Images> Vssds<I> {
         Ok(to)
     }
 
-    /// Erases what was moved. A block whose program failed cannot be: it is out of use for good.
+    /// Erases the old block of a move. A block whose program failed cannot be erased: it is out of use permanently.
     fn erase_old(&mut self, seat: Seat, block: BlockIndex) -> Result<(), Error> {
         let drive = &mut self.drives[seat.drive as usize];
         let health = drive.block(block).map(|view| view.health);
@@ -104,13 +103,13 @@ impl<I: Images> Vssds<I> {
         }
     }
 
-    /// One step of static levelling in a die: see [`RawSsd::level_step`](crate::raw::RawSsd::level_step).
-    /// Whether a block was moved.
+    /// One step of static levelling in a die: see [`RawSsd::level_step`](crate::raw::RawSsd::level_step). Returns
+    /// whether a block was moved.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`] for a drive or die that there is not; [`ErrorKind::ReadOnly`] for a die
-    /// that takes no more blocks; [`ErrorKind::BadBlock`] if the block failed that the data were copied
-    /// to: they are where they were; [`ErrorKind::PowerLoss`].
+    /// [`ErrorKind::OutOfRange`] for a drive or die that does not exist; [`ErrorKind::ReadOnly`] for a die that accepts
+    /// no more blocks; [`ErrorKind::BadBlock`] if the target block failed: the data is still in the old block;
+    /// [`ErrorKind::PowerLoss`].
     pub fn level_step(&mut self, drive: u32, die: DieIndex) -> Result<bool, Error> {
         self.journal.check()?;
         let stamp = self.next_stamp()?;
@@ -137,7 +136,7 @@ impl<I: Images> Vssds<I> {
         Ok(true)
     }
 
-    /// The part of block `number` on logical die `seat`, if it lives.
+    /// The part of block `number` on logical die `seat`, if the block exists.
     fn part_of(&self, seat: u32, number: u64) -> Option<Part> {
         self.state.vssds.iter().find_map(|(&vssd, entry)| {
             let member = entry.seats.iter().position(|other| other.id == seat)?;

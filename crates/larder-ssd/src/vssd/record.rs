@@ -1,4 +1,4 @@
-//! A record of the journal behind a catalogue: 32 bytes.
+//! A record of the journal after a catalogue: 32 bytes.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -13,7 +13,7 @@ use super::kind::LogicalBlock;
 
 pub(super) const RECORD_BYTES: usize = 32;
 
-/// What changes between two catalogues.
+/// A change between two catalogues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Allocated { block: LogicalBlock, tag: u64 },
@@ -21,7 +21,7 @@ pub(super) enum Change {
     StampsReserved { end: u64 },
 }
 
-/// Which journal a record is of.
+/// The journal that a record belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct JournalId {
     pub(super) identity: [u8; 16],
@@ -55,7 +55,7 @@ pub(super) fn encode(journal: &JournalId, sequence: u64, change: &Change) -> [u8
     bytes
 }
 
-/// What the record with this sequence says; `None` if there is none, or not a whole one.
+/// Decodes the record with this sequence; `None` if there is none, or it is incomplete.
 pub(super) fn decode(journal: &JournalId, sequence: u64, bytes: &[u8]) -> Option<Change> {
     let (bytes, _) = bytes.split_first_chunk::<RECORD_BYTES>()?;
     let (checksum, covered) = bytes.split_first_chunk::<4>()?;

@@ -1,15 +1,15 @@
-//! Opening an array after anything: catalogue and journal say which blocks exist, the tags on flash say
-//! where their parts are (FlashBlox §3.6).
+//! Opening an array in any state: catalogue and journal say which blocks exist, the tags on flash say where their parts
+//! are (FlashBlox §3.6).
 //!
-//! 1. The better image says who has what. If neither can be believed, nothing is touched.
-//! 2. Each drive is scanned. A tag names a logical die and a block; if that block lives, this is its part,
-//!    or a copy of it: the longest counts, of equally long ones the newest.
+//! 1. The better image gives the state. If neither is valid, nothing is changed.
+//! 2. Each drive is scanned. A tag names a logical die and a block. If that block exists, this is its part, or a copy
+//!    of it: the longest is used, and of equally long ones the newest.
 //! 3. A catalogue is written to both images, so that they agree again.
-//! 4. What is nobody's is erased: blocks that were freed or whose vSSD is gone, copies that are not needed,
-//!    blocks whose first program was interrupted.
+//! 4. Blocks without an owner are erased: blocks that were freed or whose vSSD is gone, unneeded copies, blocks whose
+//!    first program was interrupted.
 //!
-//! A block that was torn in a program keeps what was programmed before; the next append puts it elsewhere.
-//! Power that fails meanwhile costs nothing: it begins anew.
+//! A block that was torn by a program keeps the pages programmed before; the next append moves them to another block.
+//! If the power fails during recovery, recovery simply starts over.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind};
 use crate::nand::{BlockIndex, Health};
 use crate::raw::{BlockTag, FoundBlock, RawSsd};
 
-/// What an array found when it was opened.
+/// The findings of opening an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Recovered {
     /// vSSDs.
@@ -29,10 +29,10 @@ pub struct Recovered {
     pub blocks: u64,
     /// Physical blocks that are parts of them.
     pub parts: u64,
-    /// Physical blocks that were nobody's, and are erased.
+    /// Physical blocks without an owner, which were erased.
     pub erased: u64,
-    /// Logical blocks of which a part in the middle is missing: they were cut off in front of it. Never
-    /// after a loss of power alone.
+    /// Logical blocks with a missing part in the middle: they were truncated before it. Never happens through power
+    /// loss alone.
     pub cut_off: u64,
 }
 
@@ -41,26 +41,25 @@ pub struct Recovered {
 struct Candidate {
     block: BlockIndex,
     health: Health,
-    /// More is better: pages, then the stamp.
+    /// The larger rank wins: pages first, then the stamp.
     rank: (u32, u64),
 }
 
-/// What the tags of a drive come to.
+/// The result of scanning the tags of a drive.
 #[derive(Default)]
 struct Scan {
-    /// Blocks that are nobody's.
+    /// Blocks without an owner.
     stale: Vec<(usize, BlockIndex)>,
     parts: u64,
 }
 
 impl<I: Images> Vssds<I> {
-    /// Opens an array: gives its drives power and finds everything that was acknowledged.
+    /// Opens an array: turns on the power of its drives and recovers everything that was acknowledged.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for drives that are not alike; [`ErrorKind::Catalogue`] if no image can be
-    /// believed, or the images are of other drives, of two arrays or do not agree with what the drives hold: nothing
-    /// was written, nor erased;
-    /// [`ErrorKind::PowerLoss`] if it failed again: open it once more.
+    /// [`ErrorKind::Config`] for drives that differ. [`ErrorKind::Catalogue`] if no image is valid, or the images
+    /// belong to other drives or to two arrays, or disagree with the content of the drives: nothing was written or
+    /// erased. [`ErrorKind::PowerLoss`] if the power failed again: open it once more.
     pub fn open(drives: Vec<RawSsd>, images: I) -> Result<(Self, Recovered), NotOpened<I>> {
         let shape = match shape_of(&drives) {
             Ok(shape) => shape,
@@ -93,7 +92,7 @@ impl<I: Images> Vssds<I> {
         })
     }
 
-    /// Fills in the map from the tags of all drives.
+    /// Fills the map from the tags of all drives.
     fn scan(&mut self) -> Result<Scan, Error> {
         let seats = seats(&self.state);
         let mut scan = Scan::default();
@@ -126,7 +125,7 @@ impl<I: Images> Vssds<I> {
         Ok(scan)
     }
 
-    /// Refuses a catalogue by which `block`, which holds `part`, is on a die of somebody else.
+    /// Refuses a catalogue in which `block`, which holds `part`, is on a die of another vSSD.
     fn check_place(&self, part: Part, block: BlockIndex) -> Result<(), Error> {
         let (seat, _) = self.part(part);
         let (home, other) = self.dies_of(&seat);
@@ -142,7 +141,7 @@ impl<I: Images> Vssds<I> {
         Err(Error::new(ErrorKind::Catalogue, message))
     }
 
-    /// Which part of a block that lives `found` is, or a copy of.
+    /// The part of an existing block that `found` is, or is a copy of.
     fn part_found(
         &self,
         seats: &BTreeMap<u32, (u32, usize)>,
@@ -162,7 +161,7 @@ impl<I: Images> Vssds<I> {
         here.then_some((Part { vssd, slot, member }, tag))
     }
 
-    /// Gives up what lies behind a gap: stripes without the ones before are nothing to anybody.
+    /// Drops all stripes after a gap: stripes without their predecessors are of no use.
     fn cut_off(&mut self) -> Result<u64, Error> {
         let stripe_pages = self.state.shape.geometry.stripe_pages();
         let (mut cut, mut blocks) = (Vec::new(), 0);
@@ -173,7 +172,7 @@ impl<I: Images> Vssds<I> {
                 let parts = (0u64..).zip(entry.seats.iter().enumerate());
                 let before = cut.len();
                 for (offset, (member, seat)) in parts {
-                    // Rows of this part in front of the first stripe that is missing.
+                    // Rows of this part before the first missing stripe.
                     let rows = (stripes + width - 1 - offset) / width;
                     if u64::from(self.rows(entry, slot, member, seat)) > rows {
                         let rows = u32::try_from(rows).unwrap_or(u32::MAX);
@@ -191,7 +190,7 @@ impl<I: Images> Vssds<I> {
 }
 
 impl Scan {
-    /// `candidate` is nobody's. What cannot be erased is out of use, and no map has it.
+    /// Marks `candidate` as having no owner. A block that cannot be erased is out of use, and no map refers to it.
     fn leave(&mut self, drive: usize, candidate: Candidate) {
         if matches!(candidate.health, Health::Good | Health::Torn) {
             self.stale.push((drive, candidate.block));
@@ -199,7 +198,7 @@ impl Scan {
     }
 }
 
-/// By logical die: its vSSD, and which part of blocks it has.
+/// By logical die: its vSSD, and its part of blocks.
 fn seats(state: &State) -> BTreeMap<u32, (u32, usize)> {
     let of = |(&id, vssd): (&u32, &Vssd)| {
         vssd.seats

@@ -1,5 +1,5 @@
-//! What outlives a loss of power and no flash can tell: who has which units, which blocks exist, which
-//! dies are being exchanged. The catalogue and its journal are this, in bytes.
+//! The state that must survive a power loss and is not on flash: the owner of each unit, the existing blocks, the dies
+//! that are being swapped. The catalogue and its journal encode it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +9,19 @@ use super::table::BlockTable;
 use crate::nand::{DieIndex, NandGeometry};
 use crate::raw::BlockTag;
 
-/// Soft planes of a die.
+/// Number of soft planes per die.
 pub(super) const SOFT_PLANES: u32 = 4;
 
-/// A place of a vSSD on a die: a *logical die*, which its blocks' tags name. It stays the same when what
-/// it holds moves to another die.
+/// A vSSD's place on a die: a *logical die*, which is named in the tags of its blocks. It stays the same when its data
+/// moves to another die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seat {
-    /// The logical die: not used again.
+    /// The logical die; numbers are not reused.
     pub(super) id: u32,
     pub(super) drive: u32,
-    /// Where its blocks are; during a swap, where they were when it began.
+    /// The die of its blocks; during a swap, the die before the swap.
     pub(super) die: DieIndex,
-    /// Quarters of the die that it has: 1 or 4.
+    /// Its quarters of the die: 1 or 4.
     pub(super) planes: u32,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Seat {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Vssd {
     pub(super) isolation: Isolation,
-    /// What was asked for.
+    /// The request of its creation.
     pub(super) mb_s: u32,
     pub(super) bytes: u64,
     /// In the order in which stripes go round them.
@@ -37,24 +37,24 @@ pub(super) struct Vssd {
     pub(super) table: BlockTable,
 }
 
-/// Dies of a drive that exchange what they hold.
+/// Dies of a drive that swap their data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwapState {
     /// The drive.
     pub drive: u32,
-    /// Who exchanges with whom.
+    /// The pairs of dies that swap.
     pub pairs: Vec<(DieIndex, DieIndex)>,
-    /// It was given up: what has moved goes back.
+    /// Whether the swap was abandoned: moved data goes back.
     pub back: bool,
 }
 
 impl SwapState {
-    /// Where what sits on `die` belongs.
+    /// The die on which the data of `die` belongs.
     pub(super) fn destination(&self, die: DieIndex) -> DieIndex {
         if self.back { die } else { self.partner(die).unwrap_or(die) }
     }
 
-    /// The die that `die` exchanges with.
+    /// The die that `die` swaps with.
     pub(super) fn partner(&self, die: DieIndex) -> Option<DieIndex> {
         self.pairs.iter().find_map(|&(a, b)| match die {
             _ if die == a => Some(b),
@@ -64,13 +64,13 @@ impl SwapState {
     }
 }
 
-/// What the drives of an array are, all of them alike.
+/// The common shape of the drives of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) drives: u32,
-    /// Of each drive.
+    /// Geometry of each drive.
     pub(super) geometry: NandGeometry,
-    /// Blocks that a die serves with: all but its spare.
+    /// Usable blocks of a die: all but its spare.
     pub(super) capacity_blocks: u32,
 }
 
@@ -83,13 +83,13 @@ pub(super) struct State {
     /// Stamps below this may be on flash.
     pub(super) stamps_end: u64,
     pub(super) swap: Option<SwapState>,
-    /// By drive and die: its erases when dies of that drive were exchanged last.
+    /// By drive and die: its erases at the last swap of dies of that drive.
     pub(super) erases_at_swap: Vec<Vec<u64>>,
     pub(super) vssds: BTreeMap<u32, Vssd>,
 }
 
 impl Shape {
-    /// Blocks that a seat of so many soft planes may have.
+    /// Maximum number of blocks of a seat with this number of soft planes.
     pub(super) fn quota(&self, planes: u32) -> u32 {
         debug_assert!(planes == 1 || planes == SOFT_PLANES, "{planes} planes");
         if planes == SOFT_PLANES {
@@ -106,7 +106,7 @@ impl Shape {
 }
 
 impl State {
-    /// Nothing is taken.
+    /// The state of an empty array.
     pub(super) fn new(shape: Shape, throughputs: Throughputs) -> Self {
         Self {
             shape,
@@ -129,8 +129,7 @@ impl State {
         self.vssds.get(&id.0)
     }
 
-    /// Does what a record of the journal says. `false`, and nothing is done, if it could not have come to
-    /// that.
+    /// Applies a record of the journal. Returns `false` and does nothing if the record is impossible in this state.
     pub(super) fn apply(&mut self, change: &Change) -> bool {
         match *change {
             Change::Allocated { block, tag } => self
@@ -151,7 +150,7 @@ impl State {
         }
     }
 
-    /// Whether it could be: what the bytes of a catalogue say must pass this.
+    /// Checks that the state is possible: a decoded catalogue must pass this.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.next_vssd > VssdId::COUNT || self.next_seat > BlockTag::DIES {
             return Err("it has given out more numbers than there are".to_owned());

@@ -1,16 +1,16 @@
-//! Channels and dies that exchange what they hold, block by block (FlashBlox §3.4.3).
+//! Swaps of channels and dies: they exchange their data, block by block (FlashBlox §3.4.3).
 //!
-//! Who exchanges with whom is decided by rules that look at [`Vssds::channel_wear`]. A swap is begun with the
-//! pairs of dies, which the catalogue says from then on. Each step moves one part of a logical block:
-//! it is held, read, programmed on the other die and mapped there, and its old block is erased. All other
-//! blocks are read and written as ever, and new ones go to their new die. When nothing is left to
-//! move, the catalogue says that the dies have changed places.
+//! Rules that look at [`Vssds::channel_wear`] decide which dies are swapped. A swap begins with the pairs of dies,
+//! which are in the catalogue from then on. Each step moves one part of a logical block: the part is held, read,
+//! programmed on the other die and mapped there, and its old block is erased. All other blocks are read and written as
+//! usual, and new ones go to their new die. When nothing is left to move, the catalogue records that the dies have been
+//! swapped.
 //!
-//! What has moved is where it is: the map is the cursor. So a loss of power costs the step that it
-//! interrupts, and a swap that is given up turns round: what has moved goes back.
+//! The map shows which parts have moved, so no other progress is stored. A power loss costs the interrupted step. A
+//! swap that is abandoned turns round, and moved parts go back.
 //!
-//! Moves to both sides alternate, so that the dies stay as full as they were but for a block, for which
-//! there is the spare.
+//! Moves alternate between both sides, so that the fill level of the dies changes by at most a block, for which there
+//! is the spare.
 
 use super::array::{Move, Moves, Part, Vssds};
 use super::images::Images;
@@ -19,31 +19,31 @@ use super::state::{SOFT_PLANES, SwapState};
 use crate::error::{Error, ErrorKind};
 use crate::nand::{BlockIndex, ChannelIndex, DieArray, DieIndex};
 
-/// What a step of a swap came to.
+/// The result of a step of a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Swap {
-    /// Nothing is being exchanged, or no longer: the dies have changed places, or all is back.
+    /// No swap is in progress any more: the dies have been swapped, or all data is back.
     Done,
-    /// A part of a block moved.
+    /// A part of a block was moved.
     Moved {
         /// The block.
         block: LogicalBlock,
-        /// From this die,
+        /// The old die.
         from: DieIndex,
-        /// to this.
+        /// The new die.
         to: DieIndex,
         /// Pages that were copied.
         pages: u32,
     },
-    /// Neither die of the pair has a block free, not even of its spare: a tenant must free one.
+    /// Neither die of the pair has a free block, not even a spare one: a tenant must free one.
     Waiting,
 }
 
-/// Pairs of the dies of two channels, row by row; `carried` exchanges the partners of two of the first
-/// channel's dies: so its most worn die comes to where a die of the second has been written least.
+/// Pairs of the dies of two channels, row by row. `carried` exchanges the partners of two dies of the first channel: so
+/// its most worn die is paired with the die of the second channel that was written least.
 ///
 /// # Errors
-/// [`ErrorKind::OutOfRange`] for channels that are not there, or one and the same, or rows that are not.
+/// [`ErrorKind::OutOfRange`] for channels or rows that do not exist, or twice the same channel.
 pub fn channel_pairs(
     array: DieArray,
     a: ChannelIndex,
@@ -65,13 +65,13 @@ pub fn channel_pairs(
 }
 
 impl<I: Images> Vssds<I> {
-    /// Begins to exchange what the dies of each of `pairs` hold; all of `drive`. The catalogue says so when
-    /// this returns.
+    /// Begins to swap the data of the dies of each of `pairs`, all on `drive`. The swap is in the catalogue when this
+    /// returns.
     ///
     /// # Errors
-    /// [`ErrorKind::InUse`] if a swap is under way; [`ErrorKind::OutOfRange`] for no dies, dies that are
-    /// not there or come twice; [`ErrorKind::NotOwned`] if a vSSD with channels of its own would share one
-    /// then; [`ErrorKind::ReadOnly`] for dies that take no more blocks; [`ErrorKind::PowerLoss`].
+    /// [`ErrorKind::InUse`] if a swap is in progress; [`ErrorKind::OutOfRange`] for no dies, dies that do not exist or
+    /// occur twice; [`ErrorKind::NotOwned`] if a vSSD with channels of its own would have to share one afterwards;
+    /// [`ErrorKind::ReadOnly`] for dies that accept no more blocks; [`ErrorKind::PowerLoss`].
     pub fn swap_begin(&mut self, drive: u32, pairs: &[(DieIndex, DieIndex)]) -> Result<(), Error> {
         self.journal.check()?;
         if self.state.swap.is_some() {
@@ -92,7 +92,7 @@ impl<I: Images> Vssds<I> {
         self.write_catalogue()
     }
 
-    /// Refuses a swap that would leave a vSSD with channels of its own with parts of channels.
+    /// Refuses a swap after which a vSSD with channels of its own would have only parts of channels.
     fn check_isolation(&self, swap: &SwapState) -> Result<(), Error> {
         let array = self.state.shape.geometry.array;
         for (&id, vssd) in &self.state.vssds {
@@ -115,12 +115,12 @@ impl<I: Images> Vssds<I> {
         Ok(())
     }
 
-    /// Moves one part of a block, or ends the swap if there is none left to move. What it did to the
-    /// media is recorded with the drive's operations and counted as migrated pages.
+    /// Moves one part of a block, or ends the swap if nothing is left to move. Its operations on the media are recorded
+    /// with those of the drive and counted as migrated pages.
     ///
     /// # Errors
-    /// [`ErrorKind::ReadOnly`] if a die came to its end meanwhile: [`Self::swap_abandon`] brings back what
-    /// moved. [`ErrorKind::PowerLoss`].
+    /// [`ErrorKind::ReadOnly`] if a die has become read-only: [`Self::swap_abandon`] moves the data back.
+    /// [`ErrorKind::PowerLoss`].
     pub fn swap_step(&mut self) -> Result<Swap, Error> {
         self.journal.check()?;
         let Some(drive) = self.state.swap.as_ref().map(|swap| swap.drive as usize) else {
@@ -131,7 +131,7 @@ impl<I: Images> Vssds<I> {
                 self.end_swap()?;
                 return Ok(Swap::Done);
             }
-            // To the die with more room, so that they stay as full as they were.
+            // Move to the die with more room, so that the fill levels stay about equal.
             let room = |queue: &Vec<Move>| {
                 queue.last().map(|next| self.drives[drive].room_to_move(next.to))
             };
@@ -150,7 +150,7 @@ impl<I: Images> Vssds<I> {
         }
     }
 
-    /// Nothing can move to the dies of a pair: either they are full, or one is at its end.
+    /// Nothing can be moved to the dies of a pair: either they are full, or one is read-only.
     #[cold]
     fn no_room(&self, drive: usize, queue: usize) -> Result<Swap, Error> {
         let to = self.moves.queues[queue].last().map(|next| next.to);
@@ -162,8 +162,8 @@ impl<I: Images> Vssds<I> {
         Err(Error::new(ErrorKind::ReadOnly, message))
     }
 
-    /// The physical block of a move, if it is not where it should be: since the move was planned its block
-    /// may have been freed, moved or never written.
+    /// The physical block of a move, if it still has to move: since the move was planned its block may have been freed,
+    /// moved or never written.
     fn still_to_move(&self, next: &Move) -> Option<BlockIndex> {
         let vssd = self.state.vssds.get(&next.part.vssd)?;
         let slot = vssd.table.live_slot(next.part.slot)?;
@@ -172,7 +172,7 @@ impl<I: Images> Vssds<I> {
         (written.die != next.to && written.written_pages > 0).then_some(block)
     }
 
-    /// Plans the moves of the first pair that has any. `false` if there are none at all.
+    /// Plans the moves of the first pair that has any. `false` if no pair has any.
     fn find_moves(&mut self) -> bool {
         let Some(swap) = self.state.swap.clone() else { return false };
         for (a, b) in &swap.pairs {
@@ -188,13 +188,13 @@ impl<I: Images> Vssds<I> {
         false
     }
 
-    /// All that sits on `home`, and is not on the die that it should be on.
+    /// All data of `home` that is not on the die where it belongs.
     fn moves_of(&self, swap: &SwapState, home: DieIndex) -> Vec<Move> {
         let to = swap.destination(home);
         let mut moves = Vec::new();
         let takes = self.drives[swap.drive as usize].die(to).is_some_and(|die| !die.read_only);
         if swap.back && !takes {
-            // What left a die before its end stays away from it: nothing can be moved back there.
+            // A die that became read-only cannot take its data back, so that data stays away.
             return moves;
         }
         for (&vssd, entry) in &self.state.vssds {
@@ -206,12 +206,12 @@ impl<I: Images> Vssds<I> {
                 moves.extend(all.filter(|next| self.still_to_move(next).is_some()));
             }
         }
-        // Taken from the end: the first slots first.
+        // Moves are taken from the end: put the first slots last.
         moves.reverse();
         moves
     }
 
-    /// Nothing is left to move: the dies have changed places.
+    /// Ends the swap: nothing is left to move, and the dies have been swapped.
     fn end_swap(&mut self) -> Result<(), Error> {
         let Some(swap) = self.state.swap.take() else { return Ok(()) };
         if !swap.back {
@@ -229,8 +229,8 @@ impl<I: Images> Vssds<I> {
         self.write_catalogue()
     }
 
-    /// Gives up the swap that is under way: steps bring back what has moved. The catalogue says so when
-    /// this returns. Of one that is given up already, nothing changes.
+    /// Abandons the swap in progress: further steps move the data back. This is in the catalogue when this returns.
+    /// Does nothing if the swap was already abandoned.
     ///
     /// # Errors
     /// [`ErrorKind::PowerLoss`].
@@ -242,7 +242,7 @@ impl<I: Images> Vssds<I> {
         self.write_catalogue()
     }
 
-    /// The swap that is under way.
+    /// The swap in progress.
     pub fn swap_under_way(&self) -> Option<&SwapState> {
         self.state.swap.as_ref()
     }

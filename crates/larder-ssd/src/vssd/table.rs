@@ -1,17 +1,17 @@
-//! The map of one vSSD: which physical blocks a logical block is.
+//! The map of one vSSD: the physical blocks of each logical block.
 //!
-//! A vSSD has as many *slots* as it can have logical blocks at a time. A block's number says its slot,
-//! and a generation:
+//! A vSSD has one *slot* per logical block that it can have at a time. The number of a block encodes its slot and a
+//! generation:
 //!
 //! ```text
 //!   number = generation · slots + slot
 //! ```
 //!
-//! so a look-up is a division, and a number of a block that is gone is told from the one that has its
-//! slot now. A new block gets the lowest number above all that were given out whose slot is free: numbers
-//! grow, so that of two blocks their owner knows which is younger, and none comes twice. Of an entry
-//! there are, in columns, 4 bytes for each physical block, 4 for the generation and 8 for the owner's tag,
-//! and a bit that says whether it is free: at most 16 bytes a physical block, the spare among them.
+//! So a look-up is a division, and the number of a freed block is distinguished from that of the block that has its
+//! slot now. A new block gets the lowest number above all used ones whose slot is free. So numbers grow with the age
+//! order of blocks, and are never reused. An entry is stored in columns: 4 bytes for each physical block, 4 for the
+//! generation, 8 for the owner's tag, and a bit that says whether it is free. This is at most 16 bytes per physical
+//! block, including the spare.
 
 use crate::nand::BlockIndex;
 use crate::raw::BlockTag;
@@ -28,22 +28,22 @@ impl Slot {
 
 /// Bit of a generation: the slot holds a block.
 const LIVE: u32 = 1 << 31;
-/// No physical block.
+/// Marks a missing physical block.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BlockTable {
-    /// Physical blocks of each logical one.
+    /// Physical blocks per logical block.
     width: usize,
-    /// Slot after slot.
+    /// Physical blocks, slot after slot.
     members: Vec<u32>,
-    /// Of the block in the slot, or of the next one there.
+    /// Generation of the block in the slot, or of the next one there.
     generations: Vec<u32>,
     tags: Vec<u64>,
-    /// A bit for each slot: whether it is free.
+    /// One bit per slot: whether it is free.
     free: Vec<u64>,
     live: u32,
-    /// Above all numbers that were given out.
+    /// Above all numbers used so far.
     next: u64,
 }
 
@@ -52,8 +52,7 @@ impl BlockTable {
         Self::of_generations(vec![0; slots as usize], width)
     }
 
-    /// A table of slots as [`Self::generations`] said. Whoever makes one of live slots fills in their
-    /// tags.
+    /// A table with the slots of [`Self::generations`]. The caller must set the tags of live slots.
     pub(super) fn of_generations(generations: Vec<u32>, width: usize) -> Self {
         assert!(width > 0 && !generations.is_empty(), "{} slots of {width}", generations.len());
         let slots = generations.len();
@@ -72,7 +71,7 @@ impl BlockTable {
             if !live {
                 table.set_free(slot, true);
             }
-            // Of a free slot the generation is that of the next block at the earliest.
+            // The generation of a free slot is the earliest one that its next block can have.
             let above = table.number_in(slot.0) + u64::from(live);
             let given =
                 if live { above } else { above.saturating_sub(u64::from(table.slots()) - 1) };
@@ -93,19 +92,19 @@ impl BlockTable {
         self.live
     }
 
-    /// By slot, its generation, and whether it is live in the topmost bit.
+    /// By slot: its generation, with the topmost bit set if it is live.
     pub(super) fn generations(&self) -> &[u32] {
         &self.generations
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory of the table.
     pub(super) fn memory_bytes(&self) -> u64 {
         let (members, slots) = (self.members.len(), self.generations.len());
         let columns = members * size_of::<u32>() + slots * (size_of::<u32>() + size_of::<u64>());
         (columns + self.free.len() * size_of::<u64>()) as u64
     }
 
-    /// The generation behind the last that numbers of 40 bits hold.
+    /// The first generation that does not fit numbers of 40 bits.
     fn generation_end(&self) -> u32 {
         let end = BlockTag::BLOCKS / u64::from(self.slots());
         u32::try_from(end).unwrap_or(LIVE).min(LIVE)
@@ -120,7 +119,7 @@ impl BlockTable {
         }
     }
 
-    /// The first free slot that is not in front of `from`.
+    /// The first free slot from `from` on.
     fn first_free(&self, from: u32) -> Option<u32> {
         let (first, mut mask) = (from as usize / 64, u64::MAX << (from % 64));
         for (at, word) in (first..).zip(&self.free[first..]) {
@@ -133,7 +132,7 @@ impl BlockTable {
         None
     }
 
-    /// The number that [`Self::take`] would give out next.
+    /// The number that [`Self::take`] would return next.
     pub(super) fn next_number(&self) -> Option<u64> {
         let slots = u64::from(self.slots());
         let from = u32::try_from(self.next % slots).unwrap_or(0);
@@ -145,7 +144,7 @@ impl BlockTable {
         (round < u64::from(self.generation_end())).then(|| round * slots + u64::from(slot))
     }
 
-    /// A new block with a tag of its owner's; `None` if all slots are taken, or all numbers were given out.
+    /// Allocates a block with a tag of the owner; `None` if all slots are in use, or all numbers were used.
     pub(super) fn take(&mut self, tag: u64) -> Option<u64> {
         let number = self.next_number()?;
         let taken = self.replay_take(number, tag);
@@ -153,7 +152,7 @@ impl BlockTable {
         Some(number)
     }
 
-    /// Ends the block in `slot`.
+    /// Frees the block in `slot`.
     pub(super) fn release(&mut self, slot: Slot) {
         assert_ne!(self.generations[slot.at()] & LIVE, 0, "{slot:?} is free");
         self.generations[slot.at()] = (self.generations[slot.at()] & !LIVE) + 1;
@@ -164,7 +163,7 @@ impl BlockTable {
         self.set_free(slot, true);
     }
 
-    /// Takes the slot of block `number` as a journal says. `false` if no history gives that number out now.
+    /// Takes the slot of block `number`, for a record of a journal. `false` if no history can allocate that number now.
     pub(super) fn replay_take(&mut self, number: u64, tag: u64) -> bool {
         let slots = u64::from(self.slots());
         let slot = u32::try_from(number % slots).map(Slot).ok();
@@ -183,7 +182,7 @@ impl BlockTable {
         true
     }
 
-    /// Where block `number` is; `None` if there is no such block any more, or yet.
+    /// The slot of block `number`; `None` if the block does not exist (any more).
     pub(super) fn find(&self, number: u64) -> Option<Slot> {
         let slots = u64::from(self.slots());
         let slot = Slot(u32::try_from(number % slots).ok()?);
@@ -192,13 +191,13 @@ impl BlockTable {
             .then_some(slot)
     }
 
-    /// The block in `slot`, which must be live.
+    /// The number of the block in `slot`, which must be live.
     pub(super) fn number(&self, slot: Slot) -> u64 {
         assert!(self.is_live(slot), "{slot:?} is free");
         self.number_in(slot.0)
     }
 
-    /// The same, if its generation is one that numbers of 40 bits hold: bytes may say anything.
+    /// The same, or `None` if its generation does not fit numbers of 40 bits: for untrusted bytes.
     pub(super) fn find_number_in(&self, slot: Slot) -> Option<u64> {
         let number = self.number_in(slot.0);
         (self.find(number) == Some(slot)).then_some(number)
@@ -223,7 +222,7 @@ impl BlockTable {
         (0..self.slots()).map(Slot).filter(|slot| self.is_live(*slot))
     }
 
-    /// What the owner of the block in `slot` gave it.
+    /// The owner's tag of the block in `slot`.
     pub(super) fn tag(&self, slot: Slot) -> u64 {
         self.tags[slot.at()]
     }
@@ -236,7 +235,7 @@ impl BlockTable {
         &self.members[slot.at() * self.width..][..self.width]
     }
 
-    /// The physical block that is part `member` of the block in `slot`; `None` before its first program.
+    /// The physical block of part `member` of the block in `slot`; `None` before its first program.
     pub(super) fn member(&self, slot: Slot, member: usize) -> Option<BlockIndex> {
         debug_assert!(member < self.width && self.is_live(slot), "part {member} of {slot:?}");
         let block = self.members_of(slot)[member];
@@ -309,7 +308,7 @@ mod tests {
     fn an_entry_takes_no_more_than_16_bytes_a_physical_block() {
         for width in [1, 2, 64] {
             let table = BlockTable::new(1000, width);
-            // Of 1010 blocks of a die 10 are its spare.
+            // 10 of the 1010 blocks of a die are its spare.
             assert!(table.memory_bytes() <= 16 * 1010 * width as u64, "{width}");
         }
     }

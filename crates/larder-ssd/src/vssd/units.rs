@@ -1,17 +1,15 @@
-//! Which units are free, and who gets which (FlashBlox §3.4, "resource allocation").
+//! Free units and their allocation (FlashBlox §3.4, "resource allocation").
 //!
-//! What is kept is how many soft planes of each die are taken, so units split and coalesce by
-//! themselves: a die is free when none of its soft planes is taken, a channel when all its dies are
-//! free. A list of each kind is walked when a vSSD is made:
+//! The state is the number of used soft planes of each die, so units split and merge implicitly: a die is free when
+//! none of its soft planes is used, a channel when all its dies are free. A new vSSD gets units by these preferences:
 //!
 //! - *channels*: free ones, least worn first;
-//! - *dies*: free ones, first on channels that the vSSD has fewest dies of, for their bandwidth; of
-//!   those, on channels that are broken up already, so that whole ones are left for others; of those, the
-//!   least worn;
-//! - *soft planes*: free ones of dies that no vSSD has whole, spread over dies, then over channels;
-//!   then on dies, then channels that are broken up already; then the least worn.
+//! - *dies*: free ones, first on channels where the vSSD has the fewest dies, for bandwidth; then on channels that are
+//!   already partly used, so that whole ones are left for others; then the least worn;
+//! - *soft planes*: free ones of dies that no vSSD has as a whole, spread over dies, then over channels; then on dies,
+//!   then on channels that are already partly used; then the least worn.
 //!
-//! Ties go by drive and number.
+//! Ties are broken by drive and number.
 
 use super::kind::Isolation;
 use super::state::{SOFT_PLANES, Seat, Shape};
@@ -27,13 +25,13 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct FreeUnits {
     shape: Shape,
-    /// By drive and die: soft planes that are taken.
+    /// By drive and die: number of used soft planes.
     taken: Vec<u32>,
 }
 
-/// What the choice looks at beside what is taken.
+/// Input of the choice, in addition to the used soft planes.
 pub(super) trait Dies {
-    /// Whether a vSSD may be put there now.
+    /// Whether a vSSD may be placed there now.
     fn usable(&self, place: Place) -> bool;
     /// Erases of the die so far.
     fn erases(&self, place: Place) -> u64;
@@ -64,7 +62,7 @@ impl FreeUnits {
         self.taken[slot] -= seat.planes;
     }
 
-    /// Two dies exchanged what they hold.
+    /// Records that two dies have swapped their data.
     pub(super) fn exchange(&mut self, drive: u32, a: DieIndex, b: DieIndex) {
         let (a, b) = (self.slot(Place { drive, die: a }), self.slot(Place { drive, die: b }));
         self.taken.swap(a, b);
@@ -91,8 +89,8 @@ impl FreeUnits {
         self.dies_of(channel).all(|place| self.taken(place) == 0)
     }
 
-    /// Dies for `count` units of `isolation`, a channel's one after the other. The error is how many
-    /// units there are.
+    /// Dies for `count` units of `isolation`; those of a channel are consecutive. The error is the number of free
+    /// units.
     pub(super) fn choose(
         &self,
         isolation: Isolation,
@@ -113,7 +111,7 @@ impl FreeUnits {
         Ok(chosen)
     }
 
-    /// Units of `isolation` that are free.
+    /// Number of free units of `isolation`.
     pub(super) fn count_free(&self, isolation: Isolation, dies: &impl Dies) -> u32 {
         let usable = self.places().filter(|&place| dies.usable(place));
         match isolation {
@@ -147,7 +145,7 @@ impl FreeUnits {
     fn choose_dies(&self, count: u32, planes: u32, dies: &impl Dies) -> Vec<Place> {
         let array = self.shape.geometry.array;
         let mut candidates: Vec<Place> = self.places().filter(|&p| dies.usable(p)).collect();
-        // What this vSSD has of each die, and on each channel.
+        // Soft planes of this vSSD by die, and its dies by channel.
         let mut mine = vec![0; self.taken.len()];
         let mut on_channel = vec![0; (self.shape.drives * array.channels) as usize];
         let channel_slot = |place: Place| {

@@ -1,4 +1,4 @@
-//! How worn channels and dies are, and how fast: what rules of levelling choose by.
+//! Wear and wear rate of channels and dies: the input of the levelling rules.
 
 use super::array::Vssds;
 use super::images::Images;
@@ -10,13 +10,13 @@ use crate::nand::{ChannelIndex, DieIndex};
 pub struct WearSinceSwap {
     /// Erases of its blocks so far.
     pub erases: u64,
-    /// Bytes of the blocks that were erased since dies of the drive were exchanged last (c of FlashBlox
-    /// §3.4.3): moves of the swap itself are not among them.
+    /// Bytes of the blocks that were erased since the last swap of dies of the drive (c of FlashBlox §3.4.3), without
+    /// the moves of the swap itself.
     pub erased_bytes: u64,
 }
 
 impl<I: Images> Vssds<I> {
-    /// Of each die of `drive`, in order; of a drive that is not there, none.
+    /// Wear of each die of `drive`, in order; empty if the drive does not exist.
     pub fn die_wear(&self, drive: u32) -> Vec<WearSinceSwap> {
         let at = drive as usize;
         let (Some(raw), Some(baselines)) = (self.drives.get(at), self.state.erases_at_swap.get(at))
@@ -31,7 +31,7 @@ impl<I: Images> Vssds<I> {
         (0..).zip(baselines).map(wear).collect()
     }
 
-    /// Of each channel of `drive`, in order: the sums over its dies.
+    /// Wear of each channel of `drive`, in order: the sums over its dies.
     pub fn channel_wear(&self, drive: u32) -> Vec<WearSinceSwap> {
         let dies = self.die_wear(drive);
         if dies.is_empty() {
@@ -48,8 +48,8 @@ impl<I: Images> Vssds<I> {
         (0..array.channels).map(of_channel).collect()
     }
 
-    /// The channels of `drive` as rules of levelling see them. Rates are those since dies of the drive were exchanged
-    /// last: of whom nothing was erased since, nothing is known if that holds of all.
+    /// The channels of `drive` as input of the levelling rules. Rates count from the last swap of dies of the drive; if
+    /// nothing was erased since, all rates are unknown.
     #[allow(clippy::cast_precision_loss)] // a share needs no more than 52 bits
     pub fn channel_units(&self, drive: u32) -> Vec<UnitWear> {
         let wear = self.channel_wear(drive);

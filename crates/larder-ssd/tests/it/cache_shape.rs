@@ -1,18 +1,18 @@
-//! The writes of a flash cache: small objects uniformly at random over a part of the drive, large
-//! ones in a circle over the rest. Against an event simulation of 256 pages a unit.
+//! The writes of a flash cache: small objects uniformly at random over a part of the drive, large ones as a ring over
+//! the rest. Compared with an event simulation of 256 pages per unit.
 //!
-//! Without separation the result depends on where the circle's pointer stands and how the two
-//! streams interleave, by 15 % either way; with a handle for each it does not.
+//! Without separation the result depends on the position of the ring's pointer and on how the two streams interleave,
+//! by 15 % either way; with one handle per stream it does not.
 
 use larder_ssd::managed::{GcDestination, ManagedSsd, VictimPolicy};
 
 use super::support::{Comparison, compare, drive, on_all_cores, second_half};
 
 const DATA_UNITS: u32 = 1_500;
-/// The drive is written over so many times before, and so many while measuring.
+/// Number of times that the drive is overwritten before the measurement, and again during it.
 const PASSES_EACH_HALF: u64 = 7;
 
-/// Per cent of the pages that the small objects take, and per cent of the writes.
+/// The share of the small objects, in percent of the pages and in percent of the writes.
 #[derive(Clone, Copy)]
 struct Shape {
     alpha: f64,
@@ -40,8 +40,8 @@ fn cache_shaped(shape: Shape, handles: u16, destination: GcDestination) -> f64 {
     })
 }
 
-/// α, pages and writes of the small objects in per cent, and the references: mixed, moved data
-/// apart, initially isolated, persistently isolated.
+/// α, pages and writes of the small objects in percent, and the references: mixed, moved data apart, initially
+/// isolated, persistently isolated.
 type Row = (f64, u64, u64, [f64; 4]);
 
 fn check(rows: &[Row]) {

@@ -1,5 +1,4 @@
-//! Random histories: whatever the host does, nothing is lost, nothing is made from nothing, and
-//! isolation holds.
+//! Random histories: whatever the host does, no page is lost, none appears without a source, and isolation holds.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -50,7 +49,7 @@ proptest! {
         fdp in any::<bool>(),
     ) {
         let mut ssd = ManagedSsd::new(config(gc_destination, fdp)).unwrap();
-        // The shadow: the handle with which each page was written last.
+        // The shadow: the handle of the last write of each page.
         let mut shadow: HashMap<u64, u16> = HashMap::new();
         for op in &ops {
             match *op {
@@ -64,7 +63,7 @@ proptest! {
                     shadow.retain(|page, _| !(lpn..lpn + pages).contains(page));
                 }
                 Op::UpdateHandle { handle } => {
-                    // Without FDP there is one handle to update.
+                    // Without FDP there is only handle 0 to update.
                     if fdp || handle == 0 {
                         ssd.update_handle(handle).unwrap();
                     }
@@ -79,8 +78,7 @@ proptest! {
     }
 }
 
-/// Units of one handle hold that handle's pages only; with persistent isolation every unit is one
-/// handle's.
+/// Units of one handle hold only pages of that handle; with persistent isolation every unit belongs to one handle.
 fn check_isolation(ssd: &ManagedSsd, shadow: &HashMap<u64, u16>) -> Result<(), TestCaseError> {
     let destination = ssd.config().gc_destination;
     for (number, unit) in (0..).zip(ssd.units()) {

@@ -1,4 +1,4 @@
-//! The event log tells what the drive did with units and handles.
+//! The event log reports what the drive did to units and handles.
 
 use larder_ssd::managed::{
     Event, EventCounts, GcDestination, Geometry, InvalidPid, ManagedConfig, ManagedSsd, Placement,
@@ -62,7 +62,7 @@ fn the_record_has_every_event_and_every_page_that_was_moved() {
     let mut rng = fastrand::Rng::with_seed(2);
     let (mut moved, mut seen) = (0, 0);
     for _ in 0..2_000 {
-        // Long writes: many events at once, more than the ring of the newest is asked to hold.
+        // Long writes cause many events at once, more than the ring holds.
         ssd.write(rng.u64(..600), rng.u64(1..40), rng.u16(..2)).unwrap();
         let record = ssd.take_event_record();
         let mut pages = record.moved_pages.iter();

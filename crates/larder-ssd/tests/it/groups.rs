@@ -1,4 +1,4 @@
-//! Reclaim groups: data stays in the group that the write named, and a full group says so.
+//! Reclaim groups: data stays in the group of its placement, and a full group reports so.
 
 use larder_ssd::ErrorKind;
 use larder_ssd::managed::{
@@ -15,7 +15,7 @@ fn config(victim_policy: VictimPolicy) -> ManagedConfig {
 fn a_full_group_refuses_and_the_other_goes_on() {
     for policy in [VictimPolicy::Greedy, VictimPolicy::Fifo, VictimPolicy::Random] {
         let mut ssd = ManagedSsd::new(config(policy)).unwrap();
-        // A group of 32 units holds at most 512 pages, some of which it needs for itself.
+        // A group of 32 units holds at most 512 pages. It needs some of them for itself.
         let error = ssd.write(0, 640, 0).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
         assert!(error.to_string().starts_with("reclaim group 0 is full"), "{error}");
@@ -24,7 +24,7 @@ fn a_full_group_refuses_and_the_other_goes_on() {
         assert!((416..512).contains(&held), "{held} pages fit");
         let other = Placement { group: 1, handle: 1 };
         ssd.write_placed(other, held, 640 - held).unwrap();
-        // Moving data to the other group makes room in the first.
+        // Rewriting data in the other group makes room in the first.
         ssd.write_placed(other, 0, 100).unwrap();
         ssd.write(100, 50, 0).unwrap();
         ssd.audit().unwrap();
@@ -43,8 +43,7 @@ fn placements_that_the_drive_does_not_have_are_refused_by_name() {
     assert!(ssd.update_placed(Placement { group: 2, handle: 0 }).is_err());
 }
 
-/// Which dies a group's units lie on is the layout of the drive alone: nothing that is counted
-/// depends on it.
+/// The dies of a group's units affect only the layout of the drive; no counter depends on them.
 #[test]
 fn groups_own_dies_or_channels_and_count_the_same() {
     let array = Some(DieArray { channels: 4, dies_per_channel: 2 });

@@ -1,4 +1,4 @@
-//! Habits of real firmware: what they do to a cache's writes.
+//! Options of real firmware, and their effect on the writes of a cache.
 
 use larder_ssd::managed::{
     GcDestination, Geometry, LazyCollection, ManagedConfig, ManagedSsd, Owner, SaveSequential,
@@ -10,8 +10,8 @@ fn config() -> ManagedConfig {
     ManagedConfig { handles: 2, ..ManagedConfig::new(geometry) }
 }
 
-/// Small objects at random over a tenth of the drive with handle 0, large ones in a circle of
-/// 16-page writes with handle 1, half of the bytes each. Returns the write amplification.
+/// Writes small objects at random over a tenth of the drive with handle 0, and large ones as a ring of 16-page writes
+/// with handle 1, half of the bytes each. Returns the write amplification.
 fn cache_writes(ssd: &mut ManagedSsd) -> f64 {
     let pages = ssd.config().geometry.logical_pages;
     let small = pages / 10 / 16 * 16;
@@ -87,7 +87,7 @@ fn a_handle_that_collects_its_own_units_leaves_the_others_alone() {
     let pages = ssd.config().geometry.logical_pages;
     let mut rng = fastrand::Rng::with_seed(1);
     ssd.write(0, pages, 1).unwrap();
-    // A page in a hundred of handle 1's dies, so that its units would be worth something.
+    // Some pages of handle 1 die, so that its units would be worth collecting.
     for _ in 0..pages / 2 {
         ssd.write(rng.u64(..pages / 2), 1, 0).unwrap();
     }

@@ -1,6 +1,6 @@
-//! Write amplification when some pages are written more often than others, with 256 pages a unit,
-//! against an event simulation of its own: greedy and FIFO on one frontier, moved data apart from
-//! the host's, and one handle for each class.
+//! Write amplification when some pages are written more often than others, with 256 pages per unit, compared with an
+//! independent event simulation: greedy and FIFO on one frontier, moved data apart from the host's, and one handle per
+//! class.
 
 use larder_ssd::managed::{GcDestination, ManagedSsd, VictimPolicy};
 
@@ -8,7 +8,7 @@ use super::support::{Comparison, compare, drive, on_all_cores, second_half};
 
 const DATA_UNITS: u32 = 1_500;
 
-/// `hot` per cent of the pages get 100 - `hot` per cent of the writes.
+/// `hot` percent of the pages get 100 - `hot` percent of the writes.
 fn skewed(
     alpha: f64,
     hot: u64,
@@ -33,9 +33,9 @@ fn skewed(
     })
 }
 
-/// Per cent of the pages that are hot, α, and a reference for each column.
+/// Percentage of hot pages, α, and a reference for each column.
 type Row<const N: usize> = (u64, f64, [f64; N]);
-/// Name, handles, destination, policy, tolerance in per cent.
+/// Name, handles, destination, policy, tolerance in percent.
 type Column = (&'static str, u16, GcDestination, VictimPolicy, f64);
 
 fn check<const N: usize>(rows: &[Row<N>], columns: [Column; N]) -> Vec<f64> {

@@ -1,10 +1,10 @@
-//! What a reader sees of a writer beside it, by how dies serve and by what the two share: in order,
-//! reads wait for queues of programs; with reads first, for one; on dies or channels of their own,
-//! for none.
+//! The effect of a writer on a reader, by the order in which dies work and by what the two share. With dies that work
+//! in order, reads wait for queues of programs; with reads first, for one program; on separate dies or channels, for
+//! none.
 //!
-//! The drive is the one of the interference tables for FlashBlox (FAST'17): 8 channels of 4 dies, tR
-//! 60 us, 16 KiB through a channel in 40 us, tP 700 us, tE 5 ms. A reader of 64 KiB with 4 requests
-//! under way stands beside a writer of 64 KiB with 16.
+//! The drive is that of the interference tables for FlashBlox (FAST'17): 8 channels of 4 dies, tR 60 us, 16 KiB through
+//! a channel in 40 us, tP 700 us, tE 5 ms. A reader of 64 KiB with queue depth 4 runs next to a writer of 64 KiB with
+//! queue depth 16.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -43,18 +43,18 @@ fn timing(service: DieService) -> DriveTiming {
 
 /// A drive with two tenants: one reads, the other writes.
 trait Tenants {
-    /// When the reader has 64 KiB from anywhere in its part.
+    /// Reads 64 KiB from anywhere in the reader's part. Returns when the data has arrived.
     fn read(&mut self, now: u64, random: u64) -> u64;
-    /// When the next 64 KiB of the writer are acknowledged.
+    /// Writes the writer's next 64 KiB. Returns when they are acknowledged.
     fn write(&mut self, now: u64) -> u64;
-    /// When all that was done to prepare is over.
+    /// When all preparation is done.
     fn idle_at(&self) -> u64;
 }
 
 /// The 99th percentile of the reader's latency in microseconds.
 fn p99_us(tenants: &mut impl Tenants, with_writer: bool) -> f64 {
     let start = tenants.idle_at() + 10_000_000;
-    // When each request that is under way ends, and whose it is.
+    // When each request in flight ends, and whether it is the writer's.
     let mut ends: BinaryHeap<Reverse<(u64, bool)>> =
         (0..4).map(|_| Reverse((start, false))).collect();
     if with_writer {
@@ -115,13 +115,13 @@ impl Tenants for Groups {
     }
 }
 
-/// A host that puts blocks of an open-channel drive together: a block of each of its dies, filled
-/// stripe by stripe round them; the oldest are erased for the newest.
+/// A host that builds superblocks on an open-channel drive: a block of each of its dies, filled stripe by stripe
+/// round-robin; the oldest are erased to make room for new ones.
 struct Superblocks {
     dies: Vec<DieIndex>,
     open: Vec<BlockIndex>,
     full: VecDeque<Vec<BlockIndex>>,
-    /// Stripes in the open ones.
+    /// Stripes in the open blocks.
     stripes: usize,
 }
 
@@ -164,8 +164,7 @@ struct RawHosts {
 }
 
 impl RawHosts {
-    /// The reader has the dies for which `is_readers` says so, the writer those for which
-    /// `is_writers` does.
+    /// The reader has the dies for which `is_readers` is true, the writer those for which `is_writers` is.
     fn new(
         service: DieService,
         is_readers: impl Fn(DieIndex) -> bool,
@@ -184,8 +183,8 @@ impl RawHosts {
         hosts
     }
 
-    /// Books what the firmware did and can begin at `now`. Returns when the last of it is done, and
-    /// when the last of what is programmed was in the buffer.
+    /// Books the firmware's operations, which can begin at `now`. Returns when the last one is done, and when the last
+    /// programmed data was in the buffer.
     fn book(&mut self, now: u64) -> (u64, u64) {
         self.ssd.take_ops(&mut self.ops);
         let (mut done, mut buffered) = (now, now);
@@ -227,7 +226,7 @@ impl Tenants for RawHosts {
     }
 }
 
-/// The same of blocks that the hosts choose by themselves.
+/// The same as for groups, with blocks that the hosts choose themselves.
 #[test]
 fn raw_blocks_on_channels_of_their_own_isolate_as_groups_do() {
     let array = timing(DieService::InOrder).array();

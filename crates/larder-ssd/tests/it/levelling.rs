@@ -1,5 +1,5 @@
-//! Wear levelling across units: the state of a leveller against a simple model, and what its rules
-//! make of loads that are known.
+//! Wear levelling across units: the state of a leveller compared with a simple model, and the results of its rules for
+//! known loads.
 
 use larder_ssd::analytic::levelling::Rotation;
 use larder_ssd::vssd::levelling::{
@@ -45,7 +45,7 @@ fn rates_move_with_their_tenants_and_migrations_are_nobodys() {
     assert_eq!(leveller.wear()[2].rate, None, "nothing is known of a new tenant");
 }
 
-/// Two busy units: together they get one exchange a turn, one by one each gets its own.
+/// Two busy units: together they get one swap per turn; one by one each gets its own.
 #[test]
 fn turns_one_by_one_serve_every_busy_unit() {
     for (turns, expected) in [(Turns::Together, 1), (Turns::OneByOne, 2)] {
@@ -96,8 +96,8 @@ fn levellers_that_make_no_sense_are_refused() {
     assert!(refused(4, Trigger::Erases { gamma: 100, taper }).contains("gamma_min of 101"));
 }
 
-/// Lives until the first of `units` has erased `rated`; the tenant of unit 0 erases all. Returns the
-/// share of what all units endure that was erased for it, and the exchanges.
+/// Runs until the first of `units` has erased `rated` blocks; the tenant of unit 0 does all erases. Returns the share
+/// of all units' rated erases that it used, and the number of swaps.
 fn one_busy(
     rule: impl SwapRule,
     turns: Turns,
@@ -132,7 +132,7 @@ fn one_busy(
     (written as f64 / (u64::from(units) * rated) as f64, exchanges)
 }
 
-/// The promise of the pair rule and the fault of the literal one, for drives of several sizes.
+/// The guarantee of the pair rule and the weakness of the literal one, for drives of several sizes.
 #[test]
 fn one_busy_channel_wears_all_of_them() {
     let literal =
@@ -146,7 +146,7 @@ fn one_busy_channel_wears_all_of_them() {
     }
 }
 
-/// Without the taper, how much is lost depends on where the last turn happens to end.
+/// Without the taper, the loss depends on where the last turn happens to end.
 #[test]
 fn the_taper_is_worth_its_turns() {
     let worst = |taper| {
@@ -176,8 +176,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Erases are the sum of what was told; a chosen pair is the busier on the more worn; there are
-    /// no more exchanges than turns that erases paid for.
+    /// Erases are the sum of the reports; a chosen pair has the busier tenant on the more worn unit; there are no more
+    /// swaps than turns that erases paid for.
     #[test]
     fn a_leveller_keeps_its_books(steps in steps(), together: bool) {
         let turns = if together { Turns::Together } else { Turns::OneByOne };

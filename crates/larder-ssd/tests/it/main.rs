@@ -1,4 +1,4 @@
-//! The SSD model against laws and published tables.
+//! Tests of the SSD model against invariants and published tables.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 #![allow(clippy::cast_possible_truncation)] // page numbers of small drives are indexes here

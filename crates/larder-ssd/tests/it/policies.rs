@@ -1,5 +1,5 @@
-//! Every policy with every destination, scope and number of groups: whatever the host does, nothing
-//! is lost, nothing is made from nothing, no command loops, and the same seed gives the same run.
+//! Every policy with every destination, scope and number of groups: no page is lost, none appears without a source, no
+//! command loops, and the same seed gives the same run.
 
 use std::collections::HashMap;
 
@@ -64,8 +64,7 @@ fn endurance() -> impl Strategy<Value = Endurance> {
     ]
 }
 
-/// Units whose erases fail with some chance after fewer than `erases`, and surely after as many
-/// more.
+/// Units whose erases may fail after fewer than `erases` erases, and fail for certain after at most `erases` more.
 fn worn_after(erases: u32) -> impl Strategy<Value = Endurance> {
     (1..erases, 1..erases)
         .prop_map(|(rated, more)| Endurance::Rated { rated, certain: rated + more })
@@ -109,8 +108,8 @@ fn history() -> impl Strategy<Value = (ManagedConfig, Vec<Op>)> {
     })
 }
 
-/// Histories of drives that collect ahead, whose erases fail from the first collections on, until
-/// they are read-only.
+/// Histories of drives with lazy collection whose erases fail from the first collections on, until the drives are
+/// read-only.
 fn history_to_the_end_of_life() -> impl Strategy<Value = (ManagedConfig, Vec<Op>)> {
     (config(), worn_after(3), 60..90u8).prop_flat_map(|(config, endurance, live_percent_max)| {
         let ops = prop::collection::vec(op(config.groups), 150..250);
@@ -119,8 +118,8 @@ fn history_to_the_end_of_life() -> impl Strategy<Value = (ManagedConfig, Vec<Op>
     })
 }
 
-/// Carries out one operation. Writes to a full group may fail, and leave a first part behind; the
-/// pages of the write whose state is uncertain then are forgotten by the shadow.
+/// Applies one operation. Writes to a full group may fail after a first part; the shadow drops the pages of such a
+/// write, whose state is uncertain.
 fn apply(
     ssd: &mut ManagedSsd,
     op: &Op,
@@ -162,8 +161,8 @@ fn apply(
     Ok(())
 }
 
-/// A unit of one handle holds pages of that handle and group only; with a destination that mixes,
-/// the group at least is right.
+/// A unit of one handle holds only pages of that handle and group; with a destination that mixes handles, at least the
+/// group is right.
 fn check_isolation(
     ssd: &ManagedSsd,
     shadow: &HashMap<u64, Option<Placement>>,
@@ -187,8 +186,8 @@ fn check_isolation(
     Ok(())
 }
 
-/// Carries out `ops` on two drives of one seed: pages are conserved after each, handles and groups
-/// stay apart, and the drives end alike.
+/// Applies `ops` to two drives with the same seed: pages are conserved after each operation, handles and groups stay
+/// separate, and both drives end in the same state.
 fn check_history(config: ManagedConfig, ops: &[Op]) -> Result<(), TestCaseError> {
     let mut ssd = ManagedSsd::new(config.clone()).unwrap();
     let mut twin = ManagedSsd::new(config).unwrap();

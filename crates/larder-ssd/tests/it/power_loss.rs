@@ -1,5 +1,5 @@
-//! Power loss at any page program: every completed write is there afterwards, in its newest
-//! version; of the interrupted one, a first part; and the drive goes on working.
+//! Power loss at any page program. Afterwards every completed write is present in its newest version, a first part of
+//! the interrupted one is present, and the drive continues to work.
 
 use larder_ssd::ErrorKind;
 use larder_ssd::managed::{GcDestination, Geometry, ManagedConfig, ManagedSsd, VictimPolicy};
@@ -56,8 +56,7 @@ fn config() -> impl Strategy<Value = ManagedConfig> {
     })
 }
 
-/// What each page must hold: the version that was written last, and whether it was deallocated
-/// since, for good or not yet.
+/// The expected state of a page: the version written last, and whether it was deallocated since, durably or not yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Page {
     version: Option<u64>,
@@ -68,7 +67,7 @@ struct Page {
 enum Fate {
     #[default]
     Kept,
-    /// Deallocated since the last checkpoint that the host asked for: may come back.
+    /// Deallocated since the last checkpoint that the host requested: the data may come back.
     Doubtful,
 }
 
@@ -85,7 +84,7 @@ impl Shadow {
         }
     }
 
-    /// Carries out `op` on the drive too. Says whether the power held.
+    /// Applies `op` to the drive and the shadow. Returns whether the power held.
     fn apply(&mut self, ssd: &mut ManagedSsd, op: &Op) -> Result<bool, TestCaseError> {
         match *op {
             Op::Write { lpn, pages, handle } => {
@@ -118,8 +117,8 @@ impl Shadow {
         Ok(true)
     }
 
-    /// Compares all pages. A doubtful one may be back, but only as it was written last; from then
-    /// on it is what the drive says.
+    /// Compares all pages. A doubtful page may be back, but only with its last written version; from then on the shadow
+    /// follows the drive.
     fn check(&mut self, ssd: &ManagedSsd) -> Result<(), TestCaseError> {
         for (lpn, page) in (0..).zip(&mut self.pages) {
             let version = ssd.version_of(lpn);

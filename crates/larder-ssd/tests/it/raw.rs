@@ -1,6 +1,5 @@
-//! The open-channel drive against a shadow array: whatever the host does and whenever the power
-//! fails, what was answered is there, what was not is torn or gone, and nothing is done to a block
-//! that it cannot bear.
+//! The open-channel drive compared with a shadow array: for any host and any time of power loss, acknowledged
+//! operations are present, others are torn or absent, and forbidden operations on a block are refused.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +19,7 @@ const GEOMETRY: NandGeometry = NandGeometry {
 };
 const STRIPE: u32 = 2;
 const BLOCK_PAGES: u32 = 12;
-/// Blocks of a die that take the place of those that fail.
+/// Spare blocks of a die.
 const SPARE: usize = 1;
 
 #[derive(Debug, Clone)]
@@ -28,7 +27,7 @@ enum Op {
     Allocate {
         die: u32,
     },
-    /// At a stripe that may be the next or any other.
+    /// At the next stripe or at any other.
     Program {
         block: u32,
         skew: i32,
@@ -60,11 +59,11 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A block as it must be.
+/// The expected state of a block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Shadow {
     allocated: Option<Tag>,
-    /// On flash.
+    /// The tag on flash.
     tag: Option<Tag>,
     written: u32,
     erases: u32,
@@ -142,13 +141,13 @@ impl Array {
         self.blocks.chunks(4).nth(die as usize).unwrap_or(&[])
     }
 
-    /// Blocks of `die` that failed.
+    /// Failed blocks of `die`.
     fn failed(&self, die: u32) -> usize {
         let failed = |entry: &&Shadow| matches!(entry.health, Health::Bad | Health::ReadOnly);
         self.of_die(die).iter().filter(failed).count()
     }
 
-    /// Blocks of `die` that can be allocated: those beyond what is left of the spare.
+    /// Blocks of `die` that can be allocated: the erased ones minus the remaining spare.
     fn free(&self, die: u32) -> usize {
         let erased = self.of_die(die).iter().filter(|entry| {
             entry.allocated.is_none() && entry.written == 0 && entry.health == Health::Good
@@ -157,7 +156,7 @@ impl Array {
         if failed > SPARE { 0 } else { erased.count().saturating_sub(SPARE - failed) }
     }
 
-    /// What programming must come to, stripe by stripe.
+    /// The expected result of a program, stripe by stripe.
     fn program(&mut self, block: u32, at: u32, pages: u32) -> Outcome {
         if block == 16 || at + pages > BLOCK_PAGES {
             return Err(ErrorKind::OutOfRange);
@@ -180,7 +179,7 @@ impl Array {
                 |&(b, page): &(BlockIndex, u32)| b.0 == block && (at..at + STRIPE).contains(&page);
             if let Some(hit) = self.plan.iter().position(hit) {
                 let hit = self.plan.swap_remove(hit);
-                // A page that the plan names twice fails once.
+                // A page that is twice in the plan fails once.
                 self.plan.retain(|other| *other != hit);
                 self.blocks[block as usize].health = Health::ReadOnly;
                 return Err(ErrorKind::BadBlock);
@@ -264,7 +263,7 @@ impl Array {
         self.compare()
     }
 
-    /// Refused until the power is back; then the scan says what the shadow says.
+    /// Operations are refused until the power is back; then the scan must match the shadow.
     fn power_cycle(&mut self) -> Result<(), TestCaseError> {
         let refused = self.ssd.allocate(DieIndex(0), [0; 16]).unwrap_err();
         prop_assert_eq!(refused.kind(), ErrorKind::PowerLoss);
@@ -279,7 +278,7 @@ impl Array {
             let holds = entry.written > 0 || entry.health == Health::Torn;
             entry.allocated = None;
             if holds && entry.health != Health::Bad {
-                // Nobody knows any more what it was allocated with, beyond what flash says.
+                // Only a tag that is on flash survives.
                 entry.allocated = Some(entry.tag.unwrap_or_default());
                 expected.push((BlockIndex(block), entry.tag, entry.written, entry.health));
             }
@@ -384,7 +383,7 @@ fn a_die_is_read_only_when_failures_used_up_its_spare() {
     assert_eq!((ssd.capacity_blocks(), ssd.free_blocks(die), ssd.room_to_move(die)), (3, 3, 4));
     let block = ssd.allocate(die, [1; 16]).unwrap();
     assert_eq!(ssd.program(block, 0, 4).unwrap_err().kind(), ErrorKind::BadBlock);
-    // The spare takes the place of the block that failed: as many as before can be allocated.
+    // The spare replaces the failed block: as many blocks as before can be allocated.
     let view = ssd.die(die).unwrap();
     assert_eq!((view.free_blocks, view.spare_blocks, view.failed_blocks), (3, 0, 1));
     let block = ssd.allocate(die, [2; 16]).unwrap();

@@ -1,5 +1,4 @@
-//! Moves of blocks on the open-channel drive: static levelling within a die, copies to other dies,
-//! and what is counted of them.
+//! Moves of blocks on the open-channel drive: static levelling within a die, copies to other dies, and their counters.
 
 use larder_ssd::ErrorKind;
 use larder_ssd::nand::{
@@ -24,7 +23,7 @@ fn config() -> RawConfig {
     RawConfig { page_words: true, level_threshold: 5, ..RawConfig::new(GEOMETRY) }
 }
 
-/// A full block of `die`, whose pages have words from `first` on.
+/// A full block of `die`, with words from `first` on.
 fn full(ssd: &mut RawSsd, die: DieIndex, tag: u8, first: u64) -> BlockIndex {
     let block = ssd.allocate(die, [tag; 16]).unwrap();
     let words: Vec<u64> = (first..first + u64::from(BLOCK_PAGES)).collect();
@@ -40,7 +39,7 @@ fn erases(ssd: &RawSsd, die: DieIndex) -> Vec<u32> {
     ssd.blocks().filter(|block| block.die == die).map(|block| block.erases).collect()
 }
 
-/// Hosts that keep two blocks for ever and write the others all over. Returns max - min erases.
+/// A host that keeps two blocks permanently and rewrites the others. Returns the maximum minus the minimum of erases.
 fn spread_of_hot_and_cold(levelling: bool) -> u32 {
     let mut ssd = RawSsd::new(config()).unwrap();
     let mut cold = [full(&mut ssd, DIE, 1, 100), full(&mut ssd, DIE, 2, 200)];
@@ -148,7 +147,7 @@ fn copies_are_of_what_is_there_and_may_use_the_spare() {
     }
     assert_eq!(ssd.allocate(to, [1; 16]).unwrap_err().kind(), ErrorKind::NoSpace);
     assert_eq!(ssd.room_to_move(to), 1, "the spare is there for moves");
-    // Its program fails half-way: the source is as it was, and the spare is gone.
+    // The program fails half-way: the source is unchanged, and the spare is used up.
     let failed = ssd.copy_to(block, 4, to, |_| [0; 16]).unwrap_err();
     assert_eq!((failed.kind(), ssd.room_to_move(to)), (ErrorKind::BadBlock, 0));
     assert_eq!(ssd.block(BlockIndex(23)).unwrap().health, Health::ReadOnly);

@@ -1,4 +1,4 @@
-//! What a host sees of the unit that its handle fills.
+//! The host's view of the unit that its handle fills.
 
 use larder_ssd::managed::{Geometry, ManagedConfig, ManagedSsd};
 
@@ -15,10 +15,10 @@ fn room_shrinks_by_what_is_written_and_only_a_new_unit_restores_it() {
         let after = u64::from(ssd.available_pages(handle));
         if pages < before {
             assert_eq!(after, before - pages);
-            // One that shows a whole unit may still have the full one behind it.
+            // A handle that reports a whole unit may still have the full one, which the write then replaces.
             assert!(before == 32 || ssd.event_counts().moved_on == events);
         } else {
-            // A handle with a full unit shows a whole new one before it opens it.
+            // A handle with a full unit reports a whole new one before it opens it.
             assert_eq!(after, before + 32 - pages);
         }
     }

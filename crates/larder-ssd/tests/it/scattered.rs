@@ -1,4 +1,4 @@
-//! Many pages in one call: the drive must be the one that as many single writes make.
+//! Many pages in one call: the resulting drive must equal that of single-page writes.
 
 use larder_ssd::managed::{
     Endurance, GcDestination, Geometry, ManagedConfig, ManagedSsd, Placement, SaveSequential,
@@ -7,7 +7,7 @@ use larder_ssd::managed::{
 use proptest::prelude::*;
 
 const LOGICAL_PAGES: u32 = 640;
-/// Pages beyond what one batch takes in, and beyond a unit.
+/// More pages than one batch, and more than a unit.
 const PAGES_MAX: usize = 150;
 /// One more than the drive has.
 const HANDLES: u16 = 4;
@@ -25,7 +25,7 @@ fn op() -> impl Strategy<Value = Op> {
         .prop_map(|(group, handle)| Placement { group: group * (handle % 2), handle });
     let range = (0..u64::from(LOGICAL_PAGES))
         .prop_flat_map(|lpn| (Just(lpn), 1..=(u64::from(LOGICAL_PAGES) - lpn).min(40)));
-    // Some batches are of few pages, so that the same come twice.
+    // Some batches draw from few pages, so that pages occur twice.
     let lpns = prop_oneof![
         prop::collection::vec(0..LOGICAL_PAGES, 0..PAGES_MAX),
         prop::collection::vec(0..8u32, 0..PAGES_MAX),
@@ -41,7 +41,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Units of 8 pages, which are kept in lists, or of 64, which are looked at.
+/// Units of 8 pages, which greedy keeps in lists, or of 64, which it scans.
 fn geometry() -> impl Strategy<Value = Geometry> {
     let logical_pages = u64::from(LOGICAL_PAGES);
     prop_oneof![
@@ -83,7 +83,7 @@ fn config() -> impl Strategy<Value = ManagedConfig> {
     )
 }
 
-/// What `op` says when each page is written alone. A page out of range refuses all of them.
+/// The result of `op` with one write per page. A page out of range refuses all of them.
 fn one_at_a_time(ssd: &mut ManagedSsd, lpns: &[u32], placement: Placement) -> Result<(), String> {
     if let Some(&lpn) = lpns.iter().find(|&&lpn| lpn >= LOGICAL_PAGES) {
         return ssd.write(u64::from(lpn), 1, 0).map_err(|error| error.to_string());

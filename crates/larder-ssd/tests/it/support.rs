@@ -1,12 +1,12 @@
-//! What the tables have in common: drives sized as their sources sized them, rows that run side by
-//! side, and a comparison that prints every row before it complains about one.
+//! Helpers of the table tests: drives with the sizes of their sources, rows that run in parallel, and a comparison that
+//! prints every row before it fails.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use larder_ssd::managed::{GcDestination, Geometry, ManagedConfig, ManagedSsd, VictimPolicy};
 
-/// A drive of `data_units` full of data and `alpha` times that many in all, those not counted that
-/// are open or held in reserve: the α of the formulas.
+/// A drive with `data_units` units of data and `alpha` times that many units in total, not counting those that are open
+/// or in reserve: this is the α of the formulas.
 pub(crate) fn drive(
     pages_per_unit: u32,
     data_units: u32,
@@ -25,7 +25,7 @@ pub(crate) fn drive(
     let geometry = Geometry {
         logical_pages: u64::from(pages_per_unit) * u64::from(data_units),
         pages_per_unit,
-        // The reserve of two is what collection starts at: one of them is the unit that is opened.
+        // Collection starts at the reserve of two; one of these is the unit that is opened.
         units: units + u32::from(handles + gc_frontiers) + 1,
     };
     ManagedConfig {
@@ -37,7 +37,7 @@ pub(crate) fn drive(
     }
 }
 
-/// Write amplification of `writes` host pages, after as many that are not counted.
+/// Write amplification of `writes` host pages, after the same number of uncounted ones.
 pub(crate) fn second_half(
     ssd: &mut ManagedSsd,
     writes: u64,
@@ -54,7 +54,7 @@ pub(crate) fn second_half(
     ssd.stats().dlwa_since(&before).unwrap()
 }
 
-/// Applies `run` to every row, on all cores.
+/// Applies `run` to every row, in parallel on all cores.
 pub(crate) fn on_all_cores<R: Sync, T: Send>(rows: &[R], run: impl Fn(&R) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -74,7 +74,7 @@ pub(crate) fn on_all_cores<R: Sync, T: Send>(rows: &[R], run: impl Fn(&R) -> T +
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// One number beside what it should be.
+/// A measured number and its reference.
 pub(crate) struct Comparison {
     pub(crate) name: String,
     pub(crate) measured: f64,
@@ -82,7 +82,7 @@ pub(crate) struct Comparison {
     pub(crate) percent: f64,
 }
 
-/// Prints all and fails if one is off.
+/// Prints all rows and fails if one is off by more than its tolerance.
 pub(crate) fn compare(rows: impl IntoIterator<Item = Comparison>) {
     let mut off = Vec::new();
     for Comparison { name, measured, reference, percent } in rows {

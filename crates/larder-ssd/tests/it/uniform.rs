@@ -1,7 +1,6 @@
-//! Write amplification under uniform random writes with one frontier that host and collector share:
-//! the closed forms of greedy and FIFO (Desnoyers, SYSTOR'12) and an event simulation, which agree
-//! within 0.3 %; the mean field of d random choices (Van Houdt, SIGMETRICS'13); and α / (α - 1) for
-//! a random victim.
+//! Write amplification under uniform random writes with one frontier that host and collection share. References: the
+//! closed forms of greedy and FIFO (Desnoyers, SYSTOR'12) and an event simulation, which agree within 0.3 %; the mean
+//! field of d random choices (Van Houdt, SIGMETRICS'13); and α / (α - 1) for a random victim.
 
 use larder_ssd::managed::{GcDestination, Geometry, ManagedConfig, ManagedSsd, VictimPolicy};
 
@@ -22,7 +21,7 @@ fn write_amplification(pages_per_unit: u32, alpha: f64, policy: VictimPolicy) ->
     })
 }
 
-/// One row a policy, one column an α. Fails beyond 1 %; returns what was measured.
+/// One row per policy, one column per α. Fails beyond 1 %; returns the measured values.
 fn check(pages_per_unit: u32, table: &[(VictimPolicy, [f64; 4])]) -> Vec<f64> {
     let cells: Vec<_> = table
         .iter()
@@ -83,7 +82,7 @@ fn d_choices_match_the_mean_field_with_256_pages_a_unit() {
         ],
     );
     more_choices_never_cost_more(&measured);
-    // With large units ten choices are worse than no choice at all: FIFO has 3.187 and 2.481.
+    // With large units ten choices are worse than FIFO, which has 3.187 and 2.481.
     assert!(measured[6] > 3.187 && measured[7] > 2.481);
 }
 

@@ -1,4 +1,4 @@
-//! Wear: levelled when asked for, fatal in the end, and never a reason to hang.
+//! Wear: levelled if configured, read-only at the end of life, and never an endless loop.
 
 use larder_ssd::ErrorKind;
 use larder_ssd::managed::{Endurance, Geometry, ManagedConfig, ManagedSsd, UnitState};
@@ -8,7 +8,7 @@ fn config(units: u32) -> ManagedConfig {
     ManagedConfig { handles: 2, ..ManagedConfig::new(geometry) }
 }
 
-/// Fills the drive once and then writes only a tenth of it.
+/// Fills the drive once and then writes only to a tenth of it.
 fn wear_a_tenth(ssd: &mut ManagedSsd, writes: u64) {
     let pages = ssd.config().geometry.logical_pages;
     let mut rng = fastrand::Rng::with_seed(1);
@@ -67,7 +67,7 @@ fn a_drive_lives_its_rated_life_and_then_becomes_read_only() {
     assert!(wear.mean_erases > 45.0 && wear.max_erases < 100, "{wear:?}");
     let retired = ssd.units().filter(|unit| unit.state == UnitState::Retired).count();
     assert_eq!(retired as u64, wear.retired_units);
-    // What it holds stays, and nothing is taken any more.
+    // Its data remains, and no more writes are accepted.
     let held = (0..2_048).filter(|&lpn| ssd.is_mapped(lpn)).count();
     assert!(held > 2_000);
     assert_eq!(ssd.write(0, 1, 0).unwrap_err().kind(), ErrorKind::ReadOnly);

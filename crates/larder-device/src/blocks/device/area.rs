@@ -1,13 +1,14 @@
-//! Front and tail: pages that are written in any order, as batches in blocks that are written in order.
+//! Front and tail: pages that are written in any order, stored as batches in blocks that are written in order.
 //!
-//! What comes while a batch is on its way forms the next one. A page is where the latest durable batch has it; the map
-//! says so, and an opening finds it out from the headers. What is written with different placement handles lies in
-//! different blocks, so a batch has pages of one. When blocks run out, the one with the fewest live pages is cleaned
-//! (`writer.rs`).
+//! Changes that come while a batch is in flight form the next batch. A page is where the latest durable batch has it.
+//! The map records that, and opening the device rebuilds the map from the headers. Pages that are written with
+//! different placement handles lie in different blocks, so a batch has pages of one handle. When blocks run out, the
+//! one with the fewest live pages is cleaned (`writer.rs`).
 //!
-//! 1. One batch is under way at a time, whether a host's or one of cleaning. So sequences say which of two is later.
-//! 2. A request ends when the batch with the last of its pages is durable, and only then its pages are read.
-//! 3. A block is freed when nothing in it is live, and all that was is durable elsewhere.
+//! 1. One batch is in flight at a time, whether with a host's pages or with cleaning's. So sequence numbers say which
+//!    of two batches is later.
+//! 2. A request ends when the batch with the last of its pages is durable, and only then are its pages read.
+//! 3. A block is freed when it has no live page, and all pages that were live in it are durable elsewhere.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -35,16 +36,16 @@ pub(super) struct Area {
 
 pub(super) struct AreaState {
     pub(super) map: PageMap,
-    /// What waits for a batch, in order.
+    /// Changes that wait for a batch, in order.
     pub(super) queue: Queue,
-    /// Taken by whoever writes.
+    /// Taken while batches are being written.
     writer: Option<Writer>,
 }
 
-/// Pages that lie one behind the other in a block.
+/// Pages that lie one after the other in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
-    /// Position of the first among the pages that are wanted.
+    /// Position of the first among the wanted pages.
     skip: u32,
     count: u32,
     block: BlockId,
@@ -61,7 +62,7 @@ impl Area {
         Self { store, shape, uuid, counters, state: Mutex::new(state) }
     }
 
-    /// Who is to write, as soon as something is to be written.
+    /// Puts the writer at rest. The next change takes it.
     pub(super) fn rest(&self, writer: Writer) {
         self.lock().writer = Some(writer);
     }
@@ -70,14 +71,14 @@ impl Area {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes whole pages, with the default handle if there is none of this number.
+    /// Writes whole pages; with the default handle if the device has no handle of this number.
     pub(super) fn write(self: &Arc<Self>, first: u32, buffer: IoBuffer, handle: u16) -> IoFuture {
         let count = u32::try_from(buffer.len() / PAGE_BYTES).expect("it was checked");
         let handle = if handle < self.shape.options.handles { handle } else { 0 };
         self.change((first, count), Some(buffer), handle)
     }
 
-    /// Makes pages zeros, whatever they were, for good.
+    /// Zeroes pages permanently.
     pub(super) fn clear(self: &Arc<Self>, first: u32, count: u32) -> IoFuture {
         self.change((first, count), None, 0)
     }
@@ -98,7 +99,7 @@ impl Area {
         future
     }
 
-    /// Writes all that waits, a batch at a time, until nothing does.
+    /// Writes everything that waits, a batch at a time.
     async fn write_all(self: Arc<Self>, mut writer: Writer) {
         loop {
             {
@@ -158,7 +159,7 @@ impl Area {
         self.store.read(run.block, u64::from(run.at) * PAGE, buffer)
     }
 
-    /// Where these pages are. What lies between the runs is zeros.
+    /// Where these pages are. Pages between the runs are zeros.
     fn runs(&self, first: u32, count: u32) -> Vec<Run> {
         let state = self.lock();
         let mut runs: Vec<Run> = Vec::with_capacity(1);
@@ -191,8 +192,8 @@ impl Area {
         }
     }
 
-    /// A read failed. Its block may have been cleaned and freed meanwhile: then its pages are elsewhere, and are wanted
-    /// again.
+    /// Handles a failed read. If its block was cleaned and freed while the read ran, the pages are elsewhere now, and
+    /// must be read again.
     fn look_again(
         &self,
         first: u32,

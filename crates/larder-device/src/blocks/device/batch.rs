@@ -1,6 +1,6 @@
-//! Batches: what lies in a block of pages, one behind the other. Little-endian.
+//! Batches: the contents of a block of pages, one after the other. Little-endian.
 //!
-//! A batch is a header of 4096 bytes and the pages that it carries. It is appended whole.
+//! A batch is a header of 4096 bytes and the pages that it carries. It is appended in one piece.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -38,7 +38,7 @@ use super::shape::{BATCH_PAGES, DeviceOnBlocksOptions, PAGE_BYTES};
 use crate::blocks::info::BlockId;
 use crate::label::{FORMAT_VERSION, Uuid};
 
-/// Entries that a header has room for.
+/// Most entries of a header.
 pub(super) const ENTRIES_MAX: usize = (PAGE_BYTES - HEADER_BYTES) / ENTRY_BYTES;
 
 const MAGIC: [u8; 8] = *b"LARDERDB";
@@ -78,33 +78,33 @@ struct RawEntry {
     checksum: U32,
 }
 
-/// What a header says of itself.
+/// The fields of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) uuid: Uuid,
     pub(super) sequence: u64,
     pub(super) block: BlockId,
-    /// Page of the block.
+    /// Page of the block at which the batch begins.
     pub(super) at: u32,
     pub(super) options: DeviceOnBlocksOptions,
 }
 
-/// What a batch says of a page.
+/// An entry of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// The next page that the batch carries is its content.
+    /// The next page that the batch carries is the content of `page`.
     Data { page: u32, checksum: u32 },
-    /// So many from this one on are zeros.
+    /// `count` pages from `page` on are zeros.
     Zeros { page: u32, count: u32 },
 }
 
-/// Pages that a batch with such entries carries.
+/// Number of pages that a batch with these entries carries.
 pub(super) fn pages_of(entries: &[Entry]) -> u32 {
     let data = entries.iter().filter(|entry| matches!(entry, Entry::Data { .. })).count();
     u32::try_from(data).expect("a header lists few")
 }
 
-/// The header of a batch.
+/// Encodes the header of a batch.
 pub(super) fn encode(header: &Header, entries: &[Entry]) -> Vec<u8> {
     assert!(entries.len() <= ENTRIES_MAX, "{} entries, at most {ENTRIES_MAX}", entries.len());
     let mut raw = RawHeader {
@@ -151,14 +151,14 @@ fn raw_entry(entry: Entry) -> [u8; ENTRY_BYTES] {
     bytes
 }
 
-/// The later version of the formats that a header has.
+/// The version of a header of a later format version.
 pub(super) fn later_version(page: &[u8]) -> Option<u16> {
     let (header, _) = RawHeader::ref_from_prefix(page).ok()?;
     let version = header.version.get();
     (header.magic == MAGIC && version > FORMAT_VERSION).then_some(version)
 }
 
-/// A header, and what it lists. `None` if it is none, or damaged.
+/// Decodes a header and its entries. `None` if it is not a header, or is damaged.
 pub(super) fn parse(page: &[u8]) -> Option<(Header, Vec<Entry>)> {
     let (raw, rest) = RawHeader::ref_from_prefix(page).ok()?;
     let sound = page.len() == PAGE_BYTES
@@ -240,7 +240,7 @@ mod tests {
         ]
     }
 
-    /// Each byte, as docs/formats.md draws it.
+    /// Each byte, as docs/formats.md describes it.
     #[test]
     fn a_header_is_what_it_was_in_version_9() {
         let bytes = encode(&header(), &entries());

@@ -1,14 +1,14 @@
-//! What a device on blocks has done beyond what it was asked for.
+//! Counters of what a device on blocks has written in addition to its users' data.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a device on blocks has written beyond what it was asked to, since it was opened.
+/// What a device on blocks has written in addition to what it was asked to, since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct OnBlocksCounts {
-    /// Zeros in front of what was written behind the end of a slot, in bytes.
+    /// Zeros that fill the gap before a write beyond the end of a slot, in bytes.
     pub padded_bytes: u64,
-    /// Bytes of the host's pages of front and tail.
+    /// Bytes of the host's pages in front and tail.
     pub page_bytes: u64,
     /// Headers of batches, in bytes.
     pub header_bytes: u64,
@@ -18,7 +18,7 @@ pub struct OnBlocksCounts {
     pub cleaned_blocks: u64,
 }
 
-/// The same while they change.
+/// The counters while they change.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) padded: AtomicU64,

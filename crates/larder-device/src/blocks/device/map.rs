@@ -1,8 +1,8 @@
-//! Which page lies where: four bytes for each page of the device, and four for each of the blocks.
+//! The place of each page: four bytes per page of the device, and four per page of the blocks.
 //!
 //! 1. A page is in at most one place. It keeps its place until another one is durable.
-//! 2. The live pages of a block are those whose place is in it: `data` of them have content there, of the others the
-//!    block says that they are zeros. That must be kept as content must, or what they were before would come back.
+//! 2. The live pages of a block are those whose place is in it: `data` of them have content there, and for the others
+//!    the block records that they are zeros. That record must be kept like content, or old content would come back.
 //! 3. A block without live pages can be freed.
 
 use std::collections::BTreeSet;
@@ -14,16 +14,16 @@ const UNWRITTEN: u32 = u32::MAX;
 const ZEROS: u32 = 1 << 31;
 const NOBODY: u32 = u32::MAX;
 
-/// What is known of a page.
+/// The content of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    /// It is zeros.
+    /// Zeros.
     Zeros,
     /// Page `at` of this block.
     At(BlockId, u32),
 }
 
-/// The blocks of pages, each in a frame of its own, and what is in them.
+/// The blocks of pages, each in a frame, and their live pages.
 #[derive(Debug)]
 pub(super) struct PageMap {
     block_pages: u32,
@@ -34,35 +34,35 @@ pub(super) struct PageMap {
 #[derive(Debug)]
 struct Frame {
     block: BlockId,
-    /// Which page of the device each of its pages holds.
+    /// The page of the device that each page of the block holds.
     owners: Vec<u32>,
     /// Live pages with content.
     data: u32,
-    /// Pages of which this block says that they are zeros.
+    /// Pages that this block records as zeros.
     zeros: BTreeSet<u32>,
-    /// What is live in it could not be read: it is not cleaned.
+    /// Its live pages could not be read, so it is not cleaned.
     unreadable: bool,
 }
 
-/// A block to be cleaned.
+/// A block to clean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Victim {
     pub(super) frame: u32,
     pub(super) block: BlockId,
-    /// Pages that what is live in it takes elsewhere, headers included.
+    /// Pages that the live pages take elsewhere, including headers.
     pub(super) cost: u32,
 }
 
-/// What is live in a block.
+/// The live pages of a block.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Live {
-    /// Page of the block, and of the device.
+    /// Page of the block, and page of the device.
     pub(super) data: Vec<(u32, u32)>,
     pub(super) zeros: Vec<u32>,
 }
 
 impl PageMap {
-    /// Of a device of which nothing was written.
+    /// The map of a device that was never written.
     pub(super) fn new(shape: &Shape) -> Self {
         Self {
             block_pages: shape.block_pages,
@@ -71,13 +71,13 @@ impl PageMap {
         }
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     pub(super) fn blocks(&self) -> u32 {
         let blocks = self.frames.iter().flatten().count();
         u32::try_from(blocks).expect("the shape was checked")
     }
 
-    /// Takes a block in.
+    /// Adds a block. Returns its frame.
     pub(super) fn add(&mut self, block: BlockId) -> u32 {
         let frame = Frame {
             block,
@@ -95,7 +95,7 @@ impl PageMap {
         u32::try_from(at).expect("the shape was checked")
     }
 
-    /// Lets go of a block that was freed.
+    /// Removes a block that was freed.
     pub(super) fn remove(&mut self, frame: u32) {
         let gone = self.frames[frame as usize].take();
         assert!(gone.is_some_and(|it| it.is_dead()), "what is live keeps its place");
@@ -112,12 +112,12 @@ impl PageMap {
         }
     }
 
-    /// Whether something is kept of the page.
+    /// Whether a block stores content for the page; `false` if the page is zeros.
     pub(super) fn has_content(&self, page: u32) -> bool {
         self.places[page as usize] & ZEROS == 0
     }
 
-    /// The page lies there from now on.
+    /// The page is at this place from now on.
     pub(super) fn set(&mut self, page: u32, frame: u32, at: u32) {
         self.forget(page);
         self.places[page as usize] = frame * self.block_pages + at;
@@ -126,14 +126,14 @@ impl PageMap {
         frame.owners[at as usize] = page;
     }
 
-    /// The page is zeros from now on; this block says so.
+    /// The page is zeros from now on, recorded by this block.
     pub(super) fn set_zeros(&mut self, page: u32, frame: u32) {
         self.forget(page);
         self.places[page as usize] = ZEROS | frame;
         self.frame_mut(frame).zeros.insert(page);
     }
 
-    /// What is in the block cannot be read.
+    /// The live pages of the block cannot be read.
     pub(super) fn give_up(&mut self, frame: u32) {
         self.frame_mut(frame).unreadable = true;
     }
@@ -155,13 +155,13 @@ impl PageMap {
         frame.data -= 1;
     }
 
-    /// What was live in a block is so again: its copies are given up.
+    /// Makes the pages live in their old block again: their copies are abandoned.
     pub(super) fn put_back(&mut self, frame: u32, live: &Live) {
         live.data.iter().for_each(|&(at, page)| self.set(page, frame, at));
         live.zeros.iter().for_each(|&page| self.set_zeros(page, frame));
     }
 
-    /// The block whose live pages are the fewest, of those that are not being filled.
+    /// The block with the fewest live pages, among those that are not being filled.
     pub(super) fn victim(&self, is_filling: impl Fn(u32) -> bool) -> Option<Victim> {
         let frames = (0..).zip(&self.frames).filter(|(number, _)| !is_filling(*number));
         let victims = frames.filter_map(|(number, frame)| {
@@ -204,7 +204,7 @@ impl Frame {
         self.data == 0 && self.zeros.is_empty()
     }
 
-    /// Each zero counts as an entry, though those that follow one another share one.
+    /// Each zero page counts as an entry, although neighbours share one.
     fn cost(&self) -> u32 {
         let zeros = u32::try_from(self.zeros.len()).expect("the shape was checked");
         self.data + (self.data + zeros).div_ceil(BATCH_PAGES)

@@ -1,13 +1,13 @@
-//! A device on blocks: for whoever needs addresses, on a store that only appends.
+//! A device on blocks: addresses that can be overwritten, on an append-only store.
 //!
-//! Most of it is *slots*, a block each, which are written from their start to their end and then anew: what regions of
-//! a log are written like. They need no page map; the tags of the blocks say which is which. *Front* and *tail* are
-//! pages that are written in any order, for a label, tombstones, and buckets of small objects: their batches follow one
-//! another in blocks of their own, and those are cleaned (LFS, SOSP'91; f2fs has such an area beside its zones).
+//! Most of it is *slots*, each in a block, which are written from start to end and then anew, as the regions of a log
+//! are. They need no page map; the tags of the blocks say which block is which slot. *Front* and *tail* are pages that
+//! are written in any order, for a label, tombstones, and buckets of small objects. Their batches follow one another in
+//! blocks of their own, which are cleaned (LFS, SOSP'91; f2fs has such an area next to its zones).
 //!
-//! All that has completed is durable, for so is what a store has acknowledged. A cache does not see that it is not on
-//! a drive, except that a write into the middle of a slot is refused, and that a write at the start of a slot gives up
-//! all of it.
+//! Every completed request is durable, because everything that a store has acknowledged is. A cache sees no difference
+//! from a drive, except that a write into the middle of a slot is refused, and that a write at the start of a slot
+//! discards the whole slot.
 
 mod area;
 mod batch;
@@ -46,7 +46,7 @@ use slots::Slots;
 use tag::Purpose;
 use writer::Writer;
 
-/// Longer requests are taken as well.
+/// Longest transfer to report; longer requests are accepted too.
 const TRANSFER_BYTES: u32 = 1 << 20;
 
 /// A device on a block store, which it has for itself. Placement handles are streams of the store.
@@ -90,7 +90,7 @@ pub struct DeviceOnBlocks {
     host: HostBytes,
 }
 
-/// What was asked for, in bytes.
+/// Bytes of the host's requests.
 #[derive(Debug)]
 struct HostBytes {
     read: AtomicU64,
@@ -101,10 +101,10 @@ struct HostBytes {
 }
 
 impl DeviceOnBlocks {
-    /// Makes a device of the whole store. What lies there is lost.
+    /// Makes a device of the whole store. Its content is lost.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`](crate::ErrorKind::Setup) if no such device fits the store; what the store reports.
+    /// [`ErrorKind::Setup`](crate::ErrorKind::Setup) if no such device fits the store; errors of the store.
     pub async fn format(
         store: Arc<dyn BlockStore>,
         options: &DeviceOnBlocksOptions,
@@ -115,7 +115,7 @@ impl DeviceOnBlocks {
             .into_iter()
             .partition(|state| Purpose::of(state.tag) == Some(Purpose::Pages));
         free_all(&*store, others).await?;
-        // As long as it is there, a part of the old pages is not taken for all of them.
+        // As long as this block exists, an interrupted format is not mistaken for a device.
         let mark = store.alloc(Stream::DEFAULT, Purpose::Formatting.tag()).await?;
         free_all(&*store, pages).await?;
         let fresh = Recovered {
@@ -133,11 +133,11 @@ impl DeviceOnBlocks {
         Ok(device)
     }
 
-    /// Opens the device that is on the store, with the options that it was made with.
+    /// Opens the device on the store, with the options that it was made with.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`](crate::ErrorKind::Setup) if there is none, if it was made otherwise, if blocks are there
-    /// that are not its own, or if what it wrote is damaged: nothing is written then. What the store reports.
+    /// [`ErrorKind::Setup`](crate::ErrorKind::Setup) if there is no device, if it was made with other options, if there
+    /// are foreign blocks, or if its data are damaged: nothing is written then. Errors of the store.
     pub async fn open(
         store: Arc<dyn BlockStore>,
         options: &DeviceOnBlocksOptions,
@@ -164,7 +164,7 @@ impl DeviceOnBlocks {
         let capacity_bytes = shape.options.capacity_bytes;
         let info = DeviceInfo {
             placement,
-            // What a store has acknowledged is durable.
+            // Everything that a store has acknowledged is durable.
             volatile_cache: VolatileCache::No,
             atomic_write_bytes: Some(page_bytes),
             ..DeviceInfo::new(name, capacity_bytes, page_bytes, TRANSFER_BYTES)
@@ -184,7 +184,7 @@ impl DeviceOnBlocks {
         Self { store, info, identity, shape, area, slots, counters, host }
     }
 
-    /// What it has written beyond what it was asked to.
+    /// What it has written in addition to what it was asked to.
     pub fn counts(&self) -> OnBlocksCounts {
         self.counters.snapshot()
     }
@@ -223,7 +223,7 @@ impl DeviceOnBlocks {
         }
     }
 
-    /// Of a slot, what reaches from its start to its end is given up; less is no business of a block.
+    /// Frees a slot that the range covers from start to end. A part of a slot cannot be freed, so it is ignored.
     fn deallocate_part(&self, part: Part) -> Option<IoFuture> {
         match part.place {
             Place::Page(first) => Some(self.area.clear(first, pages_of(part.bytes))),
@@ -278,7 +278,7 @@ fn pages_of(bytes: usize) -> u32 {
     u32::try_from(bytes / PAGE_BYTES).expect("the shape was checked")
 }
 
-/// Ends with the first failure when all have ended.
+/// Ends when all have ended, with the first failure if there is one.
 fn all_of(under_way: Vec<IoFuture>, buffer: IoBuffer) -> IoFuture {
     steps::request(async move {
         let mut failed = None;
@@ -330,7 +330,7 @@ impl Device for DeviceOnBlocks {
         }
     }
 
-    /// Media are what the store writes, whatever for.
+    /// Media bytes are everything that the store writes.
     fn stats(&self) -> DeviceStats {
         let below = self.store.stats();
         let by_handle: Vec<u64> = self.host.written.iter().map(get).collect();

@@ -5,16 +5,16 @@ use std::collections::VecDeque;
 use crate::buffer::IoBuffer;
 use crate::io::Completer;
 
-/// A change of some pages, as far as no batch has it.
+/// A change of some pages, until batches have taken all of them.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) first: u32,
     pub(super) count: u32,
-    /// So many of them are in batches.
+    /// Number of its pages that batches have taken.
     pub(super) taken: u32,
     /// `None`: zeros.
     pub(super) content: Option<IoBuffer>,
-    /// With which it is to be written, one that there is.
+    /// The handle to write with; always one that the device has.
     pub(super) handle: u16,
     pub(super) completer: Completer,
 }
@@ -25,7 +25,7 @@ impl Pending {
     }
 }
 
-/// What waits, in the order in which it came.
+/// The waiting changes, in order.
 #[derive(Debug, Default)]
 pub(super) struct Queue(VecDeque<Pending>);
 
@@ -38,13 +38,13 @@ impl Queue {
         self.0.push_back(pending);
     }
 
-    /// The handle of what has waited longest.
+    /// The handle of the oldest change.
     pub(super) fn first_handle(&self) -> Option<u16> {
         self.0.front().map(|pending| pending.handle)
     }
 
-    /// Takes the next from position `at` on that is written with this handle, and leaves `at` where it was: all in
-    /// front of it are of other handles. `None` also if it would overtake one of them that changes a page of it.
+    /// Takes the next change with this handle from position `at` on, and moves `at` to its position: all changes before
+    /// it have other handles. `None` also if the change would overtake one of those that overlaps it.
     pub(super) fn take(&mut self, handle: u16, at: &mut usize) -> Option<Pending> {
         *at += self.0.iter().skip(*at).take_while(|pending| pending.handle != handle).count();
         let next = self.0.get(*at)?;
@@ -52,7 +52,7 @@ impl Queue {
         if overtakes { None } else { self.0.remove(*at) }
     }
 
-    /// Takes all of this handle.
+    /// Takes all changes with this handle.
     pub(super) fn take_all(&mut self, handle: u16) -> Vec<Pending> {
         let (taken, rest) = self.0.drain(..).partition(|pending| pending.handle == handle);
         self.0 = rest;

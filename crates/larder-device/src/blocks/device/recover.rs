@@ -1,7 +1,7 @@
-//! What an opening finds: slots by the tags of their blocks, pages by the headers of batches.
+//! Recovery when a device is opened: slots by the tags of their blocks, pages by the headers of batches.
 //!
-//! Of a batch that a loss of power cut short, the store has the front or nothing. It is the last of its block, for
-//! nothing is appended to a block that was found. Of two batches that have a page, the later one counts.
+//! If a loss of power interrupted a batch, the store has the beginning of it or nothing. It is the last batch of its
+//! block, because nothing is appended to a block that was found. If two batches have a page, the later one counts.
 
 use std::sync::Arc;
 
@@ -20,27 +20,27 @@ use crate::label::Uuid;
 pub(super) struct Recovered {
     pub(super) uuid: Uuid,
     pub(super) map: PageMap,
-    /// Of the next batch.
+    /// Sequence number of the next batch.
     pub(super) sequence: u64,
     /// The block of each slot.
     pub(super) slots: Vec<Option<BlockId>>,
 }
 
-/// A batch that is whole.
+/// A complete batch.
 struct Batch {
     header: Header,
     entries: Vec<Entry>,
 }
 
-/// The blocks of a store, by what they are for.
+/// The blocks of a store, by purpose.
 struct Sorted {
     pages: Vec<BlockState>,
     slots: Vec<Option<BlockState>>,
-    /// Of two blocks of one slot the one that does not count.
+    /// If two blocks have the same slot, the one that does not count.
     superseded: Vec<BlockId>,
 }
 
-/// Reads what is there. Frees blocks that nothing needs; writes nothing if it refuses.
+/// Reads the store. Frees blocks that are not needed. Writes nothing if it refuses.
 pub(super) async fn recover(
     store: &Arc<dyn BlockStore>,
     shape: &Shape,
@@ -62,7 +62,7 @@ pub(super) async fn recover(
     }
     check_options(&**store, &first.header.options, &shape.options)?;
     let newest = |batches: &[Batch]| batches.iter().map(|batch| batch.header.sequence).max();
-    // In order of their newest batches: the last one is what cleaning goes to, if all blocks are taken.
+    // In the order of their newest batches. If all blocks are taken, the last one is where cleaning was copying to.
     found.sort_by_key(|(_, batches)| newest(batches));
     let sequence = found.last().and_then(|(_, batches)| newest(batches)).map_or(0, |it| it + 1);
     let mut needless: Vec<BlockId> = sorted.superseded;
@@ -74,12 +74,12 @@ pub(super) async fn recover(
     });
     match (found.len() as u64).cmp(&u64::from(shape.page_blocks)) {
         std::cmp::Ordering::Less => {}
-        // Cleaning was cut short: what it copied is where it was, too.
+        // Cleaning was interrupted: everything that it copied also exists at its old place.
         std::cmp::Ordering::Equal => needless.extend(found.pop().map(|(state, _)| state.block)),
         std::cmp::Ordering::Greater => return Err(refuse("it has more blocks than it may have")),
     }
     let mut map = replay(&found, shape).map_err(|what| refuse(&what))?;
-    // The newest stays, whatever is in it: without any batch there would be no device.
+    // Keep the newest block, even if it has no live page: without any batch there would be no device.
     let kept = found.last().map(|(state, _)| state.block);
     for frame in map.dead() {
         let block = map.block(frame);
@@ -112,8 +112,8 @@ fn sort(store: &Arc<dyn BlockStore>, shape: &Shape) -> Result<Sorted, Error> {
                         shape.slots
                     ));
                 };
-                // Blocks are listed in the order of their numbers. The older one counts as long as the other is
-                // shorter: it was moving there.
+                // Blocks are listed in the order of their numbers. The older block counts as long as the other one is
+                // shorter: a move to the other was in progress.
                 let gives_way = match known {
                     Some(older) if older.written_bytes > state.written_bytes => Some(state),
                     _ => known.replace(state),
@@ -134,7 +134,7 @@ fn sort(store: &Arc<dyn BlockStore>, shape: &Shape) -> Result<Sorted, Error> {
     Ok(sorted)
 }
 
-/// The whole batches of a block, in their order.
+/// The complete batches of a block, in order.
 async fn batches_of(store: &dyn BlockStore, state: BlockState) -> Result<Vec<Batch>, Error> {
     let written = u32::try_from(state.written_bytes / PAGE).expect("the shape was checked");
     let mut batches: Vec<Batch> = Vec::new();
@@ -151,7 +151,7 @@ async fn batches_of(store: &dyn BlockStore, state: BlockState) -> Result<Vec<Bat
         }
         let own = |(header, _): &(Header, _)| header.block == state.block && header.at == at;
         let Some((header, entries)) = batch::parse(&page).filter(own) else {
-            // What may follow a header that was not written whole is at most what it would have carried.
+            // An incomplete header is followed by at most the pages that the batch would have carried.
             if written - at > 1 + BATCH_PAGES {
                 let what = format!("page {at} of block {} is damaged; format it", state.block);
                 return Err(refusal(store, &what));
@@ -159,7 +159,7 @@ async fn batches_of(store: &dyn BlockStore, state: BlockState) -> Result<Vec<Bat
             break;
         };
         let end = at + 1 + batch::pages_of(&entries);
-        // Of what is last alone all is read: it may not have been acknowledged.
+        // Check all pages only of the last batch: it may not have been acknowledged.
         let is_whole = end < written || {
             let pages = end - at - 1;
             end == written
@@ -174,7 +174,7 @@ async fn batches_of(store: &dyn BlockStore, state: BlockState) -> Result<Vec<Bat
     Ok(batches)
 }
 
-/// What all batches say together.
+/// The map that all batches together give.
 fn replay(found: &[(BlockState, Vec<Batch>)], shape: &Shape) -> Result<PageMap, String> {
     let mut map = PageMap::new(shape);
     let mut ordered: Vec<(u64, u32, &Batch)> = Vec::new();

@@ -1,4 +1,4 @@
-//! How a device is divided: which of its addresses are pages, and which are slots.
+//! The division of a device into pages and slots.
 //!
 //! ```text
 //!  0             front_bytes                                  capacity_bytes - tail_bytes    capacity_bytes
@@ -8,69 +8,69 @@
 use crate::blocks::info::StoreInfo;
 use crate::error::{Error, ErrorKind};
 
-/// Bytes of a page.
+/// Size of a page in bytes.
 pub(super) const PAGE_BYTES: usize = 4096;
 pub(super) const PAGE: u64 = PAGE_BYTES as u64;
-/// Pages that a batch carries at most, beside its header.
+/// Most pages that a batch carries, without its header.
 pub(super) const BATCH_PAGES: u32 = 128;
-/// Fewer pages in a block would be headers for the most part.
+/// Least pages of a block: with fewer, most of a block would be headers.
 const BLOCK_PAGES_MIN: u64 = 8;
-/// Blocks beside those that mapped pages fill: one that is being filled, one that cleaning goes on in, and one that
-/// may fail. With several handles each is filling one, and cleaning another.
+/// Blocks in addition to those that mapped pages fill: one that is being filled, one that cleaning fills, and one that
+/// may fail. With several handles each fills a block of its own, and so does cleaning.
 const EXTRA_BLOCKS: u64 = 3;
 const HANDLES_MAX: u16 = 64;
-/// Pages that can be told apart, whatever their blocks: the map has 31 bits for each.
+/// Most pages of all blocks together: the map has 31 bits for a place.
 const MAPPED_PAGES_MAX: u64 = 1 << 31;
 
 /// How a device on blocks is divided.
 ///
-/// A slot is what one block holds, so slots are as long as the blocks of the store. What lies there is to be written
-/// from its start to its end; what a cache writes so are regions of its large-object engine. A region is one slot, or
-/// several together; it cannot be less, for a slot is given up as a whole.
+/// A slot is the content of one block, so slots are as long as the blocks of the store. A slot must be written from
+/// start to end, as a cache writes the regions of its large-object engine. A region is one slot or several, but not
+/// less than one, because a slot can only be discarded as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceOnBlocksOptions {
-    /// Bytes of the device: front, tail, and some blocks in between.
+    /// Size of the device in bytes: front, tail, and a multiple of the block size in between.
     pub capacity_bytes: u64,
-    /// Bytes at the beginning that are written in any order, in pages of 4096 bytes.
+    /// Bytes at the beginning that can be written in any order, in pages of 4096 bytes.
     pub front_bytes: u64,
-    /// The same at the end.
+    /// Bytes at the end that can be written in any order.
     pub tail_bytes: u64,
-    /// Blocks for the pages of front and tail beyond those that they fill, in percent: the more there are, the less
-    /// cleaning copies. 25 is usual.
+    /// Extra blocks for the pages of front and tail, in percent of the blocks that they fill. More of them make
+    /// cleaning copy less. 25 is usual.
     pub spare_percent: u32,
-    /// Slots that are one to whoever writes them, at least 1: a write at the start of the first gives up what is in all
-    /// of them.
+    /// Number of slots that form a unit for their writer, at least 1: a write at the start of the first discards all of
+    /// them.
     pub slots_together: u32,
-    /// Placement handles of front and tail, 1 to 64: what is written with different ones goes to different blocks, as
+    /// Placement handles of front and tail, 1 to 64. Pages written with different handles go to different blocks, as
     /// FDP's reclaim unit handles do it with reclaim units (NVMe TP4146), and cleaning copies to blocks of its own. So
-    /// what dies together lies together, and less is copied. Each handle takes a block more.
+    /// pages that die together lie together, and less is copied. Each handle takes one more block.
     pub handles: u16,
 }
 
-/// The same, checked, in the units of a store.
+/// The checked options, in the units of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) options: DeviceOnBlocksOptions,
     pub(super) block_bytes: u64,
-    /// Pages of a block.
+    /// Pages per block.
     pub(super) block_pages: u32,
     pub(super) slots: u32,
-    /// Pages of front and tail, numbered in this order.
+    /// Pages of front and tail together, numbered in this order.
     pub(super) pages: u32,
-    /// Blocks that they have.
+    /// Blocks for these pages.
     pub(super) page_blocks: u32,
 }
 
 /// A part of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Where in the request it begins.
+    /// Offset within the request in bytes.
     pub(super) skip: usize,
     pub(super) bytes: usize,
     pub(super) place: Place,
 }
 
-/// Where an address is.
+/// What an address stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Page(u32),
@@ -78,10 +78,10 @@ pub(super) enum Place {
 }
 
 impl DeviceOnBlocksOptions {
-    /// Blocks of such a store that a device of this kind takes, each of its slots counted.
+    /// Number of blocks of such a store that a device with these options takes, including its slots.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if no store of such blocks will do.
+    /// [`ErrorKind::Setup`] if no store with such blocks is suitable.
     pub fn blocks_needed(&self, store: &StoreInfo) -> Result<u64, Error> {
         let shape = Shape::plan(self, store)?;
         Ok(u64::from(shape.slots) + u64::from(shape.page_blocks))
@@ -89,7 +89,7 @@ impl DeviceOnBlocksOptions {
 }
 
 impl Shape {
-    /// As [`DeviceOnBlocksOptions`] ask for it, however many blocks the store has.
+    /// The shape for [`DeviceOnBlocksOptions`], without checking how many blocks the store has.
     pub(super) fn plan(options: &DeviceOnBlocksOptions, store: &StoreInfo) -> Result<Self, Error> {
         let fail = |complaint: String| {
             let context = format!("device on {}: {complaint}", store.name);
@@ -138,7 +138,7 @@ impl Shape {
             ));
         }
         let (pages, block_pages) = (mapped_bytes / PAGE, block_bytes / PAGE);
-        // Each block loses a page to headers for each batch, and two that may stay unused.
+        // Each batch takes a page for its header, and each block may leave two pages unused.
         let filled = (u128::from(pages) * u128::from(BATCH_PAGES + 1))
             .div_ceil(u128::from(BATCH_PAGES))
             .div_ceil(u128::from(block_pages - 3));
@@ -161,12 +161,13 @@ impl Shape {
         Ok(Self { options: *options, block_bytes, block_pages, slots, pages, page_blocks })
     }
 
-    /// Blocks of pages that are being filled at once: one a handle, and with several of them one of cleaning, the last.
+    /// Blocks of pages that are being filled at once: one per handle and, with several handles, one for cleaning, the
+    /// last.
     pub(super) fn frontiers(&self) -> usize {
         usize::try_from(frontiers(self.options.handles)).expect("they are few")
     }
 
-    /// The same, if the store has so many blocks.
+    /// Like [`Shape::plan`], but fails if the store has too few blocks.
     pub(super) fn fitting(
         options: &DeviceOnBlocksOptions,
         store: &StoreInfo,
@@ -188,7 +189,7 @@ impl Shape {
         Ok(shape)
     }
 
-    /// The parts of a range that was checked: runs of pages, and what lies in one slot.
+    /// The parts of a checked range: runs of pages, and ranges within one slot.
     pub(super) fn parts(&self, offset: u64, bytes: u64) -> Vec<Part> {
         let DeviceOnBlocksOptions { capacity_bytes, front_bytes, tail_bytes, .. } = self.options;
         let tail_at = capacity_bytes - tail_bytes;
@@ -213,12 +214,12 @@ impl Shape {
         parts
     }
 
-    /// The address at which a slot begins.
+    /// Offset of a slot on the device.
     pub(super) fn slot_offset(&self, slot: u32) -> u64 {
         self.options.front_bytes + u64::from(slot) * self.block_bytes
     }
 
-    /// The address of a page.
+    /// Offset of a page on the device.
     pub(super) fn page_offset(&self, page: u32) -> u64 {
         let at = u64::from(page) * PAGE;
         let DeviceOnBlocksOptions { capacity_bytes, front_bytes, tail_bytes, .. } = self.options;

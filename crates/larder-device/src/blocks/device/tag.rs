@@ -1,4 +1,4 @@
-//! What the blocks of a device are known by: their tags.
+//! The tags of a device's blocks.
 //!
 //! ```text
 //!  bits 40 to 63  "LDB"
@@ -9,14 +9,14 @@
 const MARK: u64 = 0x4c_4442 << 40;
 const MARK_BITS: u64 = 0xff_ffff << 40;
 
-/// What a block is for.
+/// The purpose of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Batches of pages that are mapped one by one.
+    /// Batches of pages, which are mapped one by one.
     Pages,
     /// The bytes of this slot, in order.
     Slot(u32),
-    /// Says that what else is there is half gone.
+    /// A mark that the other blocks are in the middle of a format.
     Formatting,
 }
 
@@ -30,7 +30,7 @@ impl Purpose {
         MARK | kind << 32 | u64::from(slot)
     }
 
-    /// `None`: the block is somebody else's.
+    /// `None` if the block is not of a device on blocks.
     pub(super) fn of(tag: u64) -> Option<Self> {
         let low = tag & !MARK_BITS;
         let slot = u32::try_from(low & u64::from(u32::MAX)).expect("32 bits");

@@ -1,12 +1,13 @@
-//! Batches on their way to blocks, and cleaning.
+//! Writing batches to blocks, and cleaning.
 //!
-//! Each placement handle has a block that is being filled, its *frontier*. With several handles, copies have one too.
+//! Each placement handle has a block that is being filled, its *frontier*. With several handles, copies have a frontier
+//! too.
 //!
-//! A block in reserve is taken for cleaning alone: what is live in the block that is cleaned goes there, as far as
-//! there is no room at the frontier of copies; then that block is freed, and is the reserve. The shape has enough
-//! blocks that the one with the fewest live pages leaves room there for a batch, so cleaning never stands still
-//! (`shape.rs` counts). Until then nothing but copies is in the reserve: if cleaning fails, or a crash ends it, they
-//! are given up, and the reserve is one again.
+//! One block in reserve is used only for cleaning. The live pages of the block that is cleaned go there if the frontier
+//! of copies has no room for them; then the cleaned block is freed and becomes the reserve. The shape has enough blocks
+//! that the one with the fewest live pages leaves room for a batch, so cleaning always makes progress (`shape.rs`
+//! counts the blocks). Until then the reserve holds only copies: if cleaning fails, or a crash interrupts it, the
+//! copies are abandoned, and the block is the reserve again.
 
 use std::collections::BTreeSet;
 
@@ -21,40 +22,41 @@ use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
 use crate::io::{IoFailure, IoFuture};
 
-/// Pages without which a block has no room for a batch: its header and one more.
+/// Least pages that a batch needs: its header and one more.
 const ROOM_MIN: u32 = 2;
 
-/// A block that is being filled. Without room, its frame may be another block's meanwhile: nothing is appended there.
+/// A block that is being filled. If it has no room, its frame may by now stand for another block; nothing is appended
+/// to it then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Open {
     frame: u32,
-    /// Where the next batch begins.
+    /// The page at which the next batch begins.
     next_page: u32,
 }
 
-/// Who writes batches: there is one.
+/// The writer of batches; a device has one.
 #[derive(Debug)]
 pub(super) struct Writer {
-    /// One a handle; the last is where copies go.
+    /// One per handle; copies go to the last one.
     frontiers: Vec<Option<Open>>,
-    /// Of the next batch.
+    /// Sequence number of the next batch.
     sequence: u64,
-    /// What the last batch had room for in part only.
+    /// The change of which the last batch had room only for a part.
     partial: Option<Pending>,
 }
 
-/// What a batch consists of, before its pages are copied.
+/// The contents of a batch, before its pages are copied.
 #[derive(Debug, Default)]
 struct Plan {
     ops: Vec<Pending>,
     items: Vec<Item>,
-    /// The last of `ops` goes on in the next batch.
+    /// The last of `ops` continues in the next batch.
     is_partial: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Item {
-    /// A page, whose content lies there in this one of the operations.
+    /// A page, whose content is at `at` in this operation.
     Data {
         page: u32,
         op: usize,
@@ -67,23 +69,24 @@ enum Item {
 }
 
 impl Writer {
-    /// Whose next batch has this sequence, in a block of its own: what a crash cut short stays the end of its block.
+    /// A writer whose next batch has this sequence number and goes to a new block: a batch that a crash interrupted
+    /// stays the end of its block.
     pub(super) fn new(shape: &Shape, sequence: u64) -> Self {
         Self { frontiers: vec![None; shape.frontiers()], sequence, partial: None }
     }
 
-    /// Whether nothing is half written.
+    /// Whether no change is half written.
     pub(super) fn is_at_rest(&self) -> bool {
         self.partial.is_none()
     }
 
-    /// Writes the first batch of a device: from then on there is one.
+    /// Writes the first batch of a device, which makes the device exist.
     pub(super) async fn begin(&mut self, area: &Area) -> Result<(), Error> {
         self.make_room(area, 0).await?;
         self.append(area, 0, &[], IoBuffer::zeroed(PAGE_BYTES)).await
     }
 
-    /// Writes a batch of what waits with the handle of what has waited longest, and tells who waited for it.
+    /// Writes a batch of waiting changes with the handle of the oldest one, and completes their requests.
     pub(super) async fn write_next(&mut self, area: &Area) {
         let partial = self.partial.as_ref().map(|pending| pending.handle);
         let Some(handle) = partial.or_else(|| area.lock().queue.first_handle()) else { return };
@@ -121,7 +124,7 @@ impl Writer {
         }
     }
 
-    /// What comes next, as far as there is room for it in so many pages.
+    /// Plans the next batch, of at most `room` pages.
     fn plan(&mut self, area: &Area, handle: u16, room: u32) -> Plan {
         let data_max = (room - 1).min(BATCH_PAGES) as usize;
         let mut plan = Plan::default();
@@ -138,7 +141,7 @@ impl Writer {
                 }
                 if pending.content.is_some() {
                     let at = pending.taken as usize * PAGE_BYTES;
-                    // The second of two writes of a page goes into the next batch.
+                    // A second write of the same page goes into the next batch.
                     if !written.insert(page) {
                         break;
                     }
@@ -179,7 +182,7 @@ impl Writer {
         self.append(area, frontier, &entries, buffer).await
     }
 
-    /// Appends a batch, whose header is still missing, to a block that is being filled, and has the map say so.
+    /// Appends a batch, whose header is still missing, to a frontier, and updates the map.
     async fn append(
         &mut self,
         area: &Area,
@@ -196,12 +199,12 @@ impl Writer {
             at: next_page,
             options: area.shape.options,
         };
-        // Also of one that fails: it may be there all the same, and is not to be taken for another.
+        // Also if the append fails: the batch may be stored all the same, and its number must not be used again.
         self.sequence += 1;
         buffer.copy_in(0, &batch::encode(&header, entries));
         let pages = u32::try_from(buffer.len() / PAGE_BYTES).expect("a batch is short");
         let appended = area.store.append(block, u64::from(next_page) * PAGE, buffer).await;
-        // Without an open block: this one takes no more.
+        // On failure the frontier stays `None`: its block takes no more appends.
         appended.map_err(|failure| failure.error)?;
         self.frontiers[frontier] = Some(Open { frame, next_page: next_page + pages });
         add(&area.counters.headers, PAGE);
@@ -221,7 +224,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Sees to it that a frontier has room for a batch, and that there is a block in reserve. Returns the room, in
+    /// Makes sure that a frontier has room for a batch, and that there is a block in reserve. Returns the room in
     /// pages: at least a header and one more.
     async fn make_room(&mut self, area: &Area, frontier: usize) -> Result<u32, Error> {
         loop {
@@ -245,7 +248,7 @@ impl Writer {
         }
     }
 
-    /// Blocks that may still be allocated.
+    /// Number of blocks that may still be allocated.
     fn free(&self, area: &Area) -> u32 {
         area.shape.page_blocks.saturating_sub(area.lock().map.blocks())
     }
@@ -254,7 +257,7 @@ impl Writer {
         self.frontiers[frontier].map_or(0, |open| area.shape.block_pages - open.next_page)
     }
 
-    /// Whether a block is being filled, and has room.
+    /// Whether a block is a frontier with room.
     fn is_filling(&self, area: &Area, frame: u32) -> bool {
         let with_room = self
             .frontiers
@@ -273,7 +276,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Moves what is live in a block to where copies go, and frees it.
+    /// Moves the live pages of a block to the frontier of copies, and frees the block.
     async fn clean(&mut self, area: &Area, victim: Victim) -> Result<(), Error> {
         if victim.cost > 0 {
             let live = area.lock().map.live(victim.frame);
@@ -281,7 +284,7 @@ impl Writer {
                 if let Some(copies) = self.frontiers.last_mut() {
                     *copies = None;
                 }
-                // The reserve, if it was taken, has nothing live then, and is the next victim.
+                // If the reserve was taken, it has no live pages now and becomes the next victim.
                 area.lock().map.put_back(victim.frame, &live);
                 return Err(error);
             }
@@ -291,7 +294,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes the block in reserve if need be; it has room for all of another.
+    /// Copies the live pages. Takes the block in reserve if needed; it has room for all live pages of one block.
     async fn move_live(&mut self, area: &Area, victim: Victim, live: &Live) -> Result<(), Error> {
         let copies = self.frontiers.len() - 1;
         let mut zeros = runs_of_zeros(&live.zeros).into_iter().peekable();
@@ -334,7 +337,7 @@ impl Plan {
     }
 }
 
-/// Frees a block in which nothing is live.
+/// Frees a block without live pages.
 async fn free(area: &Area, frame: u32) -> Result<(), Error> {
     let block = area.lock().map.block(frame);
     area.store.free(block).await.map_err(|failure| failure.error)?;
@@ -342,7 +345,7 @@ async fn free(area: &Area, frame: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads pages of a block, behind room for a header.
+/// Reads pages of a block into a buffer, after room for a header.
 async fn read_pages(area: &Area, victim: Victim, pages: &[(u32, u32)]) -> Result<IoBuffer, Error> {
     let mut buffer = IoBuffer::zeroed((1 + pages.len()) * PAGE_BYTES);
     let runs: Vec<IoFuture> = pages
@@ -378,7 +381,7 @@ fn no_space(area: &Area, what: &str) -> Error {
     Error::new(ErrorKind::NoSpace, context)
 }
 
-/// What of it is on flash is unknown.
+/// Fails a change. It is unknown how much of it is stored.
 fn fail(area: &Area, pending: Pending, cause: &Error) {
     let Pending { first, count, content, completer, .. } = pending;
     add(&area.counters.failed_requests, 1);

@@ -1,12 +1,12 @@
-//! The journal: where its next page goes, and how it begins anew in the other half.
+//! The journal: the position of its next page, and how it starts anew in the other half.
 //!
-//! A page is written once, and holds what came together while the one before it was on its way. When the log of a
-//! half is full, all that is true goes to the other half as a snapshot, its head last; so the head says that the
-//! snapshot is whole. Then the old half is marked as superseded: if the newer one should ever be damaged, the old one
-//! is not taken for the truth.
+//! A page is written once, and holds the records that came while the previous page was in flight. When the log of a
+//! half is full, the whole state goes to the other half as a snapshot, its head last; so the head says that the
+//! snapshot is complete. Then the old half is marked as superseded: if the newer one is ever damaged, the old one is
+//! not mistaken for the current state.
 //!
-//! 1. At most one page is under way. One that failed is written again at its place, so no page lies behind a gap.
-//! 2. The half that is overwritten loses its head first: no head is ever in front of another filling's snapshot.
+//! 1. At most one page is in flight. A page that failed is written again at the same place, so no page follows a gap.
+//! 2. The half that is overwritten loses its head first, so a head never precedes another filling's snapshot.
 
 use super::page::{self, Filling, Head, PAGE_BYTES, PageKind, Record};
 use super::places::Places;
@@ -19,7 +19,7 @@ use crate::placement::PlacementHandle;
 /// Pages of a snapshot that are written together.
 const SNAPSHOT_PAGES_TOGETHER: usize = 64;
 
-/// Where the journal goes on.
+/// The position of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Journal {
     pub(super) filling: Filling,
@@ -35,7 +35,7 @@ impl Journal {
         places.log(self.snapshot_pages).contains(&self.next_page)
     }
 
-    /// Writes one page of records. The journal goes on behind it.
+    /// Writes one page of records, and moves to the next.
     pub(super) async fn log(
         &mut self,
         device: &dyn Device,
@@ -49,7 +49,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Begins anew in the other half with a snapshot of all there is. Returns where the journal goes on.
+    /// Starts anew in the other half with a snapshot of the whole state. Returns the new position of the journal.
     pub(super) async fn compacted(
         &self,
         device: &dyn Device,
@@ -58,7 +58,8 @@ impl Journal {
     ) -> Result<Self, Error> {
         let filling = Filling { generation: self.filling.generation + 1, ..self.filling };
         let begun = begin(device, places, 1 - self.half, filling, (snapshot, next_block)).await?;
-        // Without it a damaged head would make the old half the truth; that it could not be written harms nobody else.
+        // Without this mark, damage of the new head would make the old half count. A failure to write it does no other
+        // harm.
         let mark = page::encode(PageKind::Superseded, self.filling, places.half_pages() - 1, &[]);
         let _ = write(device, places.page(self.half, places.half_pages() - 1), &mark).await;
         Ok(begun)
@@ -96,12 +97,12 @@ pub(super) async fn begin(
     Ok(Journal { filling, half, next_page: number, snapshot_pages })
 }
 
-/// Takes a half its head.
+/// Erases the head of a half.
 pub(super) async fn clear(device: &dyn Device, places: &Places, half: u32) -> Result<(), Error> {
     write(device, places.page(half, 0), &[0; PAGE_BYTES]).await
 }
 
-/// What is written there survives a loss of power once this has returned.
+/// Writes bytes, which survive a loss of power once this has returned.
 async fn write(device: &dyn Device, offset: u64, bytes: &[u8]) -> Result<(), Error> {
     let mut buffer = IoBuffer::zeroed(bytes.len());
     buffer.copy_in(0, bytes);

@@ -1,13 +1,13 @@
-//! Blocks on any device: a region of addresses each, and a journal in front that says which block is where.
+//! Blocks on any device: each is a region of addresses, and a journal at the front records which block is where.
 //!
-//! An append is written to its place, and then a record says how far the block has landed; both are durable when it
-//! returns. Records of what ends at about the same time share a page of the journal. So a half-written block needs no
-//! search: the records say where it goes on. The price is a page of 4 KiB beside each append, or beside several;
-//! headers in the pages themselves would cost nothing, but take from each page what makes it a page, and then offsets
-//! of blocks were not those of whoever writes them.
+//! An append first writes its bytes, and then a record of how far the block has landed; both are durable when it
+//! returns. Records of appends that end at about the same time share a page of the journal. So a half-written block
+//! needs no search: the records say where it continues. The cost is a page of 4 KiB per append, or per several. Headers
+//! within the pages would cost no extra write. But they would take space from each page, so a page would hold less than
+//! a whole page of data, and offsets in blocks would not be those that users see.
 //!
-//! What is allocated gets the region that has been free for the longest. Freeing one writes its record first, and then
-//! deallocates the region: only then may another block have it.
+//! An allocation takes the region that has been free the longest. Freeing a block first writes its record and then
+//! deallocates the region; only then may another block have it.
 
 mod journal;
 mod page;
@@ -72,13 +72,13 @@ struct Core {
 
 struct State {
     table: Table,
-    /// Taken by whoever writes it.
+    /// Taken while it is being written.
     journal: Option<Journal>,
-    /// What waits for a page of the journal, in order.
+    /// Records that wait for a page of the journal, in order.
     pending: VecDeque<Pending>,
 }
 
-/// A record on its way, and what is to be done when it is durable.
+/// A record in flight, and what to do once it is durable.
 enum Pending {
     Alloc { block: BlockId, region: u32, stream: Stream, tag: u64, completer: Completer },
     Append { block: BlockId, piece: Piece },
@@ -104,13 +104,14 @@ impl Pending {
 }
 
 impl BlocksOnDevice {
-    /// Makes a store of the whole device. What lies there is lost.
+    /// Makes a store of the whole device. Its content is lost.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if no such store fits the device; what the device reports.
+    /// [`ErrorKind::Setup`] if no such store fits the device; errors of the device.
     pub async fn format(device: Arc<dyn Device>, options: &BlocksOptions) -> Result<Self, Error> {
         let places = Places::plan(options, device.info())?;
-        // An older store must not come back if this is cut short: the newest head of any counts.
+        // Erase both heads first, so that an older store does not come back if this is interrupted: the newest head
+        // counts.
         for half in 0..2 {
             journal::clear(&*device, &places, half).await?;
         }
@@ -120,11 +121,11 @@ impl BlocksOnDevice {
         Ok(Self::with(device, recover::Recovered { places, journal, table, next_block: 1 }))
     }
 
-    /// Opens the store that is on the device.
+    /// Opens the store on the device.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if there is none, or its journal is damaged beyond what a loss of power does; what the
-    /// device reports. Nothing is written then.
+    /// [`ErrorKind::Setup`] if there is none, or its journal is damaged in a way that a loss of power cannot explain;
+    /// errors of the device. Nothing is written then.
     pub async fn open(device: Arc<dyn Device>) -> Result<Self, Error> {
         let recovered = recover::recover(&*device).await?;
         Ok(Self::with(device, recovered))
@@ -208,7 +209,7 @@ impl Core {
         future
     }
 
-    /// Sees to what follows from the end of a write.
+    /// Handles the consequences of the end of a write.
     fn carry_out(self: &Arc<Self>, block: BlockId, due: Due) {
         let Due { landed, failed, freeing } = due;
         let landed = landed.into_iter().map(|piece| Pending::Append { block, piece });
@@ -239,7 +240,7 @@ impl Core {
         let core = Arc::clone(self);
         steps::request(async move {
             let buffer = read.await?;
-            // Its region may be another block's by now.
+            // The region may belong to another block by now.
             if core.ledger.is_there(block) { Ok(buffer) } else { Err(Ledger::gone(block, buffer)) }
         })
     }
@@ -255,7 +256,7 @@ impl Core {
         future
     }
 
-    /// Hands records to the journal. Whoever finds it at rest sets it going.
+    /// Hands records to the journal, and starts writing it if it is at rest.
     fn push(self: &Arc<Self>, pending: impl IntoIterator<Item = Pending>) {
         let mut state = self.lock();
         state.pending.extend(pending);
@@ -267,7 +268,7 @@ impl Core {
         steps::carry_on(Arc::clone(self).write_journal(journal));
     }
 
-    /// Writes all that waits, a page at a time, until nothing does.
+    /// Writes all waiting records, a page at a time.
     async fn write_journal(self: Arc<Self>, mut journal: Journal) {
         loop {
             let batch: Vec<Pending> = {
@@ -293,7 +294,7 @@ impl Core {
         }
     }
 
-    /// Whether it is of an append behind one whose record could not be written: it has not landed then.
+    /// Whether it is an append after one whose record could not be written: then it has not landed.
     fn is_behind_failed(&self, pending: &Pending) -> bool {
         let Pending::Append { block, piece } = pending else { return false };
         let state = self.lock();
@@ -310,7 +311,7 @@ impl Core {
         journal.log(&*self.device, &self.places, records).await
     }
 
-    /// The record of this is on flash: it is acknowledged.
+    /// Acknowledges a request whose record is on flash.
     fn became_durable(self: &Arc<Self>, pending: Pending) {
         let region = {
             let table = &mut self.lock().table;
@@ -350,10 +351,10 @@ impl Core {
         }
     }
 
-    /// The region of a block that is not there any more becomes free.
+    /// Frees the region of a block that no longer exists.
     async fn give_back(&self, block: BlockId, region: u32, completer: Completer) {
         let (offset, bytes) = (self.places.region(region), self.places.block_bytes);
-        // The bytes are dead to this store whether the device knows it or not.
+        // Ignore errors: to this store the bytes are dead in any case.
         let _ = self.device.submit(Io::Deallocate { offset, bytes }).await;
         self.freed_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.lock().table.free.push_back(region);
@@ -361,7 +362,7 @@ impl Core {
         completer.complete(Ok(IoBuffer::empty()));
     }
 
-    /// The record of this may be on flash or not.
+    /// Fails a request whose record may or may not be on flash.
     fn fail(&self, pending: Pending, cause: &Error) {
         let error = |what: &str, block: BlockId| {
             Error::new(cause.kind(), format!("{what} of block {block}: {cause}"))
@@ -420,7 +421,7 @@ impl BlockStore for BlocksOnDevice {
         }
     }
 
-    /// Bytes of the host are those of appends and reads; the journal is among those of the media.
+    /// The host's bytes are those of appends and reads; the journal counts among the media bytes.
     fn stats(&self) -> DeviceStats {
         let below = self.core.device.stats();
         let by_stream: Vec<u64> =

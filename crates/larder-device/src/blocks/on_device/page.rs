@@ -33,9 +33,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::label::{FORMAT_VERSION, Uuid};
 
-/// Bytes of a page of the journal.
+/// Size of a page of the journal in bytes.
 pub(super) const PAGE_BYTES: usize = 4096;
-/// Records that a page has room for.
+/// Most records of a page.
 pub(super) const RECORDS_MAX: usize = (PAGE_BYTES - HEADER_BYTES) / RECORD_BYTES;
 
 const JOURNAL_MAGIC: [u8; 8] = *b"LARDERBJ";
@@ -81,7 +81,7 @@ struct RawHead {
     reserved: U32,
 }
 
-/// Which page it is, beside its number.
+/// The kind of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PageKind {
     Head = 1,
@@ -90,17 +90,17 @@ pub(super) enum PageKind {
     Superseded = 4,
 }
 
-/// Which filling of which half of which store.
+/// One filling of one half of a store's journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Filling {
     pub(super) uuid: Uuid,
     pub(super) generation: u64,
 }
 
-/// What happened to a block.
+/// A change of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Record {
-    /// Of a snapshot, with what had landed; of the log, with 0.
+    /// `bytes` is what had landed in a snapshot; 0 in the log.
     Allocated {
         block: u64,
         region: u32,
@@ -117,7 +117,7 @@ pub(super) enum Record {
     },
 }
 
-/// What the store is, and where its snapshot ends.
+/// The layout of the store, and the end of its snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) block_bytes: u64,
@@ -127,7 +127,7 @@ pub(super) struct Head {
     pub(super) snapshot_pages: u32,
 }
 
-/// A page of records.
+/// Encodes a page of records.
 pub(super) fn encode(kind: PageKind, of: Filling, number: u32, records: &[Record]) -> Vec<u8> {
     assert!(
         records.len() <= RECORDS_MAX,
@@ -140,7 +140,7 @@ pub(super) fn encode(kind: PageKind, of: Filling, number: u32, records: &[Record
     sealed(kind, of, number, count, &body)
 }
 
-/// The first page of a half.
+/// Encodes the first page of a half.
 pub(super) fn encode_head(of: Filling, head: Head) -> Vec<u8> {
     let raw = RawHead {
         block_bytes: head.block_bytes.into(),
@@ -193,19 +193,19 @@ fn raw(record: Record) -> RawRecord {
     }
 }
 
-/// Whether a page has the mark of a journal, whole or not.
+/// Whether a page has the mark of a journal, even if it is damaged.
 pub(super) fn is_marked(page: &[u8]) -> bool {
     page.starts_with(&JOURNAL_MAGIC)
 }
 
-/// The version of a page of a later version of the formats.
+/// The version of a page of a later format version.
 pub(super) fn later_version(page: &[u8]) -> Option<u16> {
     let (header, _) = Header::ref_from_prefix(page).ok()?;
     let version = header.version.get();
     (header.magic == JOURNAL_MAGIC && version > FORMAT_VERSION).then_some(version)
 }
 
-/// The head in a page, and which filling it begins. `None` if it is none, or damaged.
+/// Decodes a head and the filling that it begins. `None` if it is not a head, or is damaged.
 pub(super) fn parse_head(page: &[u8]) -> Option<(Filling, Head)> {
     let (header, body) = checked(page, PageKind::Head)?;
     let (raw, _) = RawHead::ref_from_prefix(body).ok()?;
@@ -221,7 +221,7 @@ pub(super) fn parse_head(page: &[u8]) -> Option<(Filling, Head)> {
     (header.number.get() == 0).then_some((filling, head))
 }
 
-/// The records of a page that must be this one of this filling.
+/// Decodes the records of a page, if it is the page of this kind, filling and number.
 pub(super) fn parse(kind: PageKind, of: Filling, number: u32, page: &[u8]) -> Option<Vec<Record>> {
     let (header, body) = checked(page, kind)?;
     let is_it = header.uuid == of.uuid.bytes()

@@ -1,4 +1,4 @@
-//! How a store divides its device.
+//! The layout of a store on its device.
 //!
 //! ```text
 //!   0        64 KiB    128 KiB         + body_bytes    + body_bytes  + block_bytes
@@ -15,25 +15,25 @@ use crate::device::DeviceInfo;
 use crate::error::{Error, ErrorKind};
 
 const PAGE: u64 = PAGE_BYTES as u64;
-/// What a head has for itself: a drive that damages what lies beside a torn page leaves the other one.
+/// Space for one head: if a drive damages the surroundings of a torn page, the other head survives.
 const HEAD_BYTES: u64 = 64 << 10;
-/// Both of them.
+/// Space for both heads.
 const HEADS_BYTES: u64 = 2 * HEAD_BYTES;
-/// A log is as many times its snapshot long, at least, so that compactions write little beside it.
+/// A log has at least this number of times the pages of its snapshot, so that compactions write little in comparison.
 const LOG_OF_SNAPSHOT: u64 = 4;
 const LOG_PAGES_MIN: u64 = 256;
 
-/// How a store is to be made.
+/// Options for making a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlocksOptions {
-    /// Bytes of a block: some pages of 4096 bytes. What a drive erases at once, or a multiple.
+    /// Block size in bytes, a multiple of 4096: what a drive erases at once, or a multiple of it.
     pub block_bytes: u64,
-    /// Pages of 4096 bytes in the log of each half of the journal; `None`: 256, or four times those of a snapshot. At
-    /// least 1.
+    /// Pages of 4096 bytes in the log of each half of the journal, at least 1; `None`: 256, or four times the pages of
+    /// a snapshot if that is more.
     pub journal_log_pages: Option<u32>,
 }
 
-/// Where everything is.
+/// The layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Places {
     pub(super) block_bytes: u64,
@@ -62,7 +62,7 @@ impl Places {
         if journal_log_pages == Some(0) {
             return fail("journal_log_pages of 0: must be at least 1".to_owned());
         }
-        // As many as the device has room for without a journal: its snapshot has room for all of them.
+        // A snapshot has room for the number of blocks that would fit without a journal, so for all blocks.
         let snapshot = (info.capacity_bytes / block_bytes).div_ceil(RECORDS_MAX as u64).max(1);
         let log =
             journal_log_pages.map_or((LOG_OF_SNAPSHOT * snapshot).max(LOG_PAGES_MIN), u64::from);
@@ -83,7 +83,7 @@ impl Places {
         Ok(places)
     }
 
-    /// Those that a head names, if such a store fits the device.
+    /// The layout that a head describes, if such a store fits the device.
     pub(super) fn of(head: &Head, info: &DeviceInfo) -> Option<Self> {
         let Head { block_bytes, body_bytes, regions, snapshot_pages, .. } = *head;
         let journal = body_bytes.checked_mul(2)?.checked_add(HEADS_BYTES)?;
@@ -98,23 +98,23 @@ impl Places {
         sound.then_some(Self { block_bytes, body_bytes, regions })
     }
 
-    /// Pages of a half: its head has number 0.
+    /// Pages of a half; page 0 is its head.
     pub(super) fn half_pages(&self) -> u32 {
         u32::try_from(self.body_bytes / PAGE).expect("it was checked") + 1
     }
 
-    /// The pages of a half that its log may fill, behind a snapshot of so many.
+    /// The pages of a half that its log may fill, after a snapshot of `snapshot_pages`.
     pub(super) fn log(&self, snapshot_pages: u32) -> Range<u32> {
         1 + snapshot_pages..self.half_pages() - 1
     }
 
-    /// Where the head of a half is on the device.
+    /// Offset of the head of a half on the device.
     pub(super) fn head(half: u32) -> u64 {
         debug_assert!(half < 2, "there is no half {half}");
         u64::from(half) * HEAD_BYTES
     }
 
-    /// Where page `number` of a half is on the device.
+    /// Offset of page `number` of a half on the device.
     pub(super) fn page(&self, half: u32, number: u32) -> u64 {
         debug_assert!(half < 2 && number < self.half_pages(), "page {number} of half {half}");
         match number.checked_sub(1) {
@@ -123,7 +123,7 @@ impl Places {
         }
     }
 
-    /// Where a region is on the device.
+    /// Offset of a region on the device.
     pub(super) fn region(&self, region: u32) -> u64 {
         debug_assert!(u64::from(region) < self.regions, "region {region} of {}", self.regions);
         HEADS_BYTES + 2 * self.body_bytes + u64::from(region) * self.block_bytes

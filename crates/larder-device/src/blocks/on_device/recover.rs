@@ -1,8 +1,9 @@
-//! What a journal says after an opening.
+//! Recovery of the journal when a store is opened.
 //!
-//! The half of the newest whole head counts: its snapshot, and its log up to the first page that is not whole. Such a
-//! page was under way when power was lost. It was damaged later if whole ones follow, or if the half is marked as
-//! superseded and the newer one is gone: then what was acknowledged is not known any more, and nothing is believed.
+//! The half with the newest intact head counts: its snapshot, and its log up to the first page that is not intact. Such
+//! a page was in flight when power was lost. It was damaged later if intact pages follow it. A half is outdated if it
+//! is marked as superseded and the newer half is gone. In both cases the acknowledged state is not known any more, and
+//! the store is refused.
 
 use super::journal::Journal;
 use super::page::{self, Filling, Head, PAGE_BYTES, PageKind};
@@ -25,10 +26,11 @@ pub(super) struct Recovered {
     pub(super) next_block: u64,
 }
 
-/// Reads the journal. Writes nothing.
+/// Reads the journal. Writes nothing to it.
 pub(super) async fn recover(device: &dyn Device) -> Result<Recovered, Error> {
     let refuse = |what: &str| Err(refusal(device, what));
-    // What a process that died has left in the drive's cache is about to be believed: now it stays.
+    // A process that died may have left writes in the drive's volatile cache. Flush, so that what is read now is
+    // durable.
     device.submit(Io::Flush).await.map_err(|failure| failure.error)?;
     let mut heads: Vec<(u32, Filling, Head)> = Vec::new();
     let mut marked = false;

@@ -1,9 +1,10 @@
-//! Which block is in which region, and what of it is on the device.
+//! Which block is in which region, and how much of it is written.
 //!
-//! 1. A region belongs to one block, or is free, or is being freed; it is free again only when the record of the
-//!    freeing is durable and its bytes are deallocated. So nothing that was freed comes back under a new block.
-//! 2. `written ≤ logged`: what records on flash say, and what those say that were handed to the journal.
-//! 3. Records of a block are handed over in the order of its bytes, whatever order the writes of its bytes end in.
+//! 1. A region belongs to one block, or is free, or is being freed. It is free again only when the record of the
+//!    freeing is durable and its bytes are deallocated. So freed bytes never come back under a new block.
+//! 2. `written ≤ logged`: `written` is what records on flash say, `logged` what those say that were handed to the
+//!    journal.
+//! 3. Records of a block are handed over in the order of its bytes, whatever the order in which the writes end.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,14 +13,14 @@ use crate::buffer::IoBuffer;
 use crate::error::Error;
 use crate::io::Completer;
 
-/// The blocks that are there.
+/// The blocks of the store.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) blocks: BTreeMap<u64, Mapped>,
     pub(super) free: VecDeque<u32>,
 }
 
-/// A block on its region.
+/// A block and its region.
 #[derive(Debug)]
 pub(super) struct Mapped {
     pub(super) region: u32,
@@ -27,32 +28,32 @@ pub(super) struct Mapped {
     pub(super) tag: u64,
     pub(super) written: u64,
     logged: u64,
-    /// Appends whose bytes are under way, or are there before those of one in front of them, by place.
+    /// Appends that are being written, or are written before an earlier one was, by offset.
     pieces: BTreeMap<u64, Piece>,
-    /// The place of the first append that failed: none from there on lands.
+    /// The offset of the first failed append: no append from there on lands.
     failed: Option<u64>,
-    /// Who frees it, and waits for the appends.
+    /// The request that frees the block, while it waits for the appends.
     freeing: Option<Completer>,
 }
 
-/// An append under way.
+/// An append in flight.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) at: u64,
     pub(super) end: u64,
-    /// How the write of its bytes has ended; `None`: it has not.
+    /// The result of the write of its bytes; `None` until it has ended.
     pub(super) ended: Option<Result<IoBuffer, (Error, IoBuffer)>>,
     pub(super) completer: Completer,
 }
 
-/// What follows from the end of a write, for whoever holds no lock.
+/// Consequences of the end of a write, to be handled without a lock.
 #[derive(Debug, Default)]
 pub(super) struct Due {
-    /// These go to the journal, in this order.
+    /// Appends that go to the journal, in this order.
     pub(super) landed: Vec<Piece>,
-    /// These have failed.
+    /// Appends that have failed.
     pub(super) failed: Vec<Piece>,
-    /// This one waits for nothing any more.
+    /// The freeing that no longer waits.
     pub(super) freeing: Option<Completer>,
 }
 
@@ -77,7 +78,7 @@ impl Mapped {
         assert!(before.is_none(), "the ledger admits one append at a place: {before:?}");
     }
 
-    /// The write of the bytes of an append has ended.
+    /// The write of an append's bytes has ended.
     pub(super) fn ended(&mut self, at: u64, ended: Result<IoBuffer, (Error, IoBuffer)>) -> Due {
         let mut due = Due::default();
         let piece = self.pieces.get_mut(&at).expect("it was begun");
@@ -102,7 +103,7 @@ impl Mapped {
         due
     }
 
-    /// The append at `at` failed: it does not land, and none behind it does.
+    /// The append at `at` failed: it does not land, and no append after it does.
     pub(super) fn fail(&mut self, at: u64) {
         self.failed = Some(self.failed.map_or(at, |from| from.min(at)));
     }
@@ -112,7 +113,7 @@ impl Mapped {
         self.failed.is_some_and(|from| from <= at)
     }
 
-    /// Somebody frees the block: it is given back if nothing is under way.
+    /// Begins to free the block. Returns the completer if nothing is in flight.
     pub(super) fn free(&mut self, completer: Completer) -> Option<Completer> {
         if self.pieces.is_empty() {
             return Some(completer);
@@ -124,16 +125,16 @@ impl Mapped {
 }
 
 impl Table {
-    /// With all of so many regions free.
+    /// A table with `regions` regions, all free.
     pub(super) fn empty(regions: u64) -> Self {
         let regions = u32::try_from(regions).expect("it was checked");
         Self { blocks: BTreeMap::new(), free: (0..regions).collect() }
     }
 
-    /// What a record says becomes so.
+    /// Applies a record.
     ///
     /// # Errors
-    /// Says what cannot be of a journal of ours.
+    /// Says what is impossible in a journal of ours.
     pub(super) fn apply(&mut self, record: Record, block_bytes: u64) -> Result<(), String> {
         let complain = |what: &str| Err(format!("{what} by {record:?}"));
         match record {
@@ -159,7 +160,7 @@ impl Table {
         Ok(())
     }
 
-    /// What was read is all that there is: regions of no block are free. Says if two blocks have one.
+    /// Called after all records were applied: regions without a block are free. Fails if two blocks share a region.
     pub(super) fn settle(&mut self, regions: u64) -> Result<(), String> {
         let regions = u32::try_from(regions).map_err(|_| "too many regions".to_owned())?;
         let mut taken = vec![false; regions as usize];
@@ -175,7 +176,7 @@ impl Table {
         Ok(())
     }
 
-    /// All of it, as pages of records.
+    /// The whole table, as pages of records.
     pub(super) fn snapshot(&self) -> Vec<Vec<Record>> {
         let records = self.blocks.iter().map(|(&block, mapped)| {
             let Mapped { region, stream, tag, written, .. } = *mapped;
@@ -204,8 +205,8 @@ mod tests {
         Err((Error::new(ErrorKind::Io, "a test"), IoBuffer::empty()))
     }
 
-    /// Two threads may be admitted in order and come here the other way round: a record of the second would say that
-    /// bytes of the first are there.
+    /// Two threads may be admitted in order and get here the other way round. A record of the second append would then
+    /// say that the bytes of the first are written.
     #[test]
     fn no_append_lands_before_one_in_front_of_it_that_has_not_even_begun() {
         let mut mapped = Mapped::new(0, 0, 0, 4096);

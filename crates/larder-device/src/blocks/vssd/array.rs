@@ -1,4 +1,4 @@
-//! An array that several stores share, behind one lock.
+//! An array of drives that several stores share, behind one lock.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use super::store::VssdBlocks;
 use crate::device::SECTOR_BYTES;
 use crate::error::{Error, ErrorKind};
 
-/// Virtual SSDs on one array of drives, with the bytes of their pages. Clones are the same array.
+/// Virtual SSDs on one array of drives, with the bytes of their pages. Clones share the same array.
 ///
 /// ```
 /// use larder_device::blocks::vssd::{MemoryKeeper, VssdArray};
@@ -47,7 +47,7 @@ impl fmt::Debug for VssdArray {
     }
 }
 
-/// Whether pages of these drives can be told apart, and be read and written.
+/// Checks that the pages of these drives can be identified, read and written. Returns the page size.
 fn check(drives: &[RawSsd]) -> Result<u32, Error> {
     let fail = |message: String| Err(Error::new(ErrorKind::Setup, message));
     let Some(first) = drives.first() else {
@@ -69,11 +69,11 @@ fn check(drives: &[RawSsd]) -> Result<u32, Error> {
 }
 
 impl VssdArray {
-    /// A new array, as [`Vssds::create`] makes it. What `keeper` had is nobody's.
+    /// A new array, made by [`Vssds::create`]. Data that `keeper` had is abandoned.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] for drives that no array can be made of, [`ErrorKind::InUse`] if an image is of an array
-    /// already; what the storage below reports.
+    /// [`ErrorKind::Setup`] for drives that cannot form an array, [`ErrorKind::InUse`] if an image already belongs to
+    /// an array; errors of the storage below.
     pub fn create(
         drives: Vec<RawSsd>,
         images: Box<dyn Images + Send>,
@@ -87,11 +87,11 @@ impl VssdArray {
         Ok(Self(Arc::new(Mutex::new(State::begin(array, keeper, page_bytes)?))))
     }
 
-    /// Opens an array, as [`Vssds::open`] does, and finds the bytes of its pages and its tails.
+    /// Opens an array with [`Vssds::open`], and finds the bytes of its pages and its tails.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if no image can be believed, or they are of other drives: nothing was written;
-    /// [`ErrorKind::Gone`] if the power failed; what the storage below reports.
+    /// [`ErrorKind::Setup`] if no image is valid, or they belong to other drives: nothing was written;
+    /// [`ErrorKind::Gone`] if the power failed; errors of the storage below.
     pub fn open(
         drives: Vec<RawSsd>,
         images: Box<dyn Images + Send>,
@@ -108,11 +108,11 @@ impl VssdArray {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a vSSD, as [`Vssds::alloc`] does.
+    /// Makes a vSSD with [`Vssds::alloc`].
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] for a request that makes no sense, [`ErrorKind::NoSpace`] if there are not as many free
-    /// units: it says how many there are, and what they would hold; what the storage below reports.
+    /// [`ErrorKind::Setup`] for an invalid request, [`ErrorKind::NoSpace`] if there are too few free units (the message
+    /// says how many there are, and what they would hold); errors of the storage below.
     pub fn alloc(&self, request: Request) -> Result<VssdId, Error> {
         self.lock().operate("new vSSD", |array| array.alloc(request))
     }
@@ -120,8 +120,8 @@ impl VssdArray {
     /// Ends a vSSD that has no blocks.
     ///
     /// # Errors
-    /// [`ErrorKind::InUse`] if it has blocks, or a store; [`ErrorKind::NotOpen`] if there is none of this number;
-    /// what the storage below reports.
+    /// [`ErrorKind::InUse`] if it has blocks, or a store; [`ErrorKind::NotOpen`] if there is no vSSD of this number;
+    /// errors of the storage below.
     pub fn dealloc(&self, id: VssdId) -> Result<(), Error> {
         self.lock().end(id, Vssds::dealloc)
     }
@@ -129,33 +129,34 @@ impl VssdArray {
     /// Ends a vSSD with all that it holds.
     ///
     /// # Errors
-    /// As [`VssdArray::dealloc`], but blocks do not matter.
+    /// As [`VssdArray::dealloc`], except that blocks do not matter.
     pub fn destroy(&self, id: VssdId) -> Result<(), Error> {
         self.lock().end(id, Vssds::destroy)
     }
 
-    /// The store of a vSSD. There is one at a time: it keeps the state of the blocks.
+    /// The store of a vSSD. There is at most one at a time, because it keeps the state of the blocks.
     ///
     /// # Errors
-    /// [`ErrorKind::NotOpen`] if there is none of this number, [`ErrorKind::InUse`] if it has a store already.
+    /// [`ErrorKind::NotOpen`] if there is no vSSD of this number, [`ErrorKind::InUse`] if it has a store already.
     pub fn store(&self, id: VssdId) -> Result<VssdBlocks, Error> {
         VssdBlocks::open(self, id)
     }
 
-    /// Begins to exchange what dies of `drive` hold, as [`Vssds::swap_begin`] does. Stores go on meanwhile.
+    /// Begins to exchange the contents of dies of `drive`, with [`Vssds::swap_begin`]. Stores keep working during the
+    /// exchange.
     ///
     /// # Errors
-    /// [`ErrorKind::InUse`] if an exchange is under way, [`ErrorKind::OutOfRange`] for dies that cannot be
-    /// exchanged; what the storage below reports.
+    /// [`ErrorKind::InUse`] if an exchange is in progress, [`ErrorKind::OutOfRange`] for dies that cannot be exchanged;
+    /// errors of the storage below.
     pub fn swap_begin(&self, drive: u32, pairs: &[(DieIndex, DieIndex)]) -> Result<(), Error> {
         self.lock().operate("exchange of dies", |array| array.swap_begin(drive, pairs))
     }
 
-    /// Moves one part of a block, as [`Vssds::swap_step`] does.
+    /// Moves one part of a block, with [`Vssds::swap_step`].
     ///
     /// # Errors
-    /// [`ErrorKind::NoSpace`] if a die came to its end meanwhile: give the exchange up then; what the storage
-    /// below reports.
+    /// [`ErrorKind::NoSpace`] if a die has worn out during the exchange: abandon the exchange then; errors of the
+    /// storage below.
     pub fn swap_step(&self) -> Result<Swap, Error> {
         let mut state = self.lock();
         let step = state.operate("exchange of dies", Vssds::swap_step)?;
@@ -166,26 +167,26 @@ impl VssdArray {
         Ok(step)
     }
 
-    /// Gives the exchange up, as [`Vssds::swap_abandon`] does.
+    /// Abandons the exchange, with [`Vssds::swap_abandon`].
     ///
     /// # Errors
-    /// What the storage below reports.
+    /// Those of the storage below.
     pub fn swap_abandon(&self) -> Result<(), Error> {
         self.lock().operate("exchange of dies", Vssds::swap_abandon)
     }
 
-    /// One step of levelling within a die, as [`Vssds::level_step`].
+    /// One step of wear levelling within a die, with [`Vssds::level_step`].
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`] for a die that there is not; what the storage below reports.
+    /// [`ErrorKind::OutOfRange`] for a die that does not exist; errors of the storage below.
     pub fn level_step(&self, drive: u32, die: DieIndex) -> Result<bool, Error> {
         self.lock().operate("levelling", |array| array.level_step(drive, die))
     }
 
-    /// Asks the array whatever it answers.
+    /// Calls `look` with the array.
     ///
     /// # Errors
-    /// [`ErrorKind::Gone`] if it has no power.
+    /// [`ErrorKind::Gone`] if the array has no power.
     pub fn look<T>(
         &self,
         look: impl FnOnce(&Vssds<Box<dyn Images + Send>>) -> T,
@@ -198,23 +199,24 @@ impl VssdArray {
         self.look(|array| array.list().collect()).unwrap_or_default()
     }
 
-    /// Reads every page of every block, and compares it with its checksum; and whether map and drives agree.
+    /// Reads every page of every block and compares it with its checksum. Also checks that the map and the drives
+    /// agree.
     ///
     /// # Errors
-    /// [`ErrorKind::Gone`] without power. What is wrong is no error but in the result.
+    /// [`ErrorKind::Gone`] without power. Problems that it finds are in the result, not errors.
     pub fn verify(&self) -> Result<Verified, Error> {
         self.lock().verify()
     }
 
-    /// Waits until all that was acknowledged outlives a loss of power of this computer.
+    /// Waits until everything that was acknowledged survives a loss of power of this computer.
     ///
     /// # Errors
-    /// What the storage below reports.
+    /// Those of the storage below.
     pub fn sync(&self) -> Result<(), Error> {
         self.lock().keeper.sync()
     }
 
-    /// Lets the power of `drive` fail during the operation of its media that comes after `operations` more.
+    /// Makes the power of `drive` fail during the media operation after the next `operations` ones.
     pub fn cut_power_after(&self, drive: u32, operations: u64) {
         match &mut self.lock().power {
             Power::On(array) => array.cut_power_after(drive, operations),
@@ -226,11 +228,11 @@ impl VssdArray {
         }
     }
 
-    /// Cuts the power of all drives and opens the array anew: what was not acknowledged may be gone.
+    /// Cuts the power of all drives and opens the array again. What was not acknowledged may be gone.
     ///
     /// # Errors
-    /// [`ErrorKind::InUse`] while there are stores: they would not know; as [`VssdArray::open`], and it can be
-    /// tried again.
+    /// [`ErrorKind::InUse`] while there are stores, because they would not notice; otherwise as [`VssdArray::open`],
+    /// and the call can be repeated.
     pub fn power_cycle(&self) -> Result<Recovered, Error> {
         self.lock().power_cycle()
     }

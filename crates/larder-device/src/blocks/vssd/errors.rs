@@ -1,10 +1,10 @@
-//! Errors of the model, in the terms of the device layer.
+//! Errors of the model, as errors of the device layer.
 
 use larder_ssd::ErrorKind as Model;
 
 use crate::error::{Error, ErrorKind};
 
-/// What went wrong below while doing what `what` says.
+/// An error of the model that happened during `what`.
 #[cold]
 pub(super) fn of_model(what: &str, error: &larder_ssd::Error) -> Error {
     let kind = match error.kind() {

@@ -1,8 +1,8 @@
-//! Which process has the lock of a file, for whoever is refused it.
+//! Finds the process that has a file locked, for the error message.
 
 use std::fs::{File, read_to_string};
 
-/// Of a command line that is shown.
+/// Most characters of a command line that are shown.
 const COMMAND_CHARS: usize = 120;
 
 /// The process that has `file` locked, by number and command line, where the system tells.
@@ -22,7 +22,8 @@ pub(super) fn holder(_: &File) -> Option<String> {
     None
 }
 
-/// From lines such as `1: FLOCK  ADVISORY  WRITE 708 fe:00:2359 0 EOF`. A process of another namespace is 0 there.
+/// Parses lines such as `1: FLOCK  ADVISORY  WRITE 708 fe:00:2359 0 EOF`. A process of another namespace appears there
+/// as 0.
 fn process_of(locks: &str, file: &str) -> Option<u32> {
     let words = locks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let holds = |words: &Vec<&str>| words.get(1) == Some(&"FLOCK") && words.get(5) == Some(&file);

@@ -1,4 +1,4 @@
-//! An array in a model image: a file, or whatever else has bytes.
+//! An array in a model image: a file, or any other byte storage.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -15,15 +15,15 @@ use super::keeper::{Keeper, Tail};
 use crate::error::{Error, ErrorKind};
 use crate::private::create_private_file;
 
-/// The file of an image. It is locked while it is open: an image has one array at a time.
+/// The file of an image. It is locked while it is open, so that an image has one array at a time.
 #[derive(Debug)]
 pub struct ImageFile(File);
 
 impl ImageFile {
-    /// Makes the file, which must not be there.
+    /// Creates the file, which must not exist.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if it is there, or cannot be made.
+    /// [`ErrorKind::Setup`] if it exists, or cannot be created.
     pub fn create(path: &Path) -> Result<Self, Error> {
         let file = create_private_file(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => {
@@ -39,7 +39,7 @@ impl ImageFile {
     /// Opens the file.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if it is not there or may not be opened, [`ErrorKind::InUse`] if another process has it.
+    /// [`ErrorKind::Setup`] if it does not exist or may not be opened, [`ErrorKind::InUse`] if another process has it.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let file = OpenOptions::new().read(true).write(true).open(path);
         let file =
@@ -52,7 +52,7 @@ impl ImageFile {
         Self::of_lock(file, locked, path)
     }
 
-    /// A file that others may read, but not change, while it is open.
+    /// Locks a file so that others may read it, but not change it, while it is open.
     pub(super) fn locked_for_reading(file: File, path: &Path) -> Result<Self, Error> {
         let locked = file.try_lock_shared();
         Self::of_lock(file, locked, path)
@@ -111,7 +111,7 @@ impl ImageIo for ImageFile {
         self.0.seek(SeekFrom::Start(at)).and_then(|_| self.0.write_all(bytes)).map_err(failed)
     }
 
-    /// Makes a hole, where the system can: what it cannot give back stays.
+    /// Punches a hole, where the system can; otherwise the space stays allocated.
     fn release(&mut self, at: u64, bytes: u64) -> Result<(), ImageFailed> {
         #[cfg(target_os = "linux")]
         {
@@ -129,7 +129,7 @@ impl ImageIo for ImageFile {
     }
 }
 
-/// An image that catalogue and keeper share.
+/// An image that the catalogue and the keeper share.
 struct Shared<F>(Arc<Mutex<ModelImage<F>>>);
 
 impl<F> Clone for Shared<F> {
@@ -207,10 +207,10 @@ impl<F: ImageIo + Send> Keeper for Shared<F> {
 }
 
 impl VssdArray {
-    /// Makes an image of fresh drives on `io`, and an array on them. What was there is lost.
+    /// Makes an image of new drives on `io`, and an array on them. The old content of `io` is lost.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] for drives that no image can be of, or rates of 0; [`ErrorKind::Io`] if `io` fails.
+    /// [`ErrorKind::Setup`] for drives that an image cannot hold, or rates of 0; [`ErrorKind::Io`] if `io` fails.
     pub fn format_image(
         io: impl ImageIo + Send + 'static,
         config: ImageConfig,
@@ -232,12 +232,12 @@ impl VssdArray {
         Ok(array)
     }
 
-    /// Opens the array of the image on `io`: its drives have lost power when it was written last. What returns
-    /// from then on outlives the end of this process in any way; [`VssdArray::sync`], and a flush of a store, let
-    /// it outlive a loss of power of the computer.
+    /// Opens the array of the image on `io`, as if its drives had lost power after the last write to it. From then on,
+    /// requests that have returned survive any end of this process. [`VssdArray::sync`], or a flush of a store, makes
+    /// them survive a loss of power of the computer.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if it is no image, of another version, cut short, or damaged beyond its copies:
+    /// [`ErrorKind::Setup`] if it is no image, has another version, is cut short, or is damaged beyond its copies:
     /// nothing was written; [`ErrorKind::Io`] if `io` fails.
     pub fn open_image(io: impl ImageIo + Send + 'static) -> Result<(Self, Recovered), Error> {
         let opened = ModelImage::open(io);

@@ -1,4 +1,4 @@
-//! What keeps the bytes of an array's pages, and its tails.
+//! Storage for the bytes of an array's pages, and for its tails.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,66 +7,66 @@ use larder_ssd::vssd::LogicalBlock;
 
 use crate::error::{Error, ErrorKind};
 
-/// Pages at the end of a block that are no whole stripe yet, in the drive's protected buffer.
+/// Pages at the end of a block that do not fill a stripe yet, in the drive's protected buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tail {
     /// The block.
     pub block: LogicalBlock,
-    /// Pages of the block in front of it.
+    /// Number of pages of the block before the tail.
     pub at: u64,
     /// The words of its pages; fewer than a stripe has.
     pub words: Vec<u64>,
 }
 
-/// Keeps what outlives a loss of power beside what flash holds. What a call was told is kept when it returns; an
-/// error says that this is not known, and that the array must be opened anew.
+/// Keeps the data that survive a loss of power in addition to those on flash. Data are kept once the call returns.
+/// After an error it is unknown whether they are, and the array must be opened again.
 pub trait Keeper: Send {
     /// Keeps `page` in `slot`.
     ///
     /// # Errors
-    /// What the storage below reports.
+    /// Those of the storage below.
     fn write_page(&mut self, slot: u32, page: &[u8]) -> Result<(), Error>;
 
-    /// Fills `page` from `slot`. Of one that was never written, or released, anything comes.
+    /// Fills `page` from `slot`. The content of a slot that was never written, or was released, is unspecified.
     ///
     /// # Errors
-    /// What the storage below reports.
+    /// Those of the storage below.
     fn read_page(&mut self, slot: u32, page: &mut [u8]) -> Result<(), Error>;
 
-    /// Nobody needs what is in `slots`, which ascend.
+    /// Releases `slots`, which are in ascending order: their content is no longer needed.
     ///
     /// # Errors
-    /// What the storage below reports.
+    /// Those of the storage below.
     fn release(&mut self, slots: &[u32]) -> Result<(), Error>;
 
-    /// Keeps `tail` as entry `entry` of the protected buffer, in place of what was there; `None` empties it.
-    /// Entries are numbered from 0 on, and there are fewer than blocks of the drives. A loss of power leaves the
-    /// old or the new one.
+    /// Keeps `tail` as entry `entry` of the protected buffer, in place of the old one; `None` empties the entry.
+    /// Entries are numbered from 0, and there are fewer than blocks of the drives. A loss of power leaves the old tail
+    /// or the new one.
     ///
     /// # Errors
-    /// What the storage below reports.
+    /// Those of the storage below.
     fn write_tail(&mut self, entry: u32, tail: Option<&Tail>) -> Result<(), Error>;
 
-    /// All tails that are kept, by entry.
+    /// All kept tails, by entry.
     ///
     /// # Errors
-    /// What the storage below reports.
+    /// Those of the storage below.
     fn tails(&mut self) -> Result<Vec<(u32, Tail)>, Error>;
 
-    /// Takes note of what was done to the media of `drives`, after each operation of the array.
+    /// Records what was done to the media of `drives`. Called after each operation of the array.
     ///
     /// # Errors
-    /// What the storage below reports.
+    /// Those of the storage below.
     fn after_operation(&mut self, drives: &mut [RawSsd]) -> Result<(), Error>;
 
-    /// Waits until all that is kept outlives a loss of power of this computer.
+    /// Waits until all kept data survive a loss of power of this computer.
     ///
     /// # Errors
-    /// What the storage below reports.
+    /// Those of the storage below.
     fn sync(&mut self) -> Result<(), Error>;
 }
 
-/// Keeps all in memory: it outlives a loss of power of the model, which is told to it, and goes with its process.
+/// Keeps everything in memory. The data survive a simulated loss of power of the model, and are gone with the process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemoryKeeper {
     pages: HashMap<u32, Box<[u8]>>,

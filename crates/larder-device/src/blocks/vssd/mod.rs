@@ -1,5 +1,5 @@
-//! The blocks of a virtual SSD: an array of open-channel drives that several tenants share, each with a store of
-//! its own.
+//! The blocks of a virtual SSD (vSSD): several tenants share an array of open-channel drives, each with a store of its
+//! own.
 //!
 //! ```text
 //!   VssdBlocks   VssdBlocks   …       a store each: checks, numbers, appends that come out of order
@@ -11,19 +11,19 @@
 //!                        which bytes it has
 //! ```
 //!
-//! The raw firmware of the model keeps no bytes, but a word beside each page, which moves along with its page.
-//! The word names the slot where the bytes of the page are kept, and their checksum: so a page that was moved to
-//! another die, any number of times, has its own bytes or fails.
+//! The raw firmware of the model keeps no bytes, only a word per page, which moves along with the page. The word names
+//! the slot where the bytes of the page are kept, and their checksum. So a page that was moved to another die, any
+//! number of times, has its own bytes or fails.
 //!
-//! A die programs a *stripe* at once, several pages. What of an append is no whole stripe waits in the drive's
-//! protected buffer, as drives with capacitors have it: this *tail* outlives a loss of power, and goes to flash with
-//! the pages that complete its stripe. So appends of a page are acknowledged and nothing is padded.
+//! A die programs several pages at once, a *stripe*. Pages of an append that do not fill a stripe wait in the drive's
+//! protected buffer, as in drives with capacitors. This *tail* survives a loss of power, and goes to flash together
+//! with the pages that complete its stripe. So appends of single pages are acknowledged without padding.
 //!
-//! [`TimedBlocks`] are such blocks in a drive's time (`timed.rs`), whose clients are threads that go on one at a time
-//! (`turnstile.rs`); they are gone with their process.
+//! [`TimedBlocks`] are such blocks in a drive's time (`timed.rs`). Their clients are threads that run one at a time
+//! (`turnstile.rs`), and the blocks are gone with their process.
 //!
-//! Invariants: a slot is named by one page of one block, or free; a tail is shorter than a stripe, and begins
-//! where the pages on flash end; what is acknowledged is on flash or in a tail.
+//! Invariants: a slot is named by one page of one block, or is free; a tail is shorter than a stripe, and begins where
+//! the pages on flash end; everything acknowledged is on flash or in a tail.
 
 mod array;
 mod errors;

@@ -1,4 +1,4 @@
-//! Bytes of blocks: what an append, a read and a freeing do to words, slots and tails.
+//! The bytes of blocks: the effects of appends, reads and freeings on words, slots and tails.
 
 use larder_ssd::vssd::{LogicalBlock, Pages, Vssds};
 
@@ -8,15 +8,15 @@ use super::word;
 use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
 
-/// What a look at all pages found.
+/// The result of a check of all pages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Verified {
-    /// Blocks that were looked at.
+    /// Blocks that were checked.
     pub blocks: u64,
     /// Pages that were read.
     pub pages: u64,
-    /// What is wrong, in words: a page each, or what map and drives do not agree on.
+    /// The problems found, in words: one for each bad page, and disagreements of the map and the drives.
     pub wrong: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ impl State {
         Ok(drive.map_or(1, |drive| drive.geometry().stripe_pages() as usize))
     }
 
-    /// Pages of `block` on flash, and the words behind them.
+    /// Number of pages of `block` on flash, and the words of its tail.
     fn ends(&mut self, block: LogicalBlock) -> Result<(u64, Vec<u64>), Error> {
         let written = self.array()?.written_pages(block.vssd(), block);
         let written = written.map_err(|error| of_model("block", &error))?;
@@ -40,10 +40,10 @@ impl State {
         Ok((written + tail.len() as u64) * u64::from(self.page_bytes))
     }
 
-    /// Appends `buffer`, which is some whole pages, at the end of `block`.
+    /// Appends `buffer`, which is whole pages, at the end of `block`.
     ///
-    /// First the bytes go to their slots, then whole stripes to flash with their words, then what is left to the
-    /// protected buffer: what fails in between leaves slots that nobody names.
+    /// First the bytes go to their slots, then whole stripes with their words to flash, then the rest to the protected
+    /// buffer. A failure in between leaves slots that no page names.
     pub(super) fn append(&mut self, block: LogicalBlock, buffer: &IoBuffer) -> Result<(), Error> {
         let stripe = self.stripe_pages()?;
         let (written, mut words) = self.ends(block)?;
@@ -67,7 +67,7 @@ impl State {
         Ok(())
     }
 
-    /// Writes `count` pages to slots, and gives their words.
+    /// Writes `count` pages to slots, and returns their words.
     fn write_pages(
         &mut self,
         block: LogicalBlock,
@@ -90,7 +90,7 @@ impl State {
         Ok(words)
     }
 
-    /// Programs whole stripes, of which the first `tail` words were acknowledged before.
+    /// Programs whole stripes. The first `tail` words were acknowledged before.
     fn program(
         &mut self,
         block: LogicalBlock,
@@ -117,7 +117,7 @@ impl State {
         Err(error)
     }
 
-    /// Of stripes that failed half-way: what is on flash stays, as does the tail of before if it is not there.
+    /// Handles stripes that failed half-way: what is on flash stays, and so does the old tail if it is not on flash.
     fn keep_part(
         &mut self,
         block: LogicalBlock,
@@ -136,7 +136,7 @@ impl State {
         self.release(&slots)
     }
 
-    /// Fills `buffer`, which is some whole pages, from page `first` of `block` on.
+    /// Fills `buffer`, which is whole pages, from page `first` of `block` on.
     pub(super) fn read(
         &mut self,
         block: LogicalBlock,
@@ -188,7 +188,7 @@ impl State {
         if word::checksum(block, number, page) == checksum { Ok(()) } else { Err(damaged()) }
     }
 
-    /// Ends `block`, and gives its slots back.
+    /// Frees `block` and releases its slots.
     pub(super) fn free(&mut self, block: LogicalBlock) -> Result<(), Error> {
         let id = block.vssd();
         let (written, tail) = self.ends(block)?;

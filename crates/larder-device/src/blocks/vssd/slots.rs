@@ -1,20 +1,20 @@
-//! Which slots are free.
+//! The free slots of an array.
 
 use std::collections::BTreeSet;
 
-/// The slots of an array. Those that were used before are used again first.
+/// The slots of an array. Slots that were used before are used again first.
 #[derive(Debug)]
 pub(super) struct Slots {
     free: Vec<u32>,
-    /// All from here on were never used.
+    /// Slots from here on were never used.
     end: u32,
     count: u32,
-    /// Named by more than one page, which only damage does: they are never free again.
+    /// Slots that more than one page names, which only damage causes. They never become free.
     shared: BTreeSet<u32>,
 }
 
 impl Slots {
-    /// `count` slots, of which those are used that `used` names.
+    /// `count` slots, of which those in `used` are taken.
     pub(super) fn new(count: u32, used: impl IntoIterator<Item = u32>) -> Self {
         let (mut seen, mut shared) = (BTreeSet::new(), BTreeSet::new());
         for slot in used.into_iter().filter(|slot| *slot < count) {
@@ -23,12 +23,12 @@ impl Slots {
             }
         }
         let end = seen.last().map_or(0, |last| last + 1);
-        // Taken from the end: the lowest first.
+        // Slots are taken from the end, so the lowest comes first.
         let free = (0..end).rev().filter(|slot| !seen.contains(slot)).collect();
         Self { free, end, count, shared }
     }
 
-    /// `count` free ones; `None` if there are not as many.
+    /// Takes `count` free slots; `None` if there are fewer.
     pub(super) fn take(&mut self, count: usize) -> Option<Vec<u32>> {
         if self.free.len() + ((self.count - self.end) as usize) < count {
             return None;
@@ -40,7 +40,7 @@ impl Slots {
         Some(again.into_iter().rev().chain(new).collect())
     }
 
-    /// Gives back what nobody names any more; returns those that are free now.
+    /// Releases slots that no page names any more. Returns those that are free now.
     pub(super) fn release(&mut self, slots: &[u32]) -> Vec<u32> {
         let free = slots.iter().copied().filter(|slot| *slot < self.end);
         let mut free: Vec<u32> = free.filter(|slot| !self.shared.contains(slot)).collect();
@@ -50,7 +50,7 @@ impl Slots {
         free
     }
 
-    /// Slots that are named by more than one page.
+    /// Number of slots that more than one page names.
     pub(super) fn shared(&self) -> usize {
         self.shared.len()
     }

@@ -1,4 +1,4 @@
-//! What an array keeps in memory, and how it finds that at an opening.
+//! The state of an array in memory, and how it is rebuilt when the array is opened.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,19 +23,19 @@ pub(super) struct State {
     pub(super) slots: Slots,
     pub(super) tails: BTreeMap<LogicalBlock, Kept>,
     entries: Entries,
-    /// Appends that came before one in front of them.
+    /// Appends that came before their predecessors.
     pub(super) early: BTreeMap<(LogicalBlock, u64), (IoBuffer, Completer)>,
-    /// Those that have a store now.
+    /// vSSDs that have a store now.
     stores: BTreeSet<VssdId>,
     pub(super) stats: BTreeMap<VssdId, DeviceStats>,
     pub(super) page_bytes: u32,
-    /// What was kept is not known any more, and why.
+    /// Why it is unknown whether the last changes were kept.
     broken: Option<String>,
 }
 
 pub(super) enum Power {
     On(Box<Vssds<AnyImages>>),
-    /// An opening failed: what there is to open again.
+    /// An open failed; these parts allow another attempt.
     Off(Vec<RawSsd>, Option<AnyImages>),
 }
 
@@ -53,7 +53,7 @@ struct Entries {
 }
 
 impl State {
-    /// An array that has just got power.
+    /// The state of an array that was just powered on.
     pub(super) fn begin(
         array: Vssds<AnyImages>,
         keeper: Box<dyn Keeper>,
@@ -90,14 +90,14 @@ impl State {
         }
     }
 
-    /// Does something to the array, and keeps what came of it.
+    /// Performs an operation on the array, and keeps its effects.
     pub(super) fn operate<T>(
         &mut self,
         what: &str,
         operate: impl FnOnce(&mut Vssds<AnyImages>) -> Result<T, larder_ssd::Error>,
     ) -> Result<T, Error> {
         let done = operate(self.array()?);
-        // Also of what failed: some of it may be on flash.
+        // Also after a failure: a part of the operation may be on flash.
         self.keep_media()?;
         done.map_err(|error| of_model(what, &error))
     }
@@ -108,7 +108,7 @@ impl State {
         kept.map_err(|error| self.broke(error))
     }
 
-    /// What is kept is not known any more.
+    /// Records that it is unknown what was kept.
     #[cold]
     pub(super) fn broke(&mut self, error: Error) -> Error {
         self.broken = Some(error.to_string());
@@ -141,7 +141,7 @@ impl State {
         self.keeper.release(&free).map_err(|error| self.broke(error))
     }
 
-    /// Which slots are named, and which tails are still ends of their blocks.
+    /// Finds the slots that are named, and the tails that are still the ends of their blocks.
     fn find_bytes(&mut self) -> Result<(), Error> {
         let Power::On(array) = &mut self.power else { unreachable!("it is on") };
         self.keeper.after_operation(array.drives_mut())?;
@@ -165,7 +165,7 @@ impl State {
                 used.extend(words.iter().filter_map(|word| Some(word::unpack(*word)?.0)));
                 self.tails.insert(block, Kept { entry, words });
             } else {
-                // Its stripe is on flash, or its block is gone.
+                // The tail's stripe is on flash, or its block is gone.
                 self.keeper.write_tail(entry, None)?;
             }
         }
@@ -227,7 +227,7 @@ impl State {
         }
     }
 
-    /// Whether the vSSD has no store yet: it has one from now on.
+    /// Marks the vSSD as having a store; fails if it has one already.
     pub(super) fn take_store(&mut self, id: VssdId) -> Result<(), Error> {
         if !self.stores.insert(id) {
             let context = format!("vSSD {}: it has a store already, which knows its blocks", id.0);

@@ -14,8 +14,8 @@ use crate::device::DeviceStats;
 use crate::error::{Error, ErrorKind};
 use crate::io::{Completer, IoFailure, IoFuture, IoResult};
 
-/// The blocks of a vSSD. A [`BlockId`] is the number of its logical block, in which the number of the vSSD is: a
-/// block of another one is none of this. It has one stream: a block is erased as a whole, so that nothing is
+/// The blocks of a vSSD. A [`BlockId`] is the number of the logical block, which includes the number of the vSSD: a
+/// block of another vSSD is unknown here. There is one stream, because a block is erased as a whole, so nothing is
 /// mixed in it.
 #[derive(Debug)]
 pub struct VssdBlocks {
@@ -26,7 +26,8 @@ pub struct VssdBlocks {
     boot: u64,
 }
 
-/// What has ended, to be told when the array is not locked any more: whoever hears of it may come back at once.
+/// Requests that have ended. They are completed after the array's lock is released, because a waiter may call back at
+/// once.
 type Ended = Vec<(Completer, IoResult)>;
 
 impl VssdBlocks {
@@ -69,19 +70,19 @@ impl VssdBlocks {
         self.id
     }
 
-    /// The array that it is of.
+    /// The array of the vSSD.
     pub fn array(&self) -> &VssdArray {
         &self.array
     }
 
-    /// Makes `block`, which must be the one that the array gives next.
+    /// Allocates `block`, which must be the one that the array gives next.
     fn make(&self, state: &mut State, block: BlockId, tag: u64) -> IoFuture {
         let made = match state.array().map(|array| array.next_block(self.id)) {
             Ok(Some(next)) if next.number() != block.number() => {
                 let context = format!("allocation of block {block}: {} is the next", next.number());
                 Err(Error::new(ErrorKind::InvalidRequest, context))
             }
-            // Of one that can have no more, or is gone, the array says so.
+            // If there is no next block, or the vSSD is gone, the array reports it.
             Ok(_) => {
                 state.operate("allocation", |array| array.alloc_block(self.id, tag)).map(|_| ())
             }
@@ -89,7 +90,7 @@ impl VssdBlocks {
         };
         let next = state.array().ok().and_then(|array| array.next_block(self.id));
         match &made {
-            // Or no allocation after this one would be of the number that the array gives.
+            // Otherwise later allocations would not match the numbers that the array gives.
             Err(_) if next.is_some_and(|next| next.number() == block.number()) => {
                 self.ledger.alloc_refused(block);
             }
@@ -169,7 +170,7 @@ impl VssdBlocks {
     }
 }
 
-/// Appends of `block` that wait for one that does not come.
+/// Fails the appends of `block` that wait for one that will not come.
 fn fail_early(state: &mut State, block: BlockId, ended: &mut Ended) {
     let block = logical(block);
     let waiting: Vec<_> =
@@ -189,7 +190,7 @@ fn logical(block: BlockId) -> LogicalBlock {
     LogicalBlock::from_number(block.number())
 }
 
-/// What a vSSD of such `isolation` shares.
+/// What a vSSD with this `isolation` shares.
 pub(super) fn rung(isolation: Isolation) -> IsolationRung {
     match isolation {
         Isolation::Channel => IsolationRung::Channels,
@@ -221,7 +222,7 @@ impl BlockStore for VssdBlocks {
         }
     }
 
-    /// What the media are written of a tail comes with the append that completes its stripe.
+    /// The media bytes of a tail are counted with the append that completes its stripe.
     fn stats(&self) -> DeviceStats {
         let stats = self.array.lock().stats.get(&self.id).cloned().unwrap_or_default();
         DeviceStats {
@@ -232,12 +233,12 @@ impl BlockStore for VssdBlocks {
         }
     }
 
-    /// Nothing that has returned is ever lost.
+    /// The same for the whole life of the array: nothing that has returned is ever lost.
     fn boot(&self) -> Option<u64> {
         Some(self.boot)
     }
 
-    /// The array gives the number, under its lock: nobody comes in between.
+    /// The array gives the number under its lock, so that no other allocation comes in between.
     fn alloc(&self, stream: Stream, tag: u64) -> AllocFuture {
         let mut state = self.array.lock();
         let next = match state.array() {

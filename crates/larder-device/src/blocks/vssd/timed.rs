@@ -21,13 +21,13 @@ use crate::io::{IoFailure, IoFuture};
 
 /// The blocks of a vSSD whose requests end when the array's dies have done them ([`larder_ssd::vssd::timed`]).
 ///
-/// Its client is one thread, which waits for its futures by [`IoFuture::wait`] or in
-/// [`block_on`](crate::block_on); other executors would wait for good. Of all clients of an array the one whose time
-/// is earliest runs, so each must [enter](Self::enter) before its first request, and drop its store when it is done.
-/// Nothing takes time but requests and what is [spent](Self::spend): same clients, same run.
+/// Its client is one thread, which waits for its futures with [`IoFuture::wait`] or in [`block_on`](crate::block_on);
+/// other executors would wait forever. Among all clients of an array the one with the earliest time runs. So each
+/// client must [enter](Self::enter) before its first request, and drop its store when it is done. Only requests and
+/// calls of [`spend`](Self::spend) take time, so the same clients give the same run.
 ///
-/// A page of the store is a stripe: what is acknowledged is programmed, for such drives have no buffer that outlives a
-/// loss of power. Bytes are in memory.
+/// A page of the store is a stripe. Everything acknowledged is programmed, because such drives have no buffer that
+/// survives a loss of power. The bytes are in memory.
 ///
 /// ```
 /// use larder_device::blocks::{BlockStore, TimedBlocks};
@@ -77,11 +77,11 @@ impl fmt::Debug for TimedBlocks {
 }
 
 impl TimedBlocks {
-    /// A store for each of `clients`, which have no blocks.
+    /// A store for each of `clients`, which must have no blocks.
     ///
     /// # Errors
     /// [`ErrorKind::NotOpen`] for a vSSD that the array does not have, [`ErrorKind::InUse`] for one that has blocks or
-    /// comes twice, [`ErrorKind::Setup`] for dies whose stripes are no power of two.
+    /// is listed twice, [`ErrorKind::Setup`] for dies whose stripe size is no power of two.
     pub fn of(timed: TimedVssds<MemoryImages>, clients: &[VssdId]) -> Result<Vec<Self>, Error> {
         let Some(geometry) = timed.array().drive(0).map(|drive| *drive.geometry()) else {
             unreachable!("an array has drives");
@@ -129,23 +129,23 @@ impl TimedBlocks {
         Ok(clients.iter().zip(infos).enumerate().map(store).collect())
     }
 
-    /// Waits for the first turn of this client. Called once, by its thread.
+    /// Waits for the first turn of this client. Its thread must call it once.
     pub fn enter(&self) {
         self.seat.turnstile.enter(self.seat.client);
     }
 
-    /// Lets so much time pass, in nanoseconds.
+    /// Lets `ns` nanoseconds pass.
     pub fn spend(&self, ns: Nanoseconds) {
         let until = self.state().time_of(self.seat.client) + ns;
         self.seat.turnstile.pass(self.seat.client, Client::Due(until));
     }
 
-    /// Waits until all clients that have not left have come to a meeting.
+    /// Waits until all clients that have not left have called this.
     pub fn meet(&self) {
         self.seat.turnstile.pass(self.seat.client, Client::Meeting);
     }
 
-    /// Its time, in nanoseconds.
+    /// The client's time, in nanoseconds.
     pub fn now_ns(&self) -> Nanoseconds {
         self.state().time_of(self.seat.client)
     }
@@ -171,7 +171,7 @@ impl TimedBlocks {
         }
     }
 
-    /// Asks the array for something until a queue that was full has room. What it is asked at is the time of then.
+    /// Submits a request, and retries while a queue is full, each time with the current time.
     fn submit(
         &self,
         mut ask: impl FnMut(&mut State, Nanoseconds, u64) -> Result<(), larder_ssd::Error>,
@@ -186,7 +186,7 @@ impl TimedBlocks {
                 Err(error) => return Err(error),
             }
             drop(state);
-            // Its own requests fill the queue: one of them ends.
+            // The client's own requests fill the queue: wait until one of them ends.
             self.seat.turnstile.pass(self.seat.client, Client::Waiting);
         }
     }
@@ -240,7 +240,7 @@ impl TimedBlocks {
         })
     }
 
-    /// It is free at once; dies erase it when they come to it.
+    /// The block is free at once; the dies erase it later.
     fn free(&self, block: BlockId) -> IoFuture {
         let mut state = self.state();
         let now = state.time_of(self.seat.client);
@@ -288,7 +288,7 @@ impl BlockStore for TimedBlocks {
         DeviceStats { host_written_bytes_by_handle: vec![stats.host_written_bytes], ..stats }
     }
 
-    /// The array gives the number, under its lock: nobody comes in between.
+    /// The array gives the number under its lock, so that no other allocation comes in between.
     fn alloc(&self, stream: Stream, tag: u64) -> AllocFuture {
         let mut state = self.state();
         let next = state.timed.array().next_block(self.vssd).map_or(0, |next| next.number());
@@ -298,7 +298,7 @@ impl BlockStore for TimedBlocks {
     }
 }
 
-/// The others go on without it.
+/// The other clients continue without it.
 impl Drop for TimedBlocks {
     fn drop(&mut self) {
         self.seat.turnstile.leave(self.seat.client);

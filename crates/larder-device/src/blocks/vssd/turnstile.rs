@@ -1,4 +1,4 @@
-//! Threads in virtual time: of all clients of an array the one whose time is earliest goes on, and only that.
+//! Threads in virtual time: among all clients of an array only the one with the earliest time runs.
 //!
 //! ```text
 //!              its turn                its future is polled in vain
@@ -10,10 +10,10 @@
 //!
 //! Invariants:
 //!
-//! 1. At most one client runs, at the time `now`, which never goes back. So requests come to the array in the order of
-//!    time, though each comes from a thread of its own.
-//! 2. A client is given its turn only when nothing happens before it is due: not on the drives, and not to another
-//!    client. So a run is a function of what its clients do.
+//! 1. At most one client runs, at the time `now`, which never goes back. So requests reach the array in the order of
+//!    time, although each client is a thread of its own.
+//! 2. A client gets its turn only when no event comes before it is due, neither on the drives nor for another client.
+//!    So a run is a function of what its clients do.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -29,7 +29,7 @@ use crate::buffer::IoBuffer;
 use crate::io::{Completer, IoFuture};
 use crate::park::{Driver, Parker};
 
-/// The array, and whose turn it is.
+/// The array, and the client whose turn it is.
 pub(super) struct Turnstile {
     state: Mutex<State>,
     turn: Condvar,
@@ -38,12 +38,12 @@ pub(super) struct Turnstile {
 pub(super) struct State {
     pub(super) timed: TimedVssds<MemoryImages>,
     pub(super) now: Nanoseconds,
-    /// Bytes of blocks.
+    /// The bytes of the blocks.
     pub(super) bytes: HashMap<BlockId, Vec<u8>>,
     clients: Vec<Client>,
     running: Option<usize>,
     under_way: HashMap<u64, (UnderWay, Completer)>,
-    /// Requests that dies have done, and when their clients hear of it.
+    /// Requests that the dies have done, and when their clients are told.
     ended: BinaryHeap<Reverse<(Nanoseconds, u64)>>,
     last: u64,
     completed: Vec<Completed>,
@@ -54,16 +54,16 @@ pub(super) enum Client {
     Due(Nanoseconds),
     Running,
     Waiting,
-    /// Until all others that are not gone meet it.
+    /// Waits until all other clients that are not gone meet it.
     Meeting,
     Gone,
 }
 
-/// A request that has not ended.
+/// A request in flight.
 pub(super) struct UnderWay {
     pub(super) client: usize,
     pub(super) buffer: IoBuffer,
-    /// Of an append, where it lands.
+    /// For an append, where it lands.
     pub(super) lands: Option<(Arc<Ledger>, BlockId, u64)>,
 }
 
@@ -103,10 +103,10 @@ impl Turnstile {
         self.await_turn(state, client);
     }
 
-    /// Gives the turn of `client` to whose it is now, and waits for the next. It is `until` then meanwhile.
+    /// Ends the turn of `client`, which gets the state `until`, and waits for its next turn.
     ///
     /// # Panics
-    /// If it is not its turn, or if all clients wait for something that does not come.
+    /// If it is not its turn, or if no client can ever continue.
     pub(super) fn pass(&self, client: usize, until: Client) {
         let mut state = self.lock();
         state.give_up(client, until);
@@ -114,7 +114,7 @@ impl Turnstile {
         self.await_turn(state, client);
     }
 
-    /// `client` comes no more.
+    /// `client` leaves for good.
     pub(super) fn leave(&self, client: usize) {
         let mut state = self.lock();
         if state.running == Some(client) {
@@ -137,13 +137,13 @@ impl State {
     /// The time of `client`, whose turn it is.
     ///
     /// # Panics
-    /// If it is not: its request would come out of order.
+    /// If it is not its turn: its request would come out of order.
     pub(super) fn time_of(&self, client: usize) -> Nanoseconds {
         assert_eq!(self.running, Some(client), "a client asks out of its turn");
         self.now
     }
 
-    /// A number for a request that is to come.
+    /// A number for the next request.
     pub(super) fn token(&mut self) -> u64 {
         self.last += 1;
         self.last
@@ -168,7 +168,7 @@ impl State {
         self.running.is_some()
     }
 
-    /// Lets happen what comes before any client is due, and gives that one its turn.
+    /// Processes the events before the next client is due, and gives that client its turn.
     fn choose(&mut self) {
         loop {
             self.let_meet();
@@ -192,7 +192,7 @@ impl State {
         }
     }
 
-    /// Whoever meets all others goes on with them.
+    /// If all clients have met, lets them continue.
     fn let_meet(&mut self) {
         let meets = |client: &Client| matches!(client, Client::Meeting | Client::Gone);
         if self.clients.iter().all(meets) {
@@ -205,7 +205,7 @@ impl State {
     fn run_to(&mut self, at: Nanoseconds) {
         self.now = self.now.max(at);
         let mut completed = std::mem::take(&mut self.completed);
-        // Only a swap can fail, and nobody begins one.
+        // Only a swap can fail, and no client begins one.
         self.timed.run(self.now, &mut completed).expect("no swap is under way");
         self.ended.extend(completed.drain(..).map(|done| Reverse((done.at, done.token))));
         self.completed = completed;
@@ -228,7 +228,7 @@ impl State {
     }
 }
 
-/// A thread that waits for its request lets the others go on until one of its own has ended.
+/// A thread that waits for its request lets the other clients run until one of its own requests has ended.
 impl Driver for Seat {
     fn drive(self: Arc<Self>, parker: &Arc<Parker>) {
         while !parker.is_woken() {

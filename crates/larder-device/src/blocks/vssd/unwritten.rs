@@ -1,4 +1,4 @@
-//! An image that is looked at and stays as it is: what is written to it is in memory until it is dropped.
+//! An image that is inspected and stays unchanged: writes to it are kept in memory until it is dropped.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,22 +14,22 @@ use crate::error::Error;
 const PAGE_BYTES: usize = 4096;
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// See the module. The file is opened for reading alone, so it may lie on a file system that is mounted so.
+/// See the module. The file is opened read-only, so it may lie on a file system that is mounted read-only.
 #[derive(Debug)]
 pub struct UnwrittenImage {
     file: ImageFile,
-    /// Its length, as far as it was changed.
+    /// Its length, including changes.
     bytes: u64,
     /// Pages that were written, by number.
     pages: BTreeMap<u64, Box<[u8]>>,
 }
 
 impl UnwrittenImage {
-    /// Opens the file, which others may look at, too, but not change meanwhile.
+    /// Opens the file. While it is open, others may read it too, but not change it.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`](crate::ErrorKind::Setup) if it is not there or may not be opened,
-    /// [`ErrorKind::InUse`](crate::ErrorKind::InUse) if another process changes it.
+    /// [`ErrorKind::Setup`](crate::ErrorKind::Setup) if it does not exist or may not be opened,
+    /// [`ErrorKind::InUse`](crate::ErrorKind::InUse) if another process has it open for writing.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let file = File::open(path)
             .map_err(|error| Error::from_os(format!("image {}", path.display()), error))?;
@@ -40,7 +40,7 @@ impl UnwrittenImage {
         Ok(Self { file, bytes, pages: BTreeMap::new() })
     }
 
-    /// The page of this number, as it is now.
+    /// The current content of the page of this number.
     fn page(&mut self, number: u64) -> Result<Box<[u8]>, ImageFailed> {
         if let Some(page) = self.pages.get(&number) {
             return Ok(page.clone());
@@ -54,7 +54,7 @@ impl UnwrittenImage {
     }
 }
 
-/// The parts of `bytes` bytes from `at` on, page by page: its number, where in the page, where in the bytes, how many.
+/// Splits `bytes` bytes from `at` on by pages: page number, offset in the page, offset in the bytes, count.
 fn parts(at: u64, bytes: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
     let mut done = 0_usize;
     std::iter::from_fn(move || {
@@ -130,7 +130,7 @@ mod tests {
         assert!(found == expected && image.bytes() == Ok(20_005));
         assert!(image.read_at(20_000, &mut [0; 6]).is_err());
         assert!(std::fs::read(&path).unwrap() == before);
-        // Others may read it, too, and none may change it.
+        // Others may read it too, and none may change it.
         assert!(UnwrittenImage::open(&path).is_ok() && ImageFile::open(&path).is_err());
     }
 }

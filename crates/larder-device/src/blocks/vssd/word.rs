@@ -1,4 +1,4 @@
-//! The word beside a page: where its bytes are, and their checksum.
+//! The word of a page: the slot of its bytes, and their checksum.
 //!
 //! ```text
 //!  63               32 31                0
@@ -6,8 +6,8 @@
 //!  │ CRC-32C         │ slot + 1          │
 //! ```
 //!
-//! The checksum covers the number of the logical block, the number of the page in it, and the bytes: what lies in the
-//! slot of a page is its own, and no older page's or other tenant's.
+//! The checksum covers the number of the logical block, the number of the page in it, and the bytes. So the content of
+//! a page's slot is verified to be its own, and not an older page's or another tenant's.
 
 use larder_ssd::vssd::LogicalBlock;
 

@@ -1,4 +1,4 @@
-//! Appends of one block, which go to its zone one after the other.
+//! The appends of one block, which go to its zone one after the other.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use crate::buffer::IoBuffer;
 use crate::io::Completer;
 use crate::zones::Zone;
 
-/// A block, its zone, and what is to be done with it.
+/// A block, its zone, and its waiting requests.
 #[derive(Debug)]
 pub(super) struct Zoned {
     pub(super) zone: Zone,
     /// Bytes of the block that are written.
     written: u64,
-    /// What comes behind that, by place; it may come in another order.
+    /// Appends after `written`, by offset; they may arrive out of order.
     waiting: BTreeMap<u64, (IoBuffer, Completer)>,
-    /// Somebody is at work on it.
+    /// A task is working on its requests.
     busy: bool,
     /// Nothing more can be written.
     pub(super) failed: bool,
-    /// To be told when its zone is empty.
+    /// The request to free the block, completed when its zone is empty.
     freeing: Option<Completer>,
 }
 
-/// What is to be done next.
+/// The next step.
 #[derive(Debug)]
 pub(super) enum Step {
     Write { at: u64, buffer: IoBuffer, completer: Completer },
@@ -35,14 +35,14 @@ impl Zoned {
         Self { zone, written, waiting: BTreeMap::new(), busy: false, failed: false, freeing: None }
     }
 
-    /// Takes an append in. Whoever gets `true` is to do what [`Zoned::step`] says.
+    /// Adds an append. If it returns `true`, the caller must carry out the steps of [`Zoned::step`].
     pub(super) fn append(&mut self, at: u64, buffer: IoBuffer, completer: Completer) -> bool {
         let before = self.waiting.insert(at, (buffer, completer));
         assert!(before.is_none(), "two appends at {at}");
         !std::mem::replace(&mut self.busy, true)
     }
 
-    /// The same for its end, which comes behind all appends.
+    /// Adds the freeing of the block, which comes after all appends. The result is that of [`Zoned::append`].
     pub(super) fn free(&mut self, completer: Completer) -> bool {
         self.freeing = Some(completer);
         !std::mem::replace(&mut self.busy, true)
@@ -52,7 +52,7 @@ impl Zoned {
         if let Some((buffer, completer)) = self.waiting.remove(&self.written) {
             return Step::Write { at: self.written, buffer, completer };
         }
-        // An append in front of those that wait was admitted, and is on its way here.
+        // If appends wait, one before them was admitted and is about to arrive.
         if self.waiting.is_empty()
             && let Some(completer) = self.freeing.take()
         {
@@ -66,7 +66,7 @@ impl Zoned {
         self.written = end;
     }
 
-    /// Nothing more can be written: returns what waited for that.
+    /// Nothing more can be written: returns the waiting appends.
     pub(super) fn fail(&mut self) -> Vec<(u64, IoBuffer, Completer)> {
         self.failed = true;
         let waiting = std::mem::take(&mut self.waiting);

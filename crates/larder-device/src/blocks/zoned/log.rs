@@ -1,9 +1,9 @@
-//! The log of a store on zones: which numbers were given, and which blocks were closed before they were full.
+//! The log of a store on zones: the block numbers that were given, and the blocks that were closed before they were
+//! full.
 //!
-//! It has two zones. One begins with a snapshot, and a page follows for each thing that happens, until there are
-//! enough: then the other is emptied and begins with a snapshot under the next generation, and the first is emptied.
-//! A page is written when the one before it is durable. What a failed write has left is never written behind: the
-//! other zone is next.
+//! It has two zones. One begins with a snapshot, and a page follows for each event, up to a limit. Then the other zone
+//! is emptied and begins with a snapshot of the next generation, and the first is emptied. A page is written after the
+//! one before it is durable. After a failed write nothing more is written to that zone; the log continues in the other.
 
 use std::sync::Arc;
 
@@ -16,34 +16,34 @@ use crate::label::Uuid;
 use crate::placement::PlacementHandle;
 use crate::zones::{Zone, ZonedDevice};
 
-/// Pages after which a log begins anew, so that an opening does not read long.
+/// Pages after which a log starts anew, to limit the reads of an open.
 const PAGES_MAX: u32 = 1024;
-/// Pages that a log must have room for behind its snapshot.
+/// Pages that a log must have room for after its snapshot.
 const PAGES_MIN: u32 = 4;
-/// Numbers that are reserved at a time.
+/// Block numbers that are reserved at a time.
 const NUMBERS: u64 = 1 << 16;
 
-/// The log, as it is being written.
+/// The log, while the store is open.
 #[derive(Debug)]
 pub(super) struct Log {
     uuid: Uuid,
     zones: [Zone; 2],
-    /// Which of them is being written.
+    /// Index of the zone that is being written.
     half: usize,
     generation: u64,
     snapshot_pages: u32,
-    /// The page that is written next. `None`: the other zone is next.
+    /// The page that is written next. `None`: the log continues in the other zone.
     next_page: Option<u32>,
     /// Blocks from this number on must not be allocated yet.
     next_block: u64,
 }
 
-/// Pages of a snapshot of so many entries.
+/// Pages of a snapshot of `entries` entries.
 fn snapshot_pages(entries: usize) -> u32 {
     u32::try_from(entries.div_ceil(ENTRIES_MAX).max(1)).unwrap_or(u32::MAX)
 }
 
-/// Whether a log of so many blocks has room in such a zone.
+/// Whether a log for `blocks` blocks fits in such a zone.
 pub(super) fn fits(zone: &Zone, blocks: usize) -> bool {
     snapshot_pages(blocks).saturating_add(PAGES_MIN) <= pages_of(zone)
 }
@@ -54,7 +54,7 @@ fn pages_of(zone: &Zone) -> u32 {
 }
 
 impl Log {
-    /// The log of a new store, in the first zone; both are empty.
+    /// The log of a new store, in the first zone; both zones are empty.
     pub(super) async fn begin(
         device: &Arc<dyn ZonedDevice>,
         zones: [Zone; 2],
@@ -65,7 +65,7 @@ impl Log {
         Ok(log)
     }
 
-    /// The log that was found in zone `half`, with the numbers of blocks that it reserves. It goes on in the other.
+    /// The log that was found in zone `half`, with its reserved block numbers. It continues in the other zone.
     pub(super) fn found(
         zones: [Zone; 2],
         uuid: Uuid,
@@ -91,7 +91,7 @@ impl Log {
         self.note(device, None, all, next_block).await
     }
 
-    /// Notes that a block was closed early; `all` are those that were, with it.
+    /// Records that a block was closed early. `all` are the blocks that were, including this one.
     pub(super) async fn close(
         &mut self,
         device: &Arc<dyn ZonedDevice>,
@@ -120,7 +120,7 @@ impl Log {
         Ok(())
     }
 
-    /// Goes on in the other zone.
+    /// Continues in the other zone.
     async fn begin_anew(
         &mut self,
         device: &Arc<dyn ZonedDevice>,
@@ -141,7 +141,7 @@ impl Log {
         next.next_page = Some(next.snapshot_pages);
         next.next_block = next_block;
         *self = next;
-        // The higher generation counts: that this one is gone only spares an active zone.
+        // The higher generation counts; emptying the old zone only frees an active zone.
         let _ = device.reset(&self.zones[old]);
         Ok(())
     }
@@ -166,7 +166,7 @@ impl Log {
     }
 }
 
-/// Writes a page so that it is durable.
+/// Writes a page durably.
 pub(super) async fn write_page(
     device: &Arc<dyn ZonedDevice>,
     offset: u64,
@@ -177,7 +177,7 @@ pub(super) async fn write_page(
     device.submit(write).await.map(drop).map_err(|failure| failure.error)
 }
 
-/// What a zone of the log says.
+/// The content of a zone of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FoundLog {
     pub(super) uuid: Uuid,
@@ -186,7 +186,7 @@ pub(super) struct FoundLog {
     pub(super) closed_early: Vec<ClosedEarly>,
 }
 
-/// Reads a zone of the log, as far as its pages are whole. `None` if its snapshot is not, or there is none.
+/// Reads a zone of the log up to its first damaged page. `None` if there is no log, or its snapshot is incomplete.
 pub(super) async fn read(
     device: &Arc<dyn ZonedDevice>,
     zone: &Zone,
@@ -209,7 +209,7 @@ pub(super) async fn read(
     Ok(gather(buffer.as_slice()))
 }
 
-/// Of a store that is not opened.
+/// The error of a store that is not opened.
 pub(super) fn refusal(info: &StoreInfo, what: &str) -> Error {
     Error::new(ErrorKind::Setup, format!("{}: {what}; nothing was written", info.name))
 }

@@ -1,15 +1,15 @@
-//! Blocks on a zoned device, a zone each.
+//! Blocks on a zoned device, one per zone.
 //!
-//! The first page of a zone says which block it has; appends follow. The number of bytes of a block is where the write
-//! pointer of its zone is, which the device keeps. Two zones have a log of what zones cannot say: which numbers were
-//! given, and where a block ended that was closed before it was full ([`docs/formats.md`][formats] has the bytes).
+//! The first page of a zone names its block; appends follow. The write pointer of the zone, which the device keeps,
+//! gives the number of bytes of the block. Two zones hold a log of what zones cannot record: the block numbers that
+//! were given, and the end of a block that was closed before it was full ([`docs/formats.md`][formats] has the bytes).
 //!
-//! A device lets so many zones be active, with something in them and not full. Whoever finds a block that is not full
-//! may go on there; but when a block is allocated and there are too many, the oldest one that was found so, and not
-//! written to since, is closed early: its zone is finished, and what is left of it is padding.
+//! A device limits the number of active zones, which are partly written. A block that was found partly written can be
+//! continued. But if a block is allocated while too many are open, the oldest one that was found so, and not written to
+//! since, is closed early: its zone is finished, and the rest of the zone is padding.
 //!
-//! 1. One write is under way to each zone, and it begins at the write pointer.
-//! 2. What makes, closes and frees blocks is done one after the other.
+//! 1. One write is in flight per zone, and it begins at the write pointer.
+//! 2. Blocks are made, closed and freed one after the other.
 //!
 //! [formats]: https://github.com/larder-cache/larder/blob/main/docs/formats.md
 
@@ -41,8 +41,8 @@ use recover::{Division, Recovered};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// Blocks on a zoned device, which it has for itself. What a zone shares with others nobody says: its isolation is
-/// unknown.
+/// Blocks on a zoned device, which the store has for itself. It is unknown what a zone shares with others, so the
+/// isolation is unknown.
 #[derive(Debug)]
 pub struct ZonedBlocks {
     core: Arc<Core>,
@@ -64,27 +64,27 @@ struct State {
     blocks: HashMap<u64, Zoned>,
     /// Empty zones.
     free: VecDeque<Zone>,
-    /// Bytes of blocks that were closed early.
+    /// Bytes of the blocks that were closed early.
     closed_early: BTreeMap<u64, u64>,
     /// Blocks that were found with room, and not written to since.
     stale: BTreeSet<u64>,
-    /// Blocks that take no more, and whose zones could not be finished yet.
+    /// Blocks that take no more appends, and whose zones could not be finished yet.
     unfinished: BTreeSet<u64>,
-    /// Taken by whoever does what is pending.
+    /// Taken while pending operations are being done.
     log: Option<Log>,
     pending: VecDeque<Pending>,
 }
 
-/// What is done one after the other.
+/// Operations that are done one after the other.
 enum Pending {
     Alloc {
         block: BlockId,
         tag: u64,
         completer: Completer,
     },
-    /// Its zone must not stay active.
+    /// The block's zone must not stay active.
     Close(BlockId),
-    /// Nothing is under way to it any more.
+    /// The block has no request in flight any more.
     Free {
         block: BlockId,
         completer: Completer,
@@ -98,13 +98,14 @@ impl std::fmt::Debug for Core {
 }
 
 impl ZonedBlocks {
-    /// Makes a store of all zones. What lies there is lost.
+    /// Makes a store of all zones. Their content is lost.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if no such store fits the device; what the device reports.
+    /// [`ErrorKind::Setup`] if no such store fits the device; errors of the device.
     pub async fn format(device: Arc<dyn ZonedDevice>) -> Result<Self, Error> {
         let division = Division::plan(&device, device.report()?)?;
-        // Without a log there is no store: an old one must not come back if this is cut short.
+        // Empty the log's zones first: without a log there is no store, so an old one does not come back if this is
+        // interrupted.
         for zone in division.log.iter().chain(&division.zones) {
             if zone.state != ZoneState::Empty && zone.state != ZoneState::ReadOnly {
                 device.reset(zone)?;
@@ -119,16 +120,16 @@ impl ZonedBlocks {
         Ok(Self::with(device, division.info, fresh))
     }
 
-    /// Opens the store that is on the device.
+    /// Opens the store on the device.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if there is none, if zones have something else, or if it is damaged beyond what a loss of
-    /// power does: nothing is written then. What the device reports.
+    /// [`ErrorKind::Setup`] if there is none, if zones hold other data, or if it is damaged in a way that a loss of
+    /// power cannot explain: nothing is written then. Errors of the device.
     pub async fn open(device: Arc<dyn ZonedDevice>) -> Result<Self, Error> {
         let division = Division::plan(&device, device.report()?)?;
         let mut recovered = recover::recover(&device, &division).await?;
         recovered.free.retain(|zone| zone.state != ZoneState::ReadOnly);
-        // Allocations that were cut short.
+        // Allocations that were interrupted.
         for zone in recovered.free.iter().filter(|zone| zone.state != ZoneState::Empty) {
             device.reset(zone)?;
         }
@@ -187,8 +188,8 @@ impl Core {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes a block that nobody has written to since it was found, if too many are open for another one. Its zone is
-    /// finished before that gets one.
+    /// If the limit of open blocks is reached, closes a block that was not written to since it was found. Its zone is
+    /// finished before the next block gets one.
     fn close_for_room(&self) {
         let most = self.info.open_blocks_max.map(|most| most as usize);
         if most.is_none_or(|most| self.ledger.open_blocks(&self.info) < most) {
@@ -237,7 +238,7 @@ impl Core {
         future
     }
 
-    /// Writes what waits, in order, until nothing does.
+    /// Carries out the waiting requests of a block, in order.
     async fn work_on(self: Arc<Self>, block: BlockId) {
         loop {
             let (step, zone) = {
@@ -257,7 +258,8 @@ impl Core {
         }
     }
 
-    /// In pieces that reach the device whole: those of a longer one would be under way together.
+    /// Writes in pieces that fit one command each: the device would have the pieces of a longer write in flight
+    /// together.
     async fn write(&self, offset: u64, buffer: IoBuffer) -> IoResult {
         let (handle, durability) = (PlacementHandle::DEFAULT, Durability::Power);
         let most =
@@ -297,7 +299,7 @@ impl Core {
                 self.ledger.landed(block, at, end);
                 self.appended_bytes.fetch_add(buffer.len() as u64, Ordering::Relaxed);
                 completer.complete(Ok(buffer));
-                // A zone with a rest that is no page does not become full by itself.
+                // A zone whose capacity is no whole number of pages does not become full by itself.
                 if end == self.info.block_bytes && zone.capacity_bytes > PAGE + end {
                     self.push([Pending::Close(block)]);
                 }
@@ -327,12 +329,12 @@ impl Core {
         let core = Arc::clone(self);
         steps::request(async move {
             let buffer = read.await?;
-            // Its zone may be another block's by now.
+            // The zone may belong to another block by now.
             if core.ledger.is_there(block) { Ok(buffer) } else { Err(Ledger::gone(block, buffer)) }
         })
     }
 
-    /// Whoever finds the log at rest does what is pending.
+    /// Adds pending operations, and starts doing them if the log is at rest.
     fn push(self: &Arc<Self>, pending: impl IntoIterator<Item = Pending>) {
         let mut state = self.lock();
         state.pending.extend(pending);
@@ -365,7 +367,7 @@ impl Core {
                 }
                 Pending::Close(block) => {
                     self.lock().unfinished.insert(block.number());
-                    // What fails is tried again with the next allocation.
+                    // On failure the next allocation tries again.
                     let _ = self.finish_ended(&mut log).await;
                 }
                 Pending::Free { block, completer } => self.empty(block, completer),
@@ -383,7 +385,7 @@ impl Core {
         let zone = zone.ok_or_else(no_zone)?;
         let header = page::encode(self.uuid, &Page::Header { block: block.number(), tag });
         if let Err(error) = log::write_page(&self.device, zone.start, header).await {
-            // One that cannot be emptied is no zone of this store any more, until it is opened anew.
+            // A zone that cannot be emptied is not used again until the store is opened anew.
             if self.device.reset(&zone).is_ok() {
                 self.lock().free.push_back(zone);
             }
@@ -401,7 +403,7 @@ impl Core {
         }
     }
 
-    /// Notes where a block ends that takes no more, and finishes its zone: it is not active then.
+    /// Records the end of a block that takes no more appends, and finishes its zone, so that it is not active any more.
     async fn finish(&self, log: &mut Log, block: BlockId) -> Result<(), Error> {
         let state = self.ledger.get(block);
         let zone = self.lock().blocks.get(&block.number()).map(|zoned| zoned.zone);
@@ -460,7 +462,7 @@ impl BlockStore for ZonedBlocks {
         }
     }
 
-    /// Padding counts as written: it is space that was used up.
+    /// Padding counts as written, because it uses space.
     fn stats(&self) -> DeviceStats {
         let core = &*self.core;
         let below = core.device.stats();
@@ -479,7 +481,7 @@ impl BlockStore for ZonedBlocks {
         self.core.device.boot()
     }
 
-    /// Makes room among the open blocks before.
+    /// First makes room among the open blocks.
     fn alloc(&self, stream: Stream, tag: u64) -> AllocFuture {
         self.core.close_for_room();
         let admitted = self.core.ledger.admit_alloc(&self.core.info, stream, tag);

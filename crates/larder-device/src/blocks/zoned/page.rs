@@ -32,9 +32,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::buffer::IoBuffer;
 use crate::label::Uuid;
 
-/// Bytes of a page.
+/// Size of a page in bytes.
 pub(super) const PAGE_BYTES: usize = 4096;
-/// Entries that a page of the log has room for.
+/// Most entries of a page of the log.
 pub(super) const ENTRIES_MAX: usize = (PAGE_BYTES - 64) / size_of::<RawEntry>();
 
 const MAGIC: [u8; 8] = *b"LARDERZB";
@@ -82,7 +82,7 @@ struct RawEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ClosedEarly {
     pub(super) block: u64,
-    /// Of these bytes all can be read.
+    /// Readable bytes of the block.
     pub(super) bytes: u64,
 }
 
@@ -96,14 +96,14 @@ pub(super) struct LogPage {
     pub(super) closed_early: Vec<ClosedEarly>,
 }
 
-/// What a page says.
+/// The content of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Page {
     Header { block: u64, tag: u64 },
     Log(LogPage),
 }
 
-/// The bytes of a page of the store `uuid`.
+/// Encodes a page of the store `uuid`.
 pub(super) fn encode(uuid: Uuid, page: &Page) -> IoBuffer {
     let (kind, content) = match page {
         Page::Header { block, tag } => {
@@ -146,14 +146,14 @@ fn encode_log(log: &LogPage) -> Vec<u8> {
     bytes
 }
 
-/// The later version of the format that a page has.
+/// The version of a page of a later format version.
 pub(super) fn later_version(page: &[u8]) -> Option<u16> {
     let (raw, _) = RawPage::ref_from_prefix(page).ok()?;
     let version = raw.version.get();
     (raw.magic == MAGIC && version > VERSION).then_some(version)
 }
 
-/// What a page says, and of which store. `None` if it is none, or damaged.
+/// Decodes a page: its store and its content. `None` if it is not such a page, or is damaged.
 pub(super) fn decode(page: &[u8]) -> Option<(Uuid, Page)> {
     let (raw, rest) = RawPage::ref_from_prefix(page).ok()?;
     let sound = page.len() == PAGE_BYTES
@@ -213,7 +213,7 @@ mod tests {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Each byte, as docs/formats.md draws it.
+    /// Each byte, as docs/formats.md describes it.
     #[test]
     fn pages_are_what_they_were_in_version_1() {
         let header = Page::Header { block: 9, tag: 0x4c44_4202_0000_0007 };

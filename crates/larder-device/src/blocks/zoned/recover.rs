@@ -1,8 +1,8 @@
-//! What an opening finds: the log, and a header at the start of each zone that has a block.
+//! Recovery when a store is opened: the log, and a header at the start of each zone that has a block.
 //!
-//! A zone with a header is a block, of as many bytes as its write pointer says; if it is full, of all, or of those that
-//! the log has noted. A zone with less than a header in it, or with one that is not whole and nothing behind it, is an
-//! allocation that a loss of power cut short: it is free.
+//! A zone with a header is a block. Its size is given by the write pointer; if the zone is full, the block is full,
+//! unless the log has recorded a smaller size. A zone with less than a header in it, or with a damaged header and
+//! nothing after it, is an allocation that a loss of power interrupted: it is free.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::zones::{Zone, ZoneState, ZonedDevice};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// How a device is divided.
+/// The division of a device.
 #[derive(Debug, Clone)]
 pub(super) struct Division {
     pub(super) log: [Zone; 2],
-    /// Those that can have a block.
+    /// Zones that can have a block.
     pub(super) zones: Vec<Zone>,
     pub(super) info: StoreInfo,
 }
@@ -36,12 +36,12 @@ pub(super) struct Recovered {
     pub(super) next_block: u64,
     pub(super) blocks: Vec<(Zone, BlockState)>,
     pub(super) free: Vec<Zone>,
-    /// Bytes of blocks that were closed early.
+    /// Bytes of the blocks that were closed early.
     pub(super) closed_early: BTreeMap<u64, u64>,
 }
 
 impl Division {
-    /// Of a device with such zones.
+    /// The division of a device with these zones.
     pub(super) fn plan(device: &Arc<dyn ZonedDevice>, zones: Vec<Zone>) -> Result<Self, Error> {
         let name = format!("blocks on the zones of {}", device.info().name);
         let fail = |complaint: String| Error::new(ErrorKind::Setup, format!("{name}: {complaint}"));
@@ -90,7 +90,7 @@ impl Division {
     }
 }
 
-/// Reads what is there. Writes nothing.
+/// Reads the device. Writes nothing.
 pub(super) async fn recover(
     device: &Arc<dyn ZonedDevice>,
     division: &Division,
@@ -147,7 +147,7 @@ fn state_of(
         tag,
         stream: Stream::DEFAULT,
         written_bytes,
-        // Behind a part of a page nothing can be written where it belongs.
+        // After a partial page nothing can be written at the right place.
         closed: written_bytes < info.block_bytes
             && (closed_early.is_some()
                 || whole < written

@@ -1,25 +1,22 @@
-//! A request on its way: cut into pieces, whose memory stays alive and theirs alone until the last
-//! of them has ended.
+//! A request on its way to the kernel, cut into pieces. The memory of a piece stays alive and is used by no other piece
+//! until the last piece has ended.
 //!
 //! Invariants, on which the `unsafe` blocks below rest:
 //!
-//! 1. A [`Transfer`] owns its buffer from birth to death, and nobody touches the buffer itself
-//!    while pieces exist.
-//! 2. Every [`Piece`] holds the transfer alive. The pieces of a transfer cover disjoint ranges of
-//!    the buffer.
-//! 3. The request is completed, and the buffer given back, by the end of the transfer: after the last
-//!    piece.
+//! 1. A [`Transfer`] owns its buffer for its whole life, and no code touches the buffer itself while pieces exist.
+//! 2. Every [`Piece`] keeps the transfer alive. The pieces of a transfer cover disjoint ranges of the buffer.
+//! 3. The end of the transfer, after the last piece, completes the request and gives the buffer back.
 //!
-//! A request with a list of buffers has runs of memory; a piece covers as many of them as one call may name, and
-//! tells the kernel of them by an array of its own ([`Piece::vectors`]), which lives as long as the piece.
+//! A request with a list of buffers has several runs of memory. A piece covers as many of them as one call may name,
+//! and describes them to the kernel in an array of its own ([`Piece::vectors`]), which lives as long as the piece.
 //!
-//! A write that must survive a loss of power says so with each of its pieces ([`Piece::is_durable`]). Where the kernel
-//! refuses to be told so, a piece that has been written becomes a flush ([`Piece::verb`]) before it ends.
+//! A write that must survive a loss of power sets the flag on each of its pieces ([`Piece::is_durable`]). Where the
+//! kernel refuses the flag, a piece that has been written becomes a flush ([`Piece::verb`]) before it ends.
 //!
-//! `request.rs` has the transfer and the shares in it, `piece.rs` what a piece knows, and here a request is cut up.
+//! `request.rs` has the transfer and the shares in it, `piece.rs` the state of a piece; this file cuts requests up.
 //!
-//! So whoever hands a piece's memory to the kernel needs only keep the piece until the kernel is
-//! done with it. If that cannot be known any more, [`Piece::leak`] keeps the memory for ever.
+//! So code that hands a piece's memory to the kernel need only keep the piece until the kernel is done with it. If that
+//! cannot be known any more, [`Piece::leak`] keeps the memory forever.
 
 mod piece;
 mod request;
@@ -37,14 +34,13 @@ use crate::error::Error;
 use crate::io::{Completer, Io};
 use crate::park::Driver;
 
-/// Most bytes that one piece of a deallocation covers: what every kernel and every drive can say in
-/// one command.
+/// Most bytes that one piece of a deallocation covers: every kernel and drive accepts this in one command.
 const DEALLOCATED_AT_ONCE_MAX: u64 = 1 << 40;
 
-/// Zeros that are written at a time where neither kernel nor drive knows better.
+/// Bytes of zeros that are written at a time where neither the kernel nor the drive can make zeros itself.
 const ZEROES_AT_ONCE_MAX: u32 = 64 << 10;
 
-/// Most runs of memory that one call names (`UIO_MAXIOV`).
+/// Most runs of memory that one call can name (`UIO_MAXIOV`).
 const VECTORS_MAX: usize = 1024;
 const _: () = assert!(
     DEALLOCATED_AT_ONCE_MAX.is_multiple_of(ZEROES_AT_ONCE_MAX as u64)
@@ -52,22 +48,21 @@ const _: () = assert!(
     "ranges are cut between blocks, whatever a block is"
 );
 
-/// The pieces of one request, cut off one by one.
+/// Iterator over the pieces of one request.
 pub(crate) struct Pieces {
     transfer: Share,
     next: u64,
     piece_bytes: u64,
-    /// Most buffers of a list that a piece covers.
+    /// Most buffers of a list that one piece covers.
     buffers_max: usize,
-    /// Zeros that may be written at a time.
+    /// Bytes of zeros that may be written at a time.
     zeroes_max: u32,
-    /// Whether the one piece of a request without bytes is still to come.
+    /// Whether the single piece of a request without bytes is still to come.
     bare: bool,
 }
 
 impl Pieces {
-    /// `io`, whose end goes to `completer`, in pieces of at most `piece_bytes` bytes (whole
-    /// blocks).
+    /// Cuts `io` into pieces of at most `piece_bytes` bytes (whole blocks). `completer` gets the outcome.
     pub(crate) fn new(
         io: Io,
         completer: Completer,
@@ -94,8 +89,7 @@ impl Pieces {
             let ending = transfer.ending.get_mut().unwrap_or_else(PoisonError::into_inner);
             *ending = Ending { completer: Some(completer), error: None };
             transfer.ledger = Some(Arc::clone(ledger));
-            // Only now does the buffer lie where it stays: moving it later would invalidate the
-            // pointer.
+            // The buffer now lies at its final place: moving it later would invalidate the pointer.
             *transfer.buffer.get_mut() = io.into_buffer();
             let buffer = transfer.buffer.get_mut();
             let carried = if matches!(verb, Verb::Read | Verb::Write) { bytes } else { 0 };
@@ -128,13 +122,13 @@ impl Pieces {
     }
 
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-    /// The same, but a piece has the memory of one buffer, for those who can name no more.
+    /// The same, but each piece covers one buffer only, for commands that can name no more.
     pub(crate) fn of_one_buffer_each(self) -> Self {
         Self { buffers_max: 1, ..self }
     }
 
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-    /// The same, but a piece of a deallocation covers at most so many bytes (whole blocks).
+    /// The same, but a piece of a deallocation covers at most `bytes` bytes (whole blocks).
     pub(crate) fn deallocating_at_most(mut self, bytes: u64) -> Self {
         if self.transfer.verb == Verb::Deallocate && bytes > 0 {
             self.piece_bytes = self.piece_bytes.min(bytes);
@@ -143,7 +137,7 @@ impl Pieces {
     }
 
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-    /// The same, but a piece makes at most so many bytes zeros (whole blocks).
+    /// The same, but a piece of a write of zeros covers at most `bytes` bytes (whole blocks).
     pub(crate) fn zeroing_at_most(mut self, bytes: u64) -> Self {
         if self.transfer.verb == Verb::Zero && bytes > 0 {
             self.piece_bytes = self.piece_bytes.min(bytes);
@@ -151,17 +145,17 @@ impl Pieces {
         self
     }
 
-    /// What the request is, for messages.
+    /// Describes the request, for messages.
     pub(crate) fn context(&self) -> String {
         self.transfer.context()
     }
 
-    /// Fails the request, whose pieces were not taken: it completes when this is dropped.
+    /// Fails the request, whose pieces were not taken. The request completes when this is dropped.
     pub(crate) fn refuse(&self, error: Error) {
         self.transfer.fail(error);
     }
 
-    /// Names what fetches the request's completion, before any piece is taken.
+    /// Sets the driver that fetches the request's completion. Must be called before any piece is taken.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub(crate) fn driven_by(&self, driver: Arc<dyn Driver>) {
         let ending = self.transfer.ending.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! A part of a request that goes to the kernel by itself: which memory is its own, what is left of
-//! it, and what follows from what a call reported.
+//! A part of a request that goes to the kernel by itself: its memory, the bytes that remain, and what to do after a
+//! call returns.
 //!
 //! ```text
 //!   settle(moved all) ──► End            settle(moved some, or interrupted) ──► Again, from there
@@ -19,59 +19,59 @@ use crate::file::sys;
 use crate::fixed_index::Registrable;
 use crate::io::IoFailure;
 
-/// Interruptions and refusals for want of resources that one piece puts up with before it fails.
+/// How many interruptions and temporary refusals one piece tolerates before it fails.
 const RETRIES_MAX: u32 = 10_000;
 
-/// A part of a request that reaches the kernel in one call, if the kernel does all of it at once.
+/// A part of a request that reaches the kernel in one call, if the kernel carries out all of it at once.
 ///
 /// Dropping a piece that was not settled fails its request.
 pub(crate) struct Piece {
     transfer: Share,
     /// Position of the piece within the request.
     start: u64,
-    /// Length of the piece; of a deallocation, the length of the range.
+    /// Length of the piece in bytes; for a deallocation, the length of the range.
     bytes: u64,
-    /// How much of it is done; whole blocks.
+    /// Bytes done, whole blocks.
     done: u64,
     retries: u32,
     settled: bool,
-    /// How what it writes comes to survive a loss of power, if it must.
+    /// How its bytes become durable, if they must survive a loss of power.
     durable: Durable,
-    /// Zeros that it writes, where it was to make zeros and nobody below knows how.
+    /// The zeros to write, if the piece must make zeros and nothing below can do so itself.
     zeroes: Option<IoBuffer>,
     zeroes_max: u32,
-    /// Address and bytes of each run of memory, as the kernel was last told; empty where there is one run.
+    /// Address and bytes of each run of memory, as last given to the kernel; empty where there is one run.
     #[cfg(target_os = "linux")]
     vectors: Vec<[usize; 2]>,
-    /// The kernel was last told of its memory by an entry in a table.
+    /// The kernel was last given the memory as an entry of its table of registered buffers.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub(crate) by_entry: bool,
 }
 
-/// How a piece's bytes come to survive a loss of power.
+/// How a piece's bytes become durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Durable {
-    /// They need not.
+    /// They need not be durable.
     Not,
-    /// The write itself says so.
+    /// The write carries the flag.
     ByFlag,
-    /// The kernel refuses to be told: a flush is to follow the write.
+    /// The kernel refuses the flag: a flush will follow the write.
     ByFlush,
-    /// That flush.
+    /// That flush is next or in flight.
     Flushing,
 }
 
 /// What to do with a piece after a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// Call again for what remains.
+    /// Make another call for what remains.
     Again,
-    /// Nothing more: drop it.
+    /// Nothing more to do: drop the piece.
     End,
 }
 
 impl Durable {
-    /// How a piece that is cut off now becomes durable.
+    /// How a piece that is made now becomes durable.
     fn of(transfer: &Transfer) -> Self {
         if !transfer.durable {
             return Self::Not;
@@ -82,7 +82,7 @@ impl Durable {
 }
 
 impl Piece {
-    /// The bytes of the request from `start` on, so many, which no other piece has.
+    /// A piece of `bytes` bytes from position `start` of the request on, which no other piece covers.
     pub(super) fn new(transfer: Share, start: u64, bytes: u64, zeroes_max: u32) -> Self {
         assert!(start + bytes <= transfer.bytes, "a piece lies within its request (invariant 2)");
         let mut piece = Self {
@@ -105,7 +105,7 @@ impl Piece {
         piece
     }
 
-    /// What is to be done next.
+    /// The operation to do next.
     pub(crate) fn verb(&self) -> Verb {
         match (&self.zeroes, self.durable) {
             (Some(_), _) => Verb::Write,
@@ -114,13 +114,13 @@ impl Piece {
         }
     }
 
-    /// Whether the kernel or the drive is to be told that this write must survive a loss of power.
+    /// Whether the write must carry the flag for surviving a loss of power.
     pub(crate) fn is_durable(&self) -> bool {
         self.durable == Durable::ByFlag
     }
 
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-    /// Index of the placement handle of a write; 0 for everything else.
+    /// Index of the placement handle of a write; 0 for other requests.
     pub(crate) fn handle(&self) -> u16 {
         self.transfer.handle
     }
@@ -135,13 +135,13 @@ impl Piece {
         self.bytes - self.done
     }
 
-    /// Bytes that the next call is to move, or to make zeros or nothing of.
+    /// Bytes that the next call transfers, zeroes or deallocates.
     pub(crate) fn call_bytes(&self) -> u64 {
         let remaining = self.remaining();
         self.zeroes.as_ref().map_or(remaining, |zeroes| remaining.min(zeroes.len() as u64))
     }
 
-    /// Writes zeros from now on.
+    /// Switches the piece to writing zeros.
     fn write_zeroes(&mut self) {
         debug_assert_eq!(self.transfer.verb, Verb::Zero, "zeros are written where they are asked");
         debug_assert!(self.remaining() > 0, "what has ended writes nothing");
@@ -149,8 +149,8 @@ impl Piece {
         self.zeroes = Some(IoBuffer::zeroed(usize::try_from(bytes).unwrap_or(0)));
     }
 
-    /// The memory of what remains, of a list in the first of its buffers; empty for requests that carry no bytes.
-    /// Valid as long as the piece lives.
+    /// The memory of what remains; for a list, the part in the first remaining buffer. Empty for requests that carry no
+    /// bytes. Valid as long as the piece lives.
     pub(crate) fn memory(&mut self) -> &mut [u8] {
         if !matches!(self.verb(), Verb::Read | Verb::Write) {
             return &mut [];
@@ -169,10 +169,9 @@ impl Piece {
             unreachable!("a range of a buffer fits the address space");
         };
         debug_assert!(!self.transfer.memory.is_null(), "a request that carries bytes has memory");
-        // SAFETY: `at + len` is at most the buffer's length, for the piece was cut from it. The
-        // memory is initialised, lives as long as the transfer that this piece holds, and
-        // is the piece's alone (invariants 1 and 2); `&mut self` makes the borrow exclusive
-        // among the piece's own.
+        // SAFETY: `at + len` is at most the buffer's length, because the piece was cut from it. The memory is
+        // initialised, lives as long as the transfer that this piece holds, and belongs to the piece alone (invariants
+        // 1 and 2); `&mut self` makes the borrow exclusive within the piece.
         unsafe { std::slice::from_raw_parts_mut(self.transfer.memory.add(at), len) }
     }
 
@@ -183,7 +182,7 @@ impl Piece {
         if !is_carried || self.transfer.metadata_bytes == 0 {
             return &mut [];
         }
-        // Each block has as many, and pieces are whole blocks.
+        // Each block has the same number of metadata bytes, and pieces are whole blocks.
         let of = |bytes: u64| {
             let before = u128::from(bytes) * u128::from(self.transfer.metadata_bytes);
             usize::try_from(before / u128::from(self.transfer.bytes))
@@ -191,9 +190,9 @@ impl Piece {
         let (Ok(at), Ok(end)) = (of(self.start + self.done), of(self.start + self.bytes)) else {
             unreachable!("a range of a buffer fits the address space");
         };
-        // SAFETY: `end` is at most the metadata's length, for the piece lies within the request. The memory is
-        // initialised, lives as long as the transfer that this piece holds, and is the piece's alone, for pieces are
-        // disjoint (invariants 1 and 2); `&mut self` makes the borrow exclusive among the piece's own.
+        // SAFETY: `end` is at most the metadata's length, because the piece lies within the request. The memory is
+        // initialised, lives as long as the transfer that this piece holds, and belongs to the piece alone, because
+        // pieces are disjoint (invariants 1 and 2); `&mut self` makes the borrow exclusive within the piece.
         unsafe { std::slice::from_raw_parts_mut(self.transfer.metadata.add(at), end - at) }
     }
 
@@ -210,22 +209,22 @@ impl Piece {
                 unreachable!("a range of a buffer fits the address space");
             };
             // SAFETY: `at + len` is at most the bytes of the run, which are initialised and live as long as the
-            // transfer that this piece holds. Runs are disjoint, for each is a buffer of its own, and what
-            // lies between `from` and `to` is the piece's alone (invariants 1 and 2); `&mut self` makes the borrow
-            // exclusive among the piece's own.
+            // transfer that this piece holds. Runs are disjoint, because each is a buffer of its own, and the bytes
+            // between `from` and `to` belong to the piece alone (invariants 1 and 2); `&mut self` makes the borrow
+            // exclusive within the piece.
             unsafe { std::slice::from_raw_parts_mut(run.memory.add(at), len) }
         };
         inside.map(slice).collect()
     }
 
-    /// Whether what remains is to be moved to or from several runs of memory.
+    /// Whether what remains lies in several runs of memory.
     #[cfg(target_os = "linux")]
     pub(crate) fn is_of_several_buffers(&mut self) -> bool {
         self.vectors().is_some()
     }
 
-    /// What remains as an array of `struct iovec`, if it lies in several runs of memory: address and bytes of each. It
-    /// stays where it is as long as the piece lives and this is not called again.
+    /// What remains as an array of `struct iovec` (address and bytes of each run), if it lies in several runs of
+    /// memory. The array stays in place as long as the piece lives and this is not called again.
     #[cfg(target_os = "linux")]
     pub(crate) fn vectors(&mut self) -> Option<&[[usize; 2]]> {
         if self.transfer.runs.is_empty() || !matches!(self.verb(), Verb::Read | Verb::Write) {
@@ -243,7 +242,7 @@ impl Piece {
         Some(Registrable { tag, start: self.transfer.memory, bytes })
     }
 
-    /// Takes note of what a call reported: the number of bytes moved, or why not.
+    /// Processes the result of a call: the number of bytes moved, or the error.
     pub(crate) fn settle(&mut self, result: io::Result<usize>) -> Step {
         debug_assert!(!self.settled, "no call is made for a piece that has ended");
         match result {
@@ -260,7 +259,7 @@ impl Piece {
                 self.write_zeroes();
                 Step::Again
             }
-            // `EOPNOTSUPP` for the flag, `ENOSYS` for the call that has flags.
+            // `EOPNOTSUPP` for the flag, `ENOSYS` for the call that takes flags.
             Err(e) if self.is_durable() && e.kind() == io::ErrorKind::Unsupported => {
                 self.durable = Durable::ByFlush;
                 if let Some(ledger) = &self.transfer.ledger {
@@ -330,8 +329,8 @@ impl Piece {
         self.transfer.fail(Error::new(ErrorKind::Busy, context));
     }
 
-    /// Gives the piece up while the kernel may still use its memory: the request fails at once,
-    /// with an empty buffer, and its own buffer is never freed.
+    /// Gives the piece up while the kernel may still use its memory. The request fails at once, with an empty buffer,
+    /// and its own buffer is never freed.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub(crate) fn leak(mut self) {
         self.settled = true;
@@ -355,8 +354,8 @@ impl Drop for Piece {
     }
 }
 
-/// `EINTR` and `EAGAIN`; and `ECANCELED`, with which the kernel ends what it has not begun for a
-/// thread that exits.
+/// `EINTR` and `EAGAIN`; also `ECANCELED`, with which the kernel ends requests that it has not begun when their thread
+/// exits.
 fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
         || sys::is_cancelled(error)

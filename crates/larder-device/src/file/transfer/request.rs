@@ -1,4 +1,4 @@
-//! A request on its way, and the shares in it that its pieces hold: the last of them ends it.
+//! A request on its way to the kernel, and the shares in it that its pieces hold. The last share to go ends it.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -14,7 +14,7 @@ use crate::fixed_index::Tag;
 use crate::io::{Completer, IoFailure};
 use crate::spares::{Heap, Spares, sole};
 
-/// What is to be done.
+/// Operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verb {
     Read,
@@ -30,25 +30,25 @@ pub(super) struct Transfer {
     pub(super) verb: Verb,
     /// Index of the placement handle.
     pub(super) handle: u16,
-    /// It is a write that must survive a loss of power.
+    /// Whether it is a write that must survive a loss of power.
     pub(super) durable: bool,
     pub(super) offset: u64,
     pub(super) bytes: u64,
-    /// Start of the buffer's memory, derived from `buffer` once it had come to rest here.
+    /// Start of the buffer's memory, derived from `buffer` after that was stored here.
     pub(super) memory: *mut u8,
-    /// The same of each buffer of a list, and where it ends within the request. Empty: there is one buffer.
+    /// For a list: the memory of each buffer, and where it ends within the request. Empty if there is one buffer.
     pub(super) runs: Vec<Run>,
-    /// Start of the metadata of its blocks, in a buffer of their own, and their bytes; null and 0: there are none.
+    /// Start and bytes of the metadata, which have a buffer of their own; null and 0 if there are none.
     pub(super) metadata: *mut u8,
     pub(super) metadata_bytes: u64,
-    /// What a ring may know the buffer by, and its bytes.
+    /// The tag by which a ring may know the buffer, and the buffer's bytes.
     pub(super) registrable: Option<(Tag, usize)>,
     pub(super) buffer: UnsafeCell<IoBuffer>,
     pub(super) ending: Mutex<Ending>,
-    /// `None` between two requests.
+    /// `None` while the memory is a spare, between two requests.
     pub(super) ledger: Option<Arc<Ledger>>,
-    /// How many shares there are. The `Arc` counts, too, but of two that go at once it lets neither
-    /// see that it is the last.
+    /// Number of shares. The `Arc` counts them too, but if two are dropped at the same time, neither can tell that it
+    /// is the last.
     shares: AtomicUsize,
 }
 
@@ -56,22 +56,22 @@ pub(super) struct Transfer {
 pub(super) struct Run {
     pub(super) memory: *mut u8,
     pub(super) bytes: u64,
-    /// Where it ends within the request.
+    /// Position within the request where it ends.
     pub(super) end: u64,
 }
 
 #[derive(Default)]
 pub(super) struct Ending {
-    /// Taken by whoever completes the request.
+    /// Taken when the request is completed.
     pub(super) completer: Option<Completer>,
-    /// What went wrong first.
+    /// The first error.
     pub(super) error: Option<Error>,
 }
 
-// SAFETY: what keeps the type from being `Send` and `Sync` by itself is the raw pointers and the
-// cell. The pointers, to bytes, to metadata and to runs, are to memory that `buffer` owns and are used by pieces
-// alone, each within its own range (invariant 2). The cell is opened only through `&mut` (in `Pieces::new` and in
-// `end`), when no piece exists (invariant 1).
+// SAFETY: only the raw pointers and the cell keep the type from being `Send` and `Sync` automatically. The pointers, to
+// bytes, to metadata and to runs, point to memory that `buffer` owns. Only pieces use them, each within its own range
+// (invariant 2). The cell is opened only through `&mut` (in `Pieces::new` and in `end`), when no piece exists
+// (invariant 1).
 unsafe impl Send for Transfer {}
 
 // SAFETY: as above.
@@ -113,7 +113,7 @@ impl Transfer {
         }
     }
 
-    /// As much of `bytes` bytes from `at` on as lies in that many buffers of a list.
+    /// How many of the `bytes` bytes from `at` on lie within the next `buffers_max` buffers of a list.
     pub(super) fn within_buffers(&self, at: u64, bytes: u64, buffers_max: usize) -> u64 {
         let first = self.runs.partition_point(|run| run.end <= at);
         let last = self.runs.len().min(first + buffers_max);
@@ -129,7 +129,7 @@ impl Transfer {
 }
 
 impl Transfer {
-    /// Whether it is nobody's request: nothing in it points to memory.
+    /// Whether the transfer is unused: nothing in it points to memory.
     fn is_blank(&self) -> bool {
         self.ledger.is_none()
             && self.memory.is_null()
@@ -138,7 +138,7 @@ impl Transfer {
             && self.registrable.is_none()
     }
 
-    /// Completes the request, if nobody has. No piece is left.
+    /// Completes the request, if that was not done yet. No piece is left.
     fn end(&mut self) {
         assert_eq!(*self.shares.get_mut(), 0, "it ends after its last piece (invariant 3)");
         let ending = self.ending.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -162,8 +162,8 @@ impl Transfer {
         debug_assert!(self.is_blank(), "nothing of it is left for the next one");
     }
 
-    /// What fails request after request is not a bad block. And a block device that is gone has no
-    /// bytes any more: Linux then says that there is no space.
+    /// Repeated failures mean that the device is gone, not that a block is bad. For a block device that is gone, Linux
+    /// may also report that there is no space.
     fn judge(&self, error: Error) -> Error {
         let gone = self.ledger.as_ref().is_some_and(|ledger| match error.kind() {
             ErrorKind::Io => ledger.is_gone_after(true),
@@ -201,7 +201,7 @@ impl Transfer {
     }
 }
 
-/// Completion wakes code that is not ours; its panic must not take the engine's thread along.
+/// Completes the request. That wakes foreign code, whose panic must not end the engine's thread.
 pub(super) fn complete(completer: Completer, result: Result<IoBuffer, IoFailure>) {
     let _ = catch_unwind(AssertUnwindSafe(|| completer.complete(result)));
 }
@@ -239,12 +239,12 @@ pub(super) struct Share(Option<Arc<Transfer>>);
 static HEAP: Heap<Transfer> = Heap::new();
 
 thread_local! {
-    /// Ended transfers, so that a request need not allocate one.
+    /// Spare transfers, so that a request need not allocate one.
     static SPARE: Spares<Transfer> = const { Spares::new(&HEAP) };
 }
 
 impl Share {
-    /// The only share in a new transfer, which begins as `begin` says.
+    /// The first share in a new transfer, which `begin` fills in.
     pub(super) fn first(begin: impl FnOnce(&mut Transfer)) -> Self {
         let mut transfer = SPARE.try_with(Spares::take).unwrap_or_default();
         let fresh = Arc::get_mut(&mut transfer).expect("a spare one is nobody's");

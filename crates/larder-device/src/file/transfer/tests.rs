@@ -1,4 +1,4 @@
-//! Pieces of a request: what their calls report, and what becomes of the request.
+//! Pieces of a request: what their calls report, and the outcome of the request.
 
 use std::io;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ fn read_of_list(sectors: &[usize], piece_bytes: u32) -> (IoFuture, Pieces) {
     (future, Pieces::new(io, completer, piece_bytes, &ledger))
 }
 
-/// What was moved of a list is not asked for again, and nothing of it lies elsewhere.
+/// After a short transfer, the rest of a list is requested from the right place in each buffer.
 #[test]
 fn a_short_transfer_of_a_list_goes_on_where_it_stopped() {
     let (future, mut pieces) = read_of_list(&[1, 3, 2], 1 << 20);
@@ -89,7 +89,7 @@ fn a_short_transfer_of_a_list_goes_on_where_it_stopped() {
     assert_eq!(whole.runs().map(|run| run[0]).collect::<Vec<_>>(), [1, 2, 3]);
 }
 
-/// By bytes, by what a call may name, and by buffers where a command has one.
+/// Lists are cut by bytes, by the number of runs that a call may name, and by buffers where a command takes one.
 #[test]
 fn lists_are_cut_where_a_call_ends() {
     let bytes = |pieces: Pieces| pieces.map(|piece| piece.remaining() / 512).collect::<Vec<_>>();

@@ -1,22 +1,21 @@
-//! Who fetches the completions of a ring: one thread at a time, a waiter if there is one.
+//! Which thread fetches the completions of a ring: one at a time, preferably a thread that waits for a request.
 //!
-//! A thread that waits for a request takes the lead: it sleeps in the kernel until something has
-//! completed and settles whatever that is, others' requests too. Those who come while another
-//! leads follow: they sleep until their request is settled or the lead is passed on to them. The
-//! ring's reaper, a thread of its own, leads only when there are requests that no waiter sees to
-//! (polled by a foreign executor, or dropped) and lets a waiter lead who comes.
+//! A thread that waits for a request becomes the leader: it sleeps in the kernel until something has completed, and
+//! settles everything that has, other threads' requests too. Threads that come while another leads are followers: they
+//! sleep until their request is settled or the lead passes to them. The ring's reaper, a thread of its own, leads only
+//! when there are requests that no waiting thread takes care of (polled by a foreign executor, or dropped). It yields
+//! the lead to a thread that comes to wait.
 //!
 //! Invariants:
 //!
-//! 1. `led` is true exactly while one thread leads, or has been promoted and will lead. Whoever
-//!    stops leading promotes a follower; if there is none, nobody leads, and the reaper is told if
-//!    there is something for it.
-//! 2. A follower that stops following, being woken, either was not promoted, and leaves the list,
-//!    or was, and passes the lead on. Both happen under the lock of the leadership.
-//! 3. The thread that leads looks at everything that could end its stay before it sleeps in the
-//!    ring, and whoever changes that afterwards wakes the ring. Others may settle completions as
-//!    well (when they poll); if they come upon a wake-up, or settle the last request of a ring that
-//!    is being closed, they wake the ring again, for the thread that leads may be about to sleep.
+//! 1. `led` is true exactly while one thread leads, or has been promoted and will lead. A thread that stops leading
+//!    promotes a follower. If there is none, no thread leads, and the reaper is notified if there is work for it.
+//! 2. A follower that stops following after a wake-up either was not promoted and leaves the list, or was promoted and
+//!    passes the lead on. Both happen under the lock of the leadership.
+//! 3. The leader checks everything that could end its lead before it sleeps in the ring, and a thread that changes one
+//!    of these afterwards wakes the ring. Other threads may settle completions as well (when they poll). If they
+//!    consume a wake-up, or settle the last request of a ring that is being closed, they wake the ring again, because
+//!    the leader may be about to sleep.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -38,11 +37,11 @@ use crate::ring::wire::Wire;
 pub(crate) struct Ring<W: Wire> {
     port: Port<W>,
     leadership: Mutex<Leadership>,
-    /// For the reaper.
+    /// Signals the reaper.
     work: Condvar,
-    /// Pending requests that a thread sees to as long as it waits.
+    /// Pending requests that a waiting thread takes care of.
     noted: AtomicUsize,
-    /// Pending requests that the reaper must see to.
+    /// Pending requests that the reaper must take care of.
     adopted: AtomicUsize,
     closed: AtomicBool,
     reaper: Mutex<Option<JoinHandle<()>>>,
@@ -53,12 +52,12 @@ struct Leadership {
     led: bool,
     by_reaper: bool,
     followers: Vec<Arc<Parker>>,
-    /// Noted requests may have been left behind: the reaper leads until there are none.
+    /// Noted requests may have lost their waiting thread: the reaper leads until there are none.
     left: bool,
 }
 
 thread_local! {
-    /// The rings that this thread leads, by address: more than one if a waker waits in turn.
+    /// Addresses of the rings that this thread leads: more than one if a waker waits in turn.
     static LEADS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -96,18 +95,18 @@ impl<W: Wire> Ring<W> {
         self.port.registered_file()
     }
 
-    /// What the kernel granted of registered buffers, and the pieces that used it.
+    /// Whether the kernel granted registered buffers, and the number of pieces that used them.
     pub(crate) fn fixed_buffers(&self) -> Granted {
         self.port.fixed_buffers()
     }
 
-    /// What happens when the kernel refuses to run the ring.
+    /// Simulates that the kernel refuses to run the ring.
     #[cfg(test)]
     pub(crate) fn break_down(&self) {
         self.port.give_up();
     }
 
-    /// What happens when the kernel has lost the buffers that it was told of.
+    /// Simulates that the kernel has lost the registered buffers.
     #[cfg(test)]
     pub(crate) fn lose_buffers(&self) {
         self.port.lose_buffers();
@@ -129,14 +128,14 @@ impl<W: Wire> Ring<W> {
         self.port.leader().1
     }
 
-    /// Waits until nothing is pending and lets go of the file. Nothing must be submitted any more.
-    /// `false`: the ring was broken, and the kernel may still be working on the file.
+    /// Waits until no request is pending, and releases the file. Nothing must be submitted any more. Returns `false` if
+    /// the ring was broken: the kernel may then still be working on the file.
     pub(crate) fn close(&self) -> bool {
         let was_closed = self.closed.swap(true, Ordering::SeqCst);
         debug_assert!(!was_closed, "a ring is closed once");
         self.call_reaper();
         if self.is_led_here() {
-            // A waker of a request that this thread settles drops the device.
+            // This thread settled a request whose waker dropped the device.
             while self.port.pending() > 0 && self.turn() {}
         }
         // The reaper may sleep in the ring with nothing left to wait for.
@@ -158,12 +157,12 @@ impl<W: Wire> Ring<W> {
         LEADS.try_with(|leads| leads.borrow().contains(&self.address())).unwrap_or(false)
     }
 
-    /// Settles what has completed, or sleeps until something has. `false`: the ring is broken.
+    /// Settles completions, or sleeps until there are some. Returns `false` if the ring is broken.
     fn turn(&self) -> bool {
         self.settle() || self.port.sleep()
     }
 
-    /// Settles what has completed; called by the thread that leads.
+    /// Settles completions. Called by the leader.
     fn settle(&self) -> bool {
         let reaped = self.port.reap();
         if reaped.any && self.is_finished() {
@@ -176,14 +175,14 @@ impl<W: Wire> Ring<W> {
         self.closed.load(Ordering::SeqCst) && self.port.pending() == 0
     }
 
-    /// Whether there are requests that only the reaper sees to.
+    /// Whether there are requests that only the reaper takes care of.
     fn needs_reaper(&self, leadership: &Leadership) -> bool {
         self.adopted.load(Ordering::SeqCst) > 0
             || (leadership.left && self.noted.load(Ordering::SeqCst) > 0)
             || self.closed.load(Ordering::SeqCst)
     }
 
-    /// Lets the reaper look at what there is to do.
+    /// Makes the reaper check for work.
     fn call_reaper(&self) {
         drop(self.lock());
         self.work.notify_one();
@@ -201,7 +200,7 @@ impl<W: Wire> Ring<W> {
             (leadership.led, leadership.by_reaper) = (true, true);
             drop(leadership);
             let leading = Leading::new(self);
-            // With nobody to lead in its place it stays: the next request may need it, too.
+            // Without a follower to take the lead the reaper stays: the next request may need it too.
             while self.turn() && !self.is_finished() {
                 let mut leadership = self.lock();
                 leadership.left &= self.noted.load(Ordering::SeqCst) > 0;
@@ -213,7 +212,7 @@ impl<W: Wire> Ring<W> {
         }
     }
 
-    /// Waits for the lead or for a wake-up. `true`: this thread leads.
+    /// Waits for the lead or for a wake-up. Returns `true` if this thread now leads.
     fn follow(&self, parker: &Arc<Parker>) -> bool {
         let mut leadership = self.lock();
         if !leadership.led {
@@ -243,10 +242,10 @@ impl<W: Wire> Ring<W> {
 impl<W: Wire> Driver for Ring<W> {
     fn drive(self: Arc<Self>, parker: &Arc<Parker>) {
         if self.port.pending() == 0 {
-            // What the thread waits for is not here.
+            // The thread waits for something outside this ring.
             return parker.park();
         }
-        // A waker of a request that this thread settles may wait in turn: it leads already.
+        // If this runs in a waker of a request that this thread settles, the thread leads already.
         let leading = if self.is_led_here() {
             None
         } else if self.follow(parker) {
@@ -278,7 +277,7 @@ impl<W: Wire> Driver for Ring<W> {
         if finished {
             self.call_reaper();
         }
-        // What was meant for the thread that leads is not lost on us (invariant 3).
+        // Pass on a wake-up that was meant for the leader (invariant 3).
         if (reaped.woken || finished) && self.lock().led {
             self.port.wake();
         }
@@ -317,7 +316,7 @@ fn count(counter: &AtomicUsize, more: bool) {
     }
 }
 
-/// The lead. Dropping it passes it on, after a panic too.
+/// The lead. Dropping it, also during a panic, passes it on.
 struct Leading<'a, W: Wire>(&'a Ring<W>);
 
 impl<'a, W: Wire> Leading<'a, W> {

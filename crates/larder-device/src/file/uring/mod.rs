@@ -1,15 +1,14 @@
 //! The I/O engine over io_uring: a ring for each core that submits.
 //!
-//! A thread that waits submits through "its" ring and fetches the completions itself: a lone read needs
-//! no other thread. Threads share a ring when there are more of them than cores. Who does not wait, a
-//! task of another executor, leaves its request to the thread that fetches completions anyway, which
-//! brings the kernel many at a time. With few under way it lets that thread sleep until something has
-//! completed, and tells the kernel itself.
+//! A thread that waits submits through "its" ring and fetches the completions itself: a lone read needs no other
+//! thread. Threads share a ring when there are more of them than cores. A submitter that does not wait, such as a task
+//! of another executor, leaves its request to the thread that fetches completions anyway, which hands the kernel many
+//! at a time. With few requests in flight it does not wake that thread, but submits to the kernel itself.
 //!
-//! A thread that hosts a ring ([`crate::ring`]) goes past all this.
+//! A thread that hosts a ring ([`crate::ring`]) bypasses all this.
 //!
-//! The kernel finishes a request on the thread that submitted it: one that sleeps elsewhere
-//! meanwhile, in `epoll_wait` say, is interrupted for that (`EINTR`, which executors know).
+//! The kernel finishes a request on the thread that submitted it. If that thread sleeps elsewhere, for example in
+//! `epoll_wait`, the kernel interrupts it for that (`EINTR`, which executors handle).
 
 pub(crate) mod lead;
 mod port;
@@ -32,22 +31,22 @@ use crate::ring::wire::{AnyWire, Wire};
 use lead::Ring;
 use submit_mode::SubmitMode;
 
-/// Threads that leave completions to a reaper share a ring between so many cores: more of their requests
-/// go to the kernel at a time, and one reaper keeps up with them.
+/// Number of cores that share a ring for threads that leave completions to a reaper. Sharing submits more requests per
+/// call, and one reaper keeps up with that many cores.
 const CORES_PER_REAPER: usize = 4;
 
-/// The rings, made when first used.
+/// The rings, created on first use.
 pub(crate) struct Uring<W: Wire> {
     rings: Box<[OnceLock<Arc<Ring<W>>>]>,
     wire: Arc<W>,
     file: Arc<File>,
     options: FileOptions,
-    /// For threads that host a ring of their own.
+    /// Connection to the rings that threads host themselves.
     member: Member,
 }
 
 thread_local! {
-    /// Threads take the rings in turn, in the order in which they first submit.
+    /// Number of this thread. Threads are assigned to the rings in turn, in the order in which they first submit.
     static THREAD: Cell<usize> = {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         Cell::new(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -55,7 +54,7 @@ thread_local! {
 }
 
 impl<W: Wire> Uring<W> {
-    /// Sets up the first ring, to see whether the kernel grants it.
+    /// Sets up the first ring, to find out whether the kernel allows it.
     pub(crate) fn new(wire: W, file: &Arc<File>, options: &FileOptions) -> io::Result<Self> {
         let wire = Arc::new(wire);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -67,7 +66,7 @@ impl<W: Wire> Uring<W> {
     }
 
     fn ring(&self, submit_mode: SubmitMode) -> Option<&Arc<Ring<W>>> {
-        // A thread that is on its way out has lost its number.
+        // A thread that is exiting has lost its number.
         let thread = THREAD.try_with(Cell::get).unwrap_or(0);
         let rings = match submit_mode {
             SubmitMode::Caller | SubmitMode::Unplugged => self.rings.len(),
@@ -81,7 +80,7 @@ impl<W: Wire> Uring<W> {
         {
             late.close();
         }
-        // Where no further ring is granted, the first one serves.
+        // If the kernel grants no further ring, use the first one.
         ours.get().or_else(|| self.rings[0].get())
     }
 }
@@ -92,7 +91,7 @@ impl<W: Wire> Engine for Uring<W> {
         let submit_mode = SubmitMode::here();
         match self.ring(submit_mode) {
             Some(ring) => ring.submit(pieces, submit_mode),
-            // Unsettled, they fail their request.
+            // Dropping unsettled pieces fails their request.
             None => pieces.for_each(drop),
         }
     }
@@ -118,7 +117,7 @@ impl<W: Wire> Drop for Uring<W> {
         let rings = self.rings.iter().filter_map(OnceLock::get);
         let broken = rings.filter(|ring| !ring.close()).count();
         if self.member.leave() && broken == 0 {
-            // The kernel may hold the file a little longer than we do, and with it the lock.
+            // The kernel may hold the file a little longer than we do, and the lock with it.
             let _ = self.file.unlock();
         }
     }

@@ -1,17 +1,17 @@
-//! One ring and what the kernel works on through it. Any thread may submit and reap.
+//! One ring and the pieces in flight through it. Any thread may submit and reap.
 //!
 //! Invariants:
 //!
 //! 1. A piece whose address the kernel knows lies in [`Slots`] until its completion was reaped.
-//! 2. If the ring breaks before that, or a port is dropped, the pieces are leaked, so that the
-//!    kernel never writes to memory that someone else has.
-//! 3. The two queues that are shared with the kernel are touched only under the lock of the slots.
-//!    `io_uring_enter` is called without it: the kernel orders its callers itself.
+//! 2. If the ring breaks before that, or a port is dropped, the pieces are leaked, so that the kernel never writes to
+//!    memory that has another owner.
+//! 3. The two queues that are shared with the kernel are touched only under the lock of the slots. `io_uring_enter` is
+//!    called without it: the kernel serialises its callers itself.
 //! 4. A slot's index is the `user_data` of one operation at most.
-//! 5. What lies in the submission queue, the kernel is told of soon: by whoever put it there, at the latest
-//!    when it unplugs; or, if it was handed over, by the thread that leads. That one looks into the
-//!    queue, under the lock, before it says that it sleeps or leads no more; who hands over sees, under
-//!    the lock, which of these it has said, and then wakes it or tells the kernel itself.
+//! 5. The kernel is soon told of every entry in the submission queue: by the thread that put it there, at the latest
+//!    when it unplugs, or, if the entry was handed over, by the leader. The leader checks the queue, under the lock,
+//!    before it declares that it sleeps or stops leading. A thread that hands over sees, under the lock, which of these
+//!    the leader has declared, and then wakes it or enters the kernel itself.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -31,10 +31,10 @@ use crate::file::waiting::Waiting;
 use crate::ring::fixed::{FixedBuffers, Granted};
 use crate::ring::wire::{Link, Range, Wire};
 
-/// `user_data` of what only wakes a thread.
+/// `user_data` of an operation that only wakes a thread.
 const WAKE: u64 = u64::MAX;
 
-/// `user_data` of the read on the eventfd; every other is the index of a slot.
+/// `user_data` of the read on the eventfd. Every other value is the index of a slot.
 const HANDED_OVER: u64 = u64::MAX - 1;
 
 const _: () = assert!(
@@ -45,10 +45,10 @@ const _: () = assert!(
 /// Room in the submission queue for operations that only wake a thread.
 const WAKES: u32 = 8;
 
-/// Whoever adds to so few pieces under way does not wake the leader for that, but tells the kernel.
+/// With at most this number of pieces in flight, a submitter does not wake the leader, but enters the kernel itself.
 const FEW: usize = 4;
 
-/// How long a thread that cannot leave waits for a kernel that is out of memory.
+/// Pause of a thread that must retry because the kernel is out of memory.
 const UNTIL_MEMORY: Duration = Duration::from_micros(50);
 
 /// Pieces that are settled under one hold of the lock.
@@ -58,28 +58,28 @@ pub(crate) struct Port<W: Wire> {
     ring: IoUring<W::Submission, W::Completion>,
     wire: Arc<W>,
     slots: Mutex<Slots>,
-    /// Pieces in slots and in the queue, for a look without the lock.
+    /// Pieces in slots and in the queue, to be read without the lock.
     pending: AtomicUsize,
 }
 
-/// What the kernel may be working on, and what waits for a free slot.
+/// The pieces in flight, and those that wait for a free slot.
 struct Slots {
     pieces: Vec<Option<Piece>>,
     free: Vec<usize>,
-    /// What the commands in the slots point to besides the pieces' memory.
+    /// Ranges that the commands in the slots point to, in addition to the pieces' memory.
     ranges: Box<[Range]>,
     fixed: FixedBuffers,
     waiting: Waiting,
-    /// `None`: closed or broken; nothing more is taken.
+    /// `None` once the port is closed or broken; it then takes no more requests.
     target: Option<Target>,
     leader: Leader,
-    /// How many pieces have lately been under way at a time. One is forgotten at each sleep of the
-    /// leader: it does not take a lull among many for few.
+    /// Recent maximum of pieces in flight. It falls by one at each sleep of the leader, so that a short lull does not
+    /// look like low load.
     lately_under_way: usize,
-    /// Something in the submission queue was handed over and is not with the kernel yet.
+    /// The submission queue has an entry that was handed over and that the kernel was not told of yet.
     handed_over: bool,
     wake_event: Option<WakeEvent>,
-    /// So many calls that wait for nothing find the kernel out of memory.
+    /// Number of coming non-waiting calls that pretend that the kernel is out of memory.
     #[cfg(test)]
     refusals: u32,
 }
@@ -91,7 +91,7 @@ struct Target {
 }
 
 impl<W: Wire> Port<W> {
-    /// A ring that knows all our operations, for `file`.
+    /// A ring for `file`. Fails if the kernel's io_uring lacks one of our operations.
     pub(crate) fn new(wire: &Arc<W>, file: &Arc<File>, options: &FileOptions) -> io::Result<Self> {
         let depth = usize::from(options.queue_depth);
         let ring = make_ring::<W>(u32::from(options.queue_depth) + WAKES)?;
@@ -118,7 +118,7 @@ impl<W: Wire> Port<W> {
         self.lock().target.as_ref().is_some_and(|target| target.registered)
     }
 
-    /// What the kernel granted of registered buffers, and the pieces that used it.
+    /// Whether the kernel granted registered buffers, and the number of pieces that used them.
     pub(crate) fn fixed_buffers(&self) -> Granted {
         self.lock().fixed.granted()
     }
@@ -142,7 +142,7 @@ impl<W: Wire> Port<W> {
         let mut slots = self.lock();
         if slots.target.is_none() {
             drop(slots);
-            // Unsettled, they fail their request.
+            // Dropping unsettled pieces fails their request.
             pieces.for_each(drop);
             return;
         }
@@ -174,8 +174,9 @@ impl<W: Wire> Port<W> {
                 SubmitMode::Leader => placed && slots.hand_over(),
                 SubmitMode::Unplugged => true,
             };
-        // Who waits in the ring will tell what the kernel has no memory for now, and so will a thread
-        // that leads before it sleeps. One that sleeps does so as long as nothing completes.
+        // If the kernel has no memory for an entry now, a thread that waits in the ring submits it later, and so does
+        // an awake leader before it sleeps. A leader that is asleep wakes only for a completion, so this thread must
+        // retry.
         let alone = submit_mode == SubmitMode::Leader && slots.leader == Leader::Asleep;
         drop(slots);
         drop(aged);
@@ -186,7 +187,7 @@ impl<W: Wire> Port<W> {
         }
     }
 
-    /// Tells the kernel what is new in the queue, for who will wait in the ring.
+    /// Tells the kernel of new entries in the queue, for a thread that will wait in the ring.
     pub(crate) fn tell(&self) {
         self.enter(0, true);
     }
@@ -201,8 +202,8 @@ impl<W: Wire> Port<W> {
         self.pending.store(pending, Ordering::SeqCst);
     }
 
-    /// Tells the kernel what is new and sleeps until something has completed. `false`: the ring is
-    /// broken. The thread leads from then on.
+    /// Tells the kernel of new entries and sleeps until something has completed. The calling thread is the leader from
+    /// then on. Returns `false` if the ring is broken.
     pub(crate) fn sleep(&self) -> bool {
         let mut slots = self.lock();
         debug_assert_ne!(slots.leader, Leader::Asleep, "one thread sleeps in a ring");
@@ -216,7 +217,7 @@ impl<W: Wire> Port<W> {
         intact
     }
 
-    /// The thread that led does so no more.
+    /// The leader stops leading.
     pub(crate) fn stop_leading(&self) {
         let mut slots = self.lock();
         slots.leader = Leader::Absent;
@@ -239,14 +240,14 @@ impl<W: Wire> Port<W> {
         (slots.leader == Leader::Asleep, slots.wake_event.is_some())
     }
 
-    /// Takes the read on the eventfd back, when nothing else is pending.
+    /// Ends the read on the eventfd, when nothing else is pending.
     fn disarm(&self) {
         while self.lock().wake_event.as_ref().is_some_and(WakeEvent::ring) && self.enter(1, true) {
             self.reap();
         }
     }
 
-    /// Sees to it that the wake-up event wakes the thread that is about to sleep.
+    /// Arms the wake-up event for the thread that is about to sleep.
     fn arm(&self, slots: &mut Slots) {
         let Some(wake_event) = slots.wake_event.as_mut().filter(|wake_event| !wake_event.armed)
         else {
@@ -255,13 +256,13 @@ impl<W: Wire> Port<W> {
         let Some(count) = &mut wake_event.count else { return };
         let fd = types::Fd(wake_event.eventfd.as_raw_fd());
         let read = opcode::Read::new(fd, count.as_mut_ptr(), 8).build().user_data(HANDED_OVER);
-        // SAFETY: the queue is ours under the lock of the slots (invariant 3). The eight bytes are on
-        // the heap and stay there until the read was reaped, or are leaked. The descriptor is open as
-        // long: whoever may enter the ring holds the port.
+        // SAFETY: the queue is ours under the lock of the slots (invariant 3). The eight bytes are on the heap and stay
+        // there until the read was reaped, or are leaked. The descriptor is open as long, because every thread that may
+        // enter the ring holds the port.
         wake_event.armed = unsafe { self.ring.submission_shared().push(&read.into()) }.is_ok();
     }
 
-    /// `false`: the ring is broken.
+    /// Returns `false` if the ring is broken.
     fn enter(&self, completions: usize, intact: bool) -> bool {
         self.enter_once(completions, intact) != Entered::Broken
     }
@@ -290,19 +291,18 @@ impl<W: Wire> Port<W> {
     pub(crate) fn wake(&self) {
         let slots = self.lock();
         let entry = W::Submission::from(opcode::Nop::new().build().user_data(WAKE));
-        // SAFETY: the queue is ours under the lock of the slots (invariant 3); the operation has
-        // no memory. If there is no room, others wait for the kernel's next look, and the thread
-        // sees what they bring.
+        // SAFETY: the queue is ours under the lock of the slots (invariant 3); the operation has no memory. If the
+        // queue is full, its other entries wait for the kernel, and the thread wakes when they complete.
         let _ = unsafe { self.ring.submission_shared().push(&entry) };
         drop(slots);
         self.enter(0, true);
     }
 
-    /// Settles what has completed.
+    /// Settles completions.
     pub(crate) fn reap(&self) -> Reaped {
         let mut reaped = Reaped { any: false, woken: false };
         loop {
-            // They are dropped, which completes requests, without the lock: that is foreign code.
+            // Pieces are dropped without the lock: dropping completes requests, which runs foreign code.
             let mut ended: [Option<Piece>; BATCH] = [const { None }; BATCH];
             let mut slots = self.lock();
             // SAFETY: the queue is ours under the lock of the slots (invariant 3).
@@ -361,7 +361,7 @@ impl<W: Wire> Port<W> {
         }
         let Ok(slot) = usize::try_from(entry.user_data()) else { return Settled::Broken };
         let Some(piece) = slots.pieces.get_mut(slot).and_then(Option::as_mut) else {
-            // After a break the kernel may still report what was given up.
+            // After a break the kernel may still report pieces that were given up.
             return if slots.target.is_some() { Settled::Broken } else { Settled::Nothing };
         };
         let step = match slots.fixed.is_refused(piece, entry.result()) {
@@ -382,7 +382,7 @@ impl<W: Wire> Port<W> {
     /// Puts `piece` into a free slot and into the submission queue.
     fn place(&self, slots: &mut Slots, piece: Piece) -> bool {
         let Some(slot) = slots.free.pop() else { return false };
-        // The kernel may write to the memory of what lies there.
+        // The kernel may write to the memory of a piece in a slot.
         assert!(slots.pieces[slot].is_none(), "a free slot is empty (invariant 1)");
         slots.pieces[slot] = Some(piece);
         self.push(slots, slot)
@@ -400,15 +400,13 @@ impl<W: Wire> Port<W> {
         let entry = slots.fixed.entry(&self.ring.submitter(), piece);
         let link = Link { file: types::Fd(file), flags, slot: slot as u64, entry, range };
         let entry = self.wire.describe(piece, link);
-        // SAFETY: the queue is ours under the lock of the slots (invariant 3). The entry's memory
-        // belongs to the piece or the slot, which keep it until the completion is reaped, or are
-        // leaked (invariants 1 and 2). The engine holds the file open for as long as anyone may
-        // enter the ring.
+        // SAFETY: the queue is ours under the lock of the slots (invariant 3). The entry's memory belongs to the piece
+        // or the slot, which keep it until the completion is reaped, or are leaked (invariants 1 and 2). The engine
+        // holds the file open as long as any thread may enter the ring.
         unsafe { self.ring.submission_shared().push(&entry) }.is_ok()
     }
 
-    /// The ring cannot be relied on: all requests fail, and the memory that the kernel may know is
-    /// kept for ever.
+    /// Gives up a broken ring: all requests fail, and the memory that the kernel may know is kept forever.
     pub(crate) fn give_up(&self) {
         let mut slots = self.lock();
         slots.target = None;
@@ -422,15 +420,15 @@ impl<W: Wire> Port<W> {
         drop(waiting);
     }
 
-    /// Takes nothing more and lets go of the file. Called when nothing is pending. `false`: the
-    /// ring was broken, and the kernel may still be working on the file.
+    /// Closes the port to new requests and releases the file. Called when nothing is pending. Returns `false` if the
+    /// ring was broken: the kernel may then still be working on the file.
     pub(crate) fn close(&self) -> bool {
         let Some(target) = self.lock().target.take() else { return false };
         debug_assert_eq!(self.pending(), 0, "who closes has waited for all");
         self.disarm();
         self.lock().fixed.close(&self.ring.submitter());
         if target.registered {
-            // Otherwise the kernel would hold the file until it has taken the ring apart.
+            // Otherwise the kernel would hold the file until it has torn the ring down.
             let _ = self.ring.submitter().unregister_files();
         }
         true
@@ -449,14 +447,15 @@ impl Slots {
         self.pieces.len() - self.free.len()
     }
 
-    /// Leaves what is new in the queue to the thread that leads. `false`: none, or better not woken.
+    /// Leaves new entries of the queue to the leader. Returns `false` if there is none, or if it should not be woken.
     fn hand_over(&mut self) -> bool {
         let leader = self.leader;
         if leader == Leader::Absent || (leader == Leader::Asleep && self.lately_under_way <= FEW) {
             return false;
         }
         if self.wake_event.is_none() {
-            // This once the caller tells the kernel; from the next sleep on the wake-up event is armed.
+            // This time the caller enters the kernel itself. The wake-up event is armed from the leader's next sleep
+            // on.
             self.wake_event = WakeEvent::new();
             return false;
         }
@@ -464,7 +463,7 @@ impl Slots {
             if !self.wake_event.as_ref().is_some_and(WakeEvent::ring) {
                 return false;
             }
-            // Once is enough: it takes all that is there.
+            // One wake-up is enough: the leader takes every entry in the queue.
             self.leader = Leader::Awake;
         }
         debug_assert_eq!(self.leader, Leader::Awake, "who leads will look (invariant 5)");
@@ -473,26 +472,26 @@ impl Slots {
     }
 }
 
-/// What the kernel said to a call.
+/// Outcome of a call of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Entered {
     Told,
-    /// What it did not take stays in the queue for the next call.
+    /// Entries that the kernel did not take stay in the queue for the next call.
     Later,
     Broken,
 }
 
-/// What there was to settle.
+/// What a reap found.
 pub(crate) struct Reaped {
     pub(crate) any: bool,
-    /// A wake-up ([`Port::wake`]) was among it.
+    /// A wake-up ([`Port::wake`], or a hand-over) was among the completions.
     pub(crate) woken: bool,
 }
 
-/// What became of one completion.
+/// Outcome of settling one completion.
 enum Settled {
     Nothing,
-    /// There is something new in the submission queue.
+    /// There is a new entry in the submission queue.
     Again,
     Ended(Piece),
     Broken,

@@ -1,23 +1,22 @@
-//! Who tells the kernel what is new in the submission queue.
+//! Which thread tells the kernel of new entries in the submission queue.
 
 use crate::park::is_inside_block_on;
 use crate::plug::is_plugged;
 
-/// Who tells the kernel of a request.
+/// Which thread tells the kernel of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SubmitMode {
-    /// The caller does, at once: it will wait for the request.
+    /// The caller, at once: it will wait for the request.
     Caller,
-    /// The thread that leads does, with what others have handed over meanwhile; if there is none, or
-    /// it sleeps and few requests are under way, the caller. For those who do not wait in the ring:
-    /// fewer and larger calls.
+    /// The leader, together with other threads' requests. If there is no leader, or it sleeps and few requests are in
+    /// flight, the caller. For callers that do not wait in the ring: it gives fewer and larger calls.
     Leader,
-    /// The caller does when it unplugs, with what it has begun meanwhile: it will wait for all of it.
+    /// The caller when it unplugs, together with all that it has begun until then: it will wait for all of it.
     Unplugged,
 }
 
 impl SubmitMode {
-    /// How this thread does it.
+    /// The mode of this thread.
     pub(crate) fn here() -> Self {
         match (is_inside_block_on(), is_plugged()) {
             (false, _) => Self::Leader,
@@ -27,13 +26,13 @@ impl SubmitMode {
     }
 }
 
-/// What the thread does that fetches the completions.
+/// State of the thread that fetches the completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leader {
-    /// There is none.
+    /// There is no leader.
     Absent,
-    /// It will tell the kernel what is new before it sleeps or stops.
+    /// The leader will tell the kernel of new entries before it sleeps or stops.
     Awake,
-    /// It sleeps in the ring, or is about to.
+    /// The leader sleeps in the ring, or is about to.
     Asleep,
 }

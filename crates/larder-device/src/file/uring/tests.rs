@@ -1,4 +1,4 @@
-//! The ring under those who use it wrongly, at the wrong time, or all at once.
+//! The ring under wrong use, unfortunate timing and concurrency.
 //!
 //! Reads of a pipe stay in the kernel until the test writes to it.
 
@@ -23,7 +23,7 @@ use crate::plug::plugged;
 use crate::ring::pipe::{BLOCK, foreign_waker, pipe, poll, read_of, request};
 use crate::ring::wire::FileWire;
 
-/// A ring over a pipe, and the pipe's other end. `None` where the kernel has no ring for us.
+/// A ring over a pipe, and the pipe's other end. `None` where the kernel refuses a ring.
 fn over_pipe(options: &FileOptions) -> Option<(Arc<Ring<FileWire>>, std::io::PipeWriter)> {
     let (file, writer) = pipe();
     over(&file, options).map(|ring| (ring, writer))
@@ -59,7 +59,7 @@ fn wait_for_a_sleeper(ring: &Ring<FileWire>) {
     }
 }
 
-/// A read of a block that is not there yet; the thread that leads sleeps until it is.
+/// A read of a block that is not there yet; the leader sleeps until it is.
 fn read_that_is_slept_for(ring: &Arc<Ring<FileWire>>, waker: &Waker) -> IoFuture {
     let mut future = read(ring, 1);
     assert!(poll(&mut future, waker).is_pending());
@@ -132,7 +132,7 @@ fn a_foreign_executor_is_woken_by_the_reaper() {
     assert!(ring.close());
 }
 
-/// A thread that will not wait leaves its requests to the one that leads, which sleeps.
+/// A thread that does not wait leaves its requests to the leader, which sleeps.
 #[test]
 fn what_is_handed_over_to_a_sleeper_reaches_the_kernel() {
     let Some((ring, mut writer)) = over_pipe(&depth(8)) else { return };
@@ -140,7 +140,7 @@ fn what_is_handed_over_to_a_sleeper_reaches_the_kernel() {
         let (waker, woken) = foreign_waker();
         let mut futures: Vec<_> = (0..4).map(|_| read(&ring, 1)).collect();
         futures.iter_mut().for_each(|future| assert!(poll(future, &waker).is_pending()));
-        // The reaper sleeps in the ring by now, or is about to; these find it there.
+        // The reaper sleeps in the ring by now, or is about to, when these come.
         futures.extend((0..3).map(|_| read(&ring, 1)));
         futures[4..].iter_mut().for_each(|future| assert!(poll(future, &waker).is_pending()));
         for _ in 0..futures.len() {
@@ -155,7 +155,7 @@ fn what_is_handed_over_to_a_sleeper_reaches_the_kernel() {
     assert!(ring.close());
 }
 
-/// The thread that leads gets what it waits for and leaves, again and again, while others hand over.
+/// The leader gets what it waits for and stops leading, again and again, while others hand over.
 #[test]
 fn what_is_handed_over_to_one_who_leaves_reaches_the_kernel() {
     let file = Arc::new(tempfile::tempfile().unwrap());
@@ -179,7 +179,7 @@ fn what_is_handed_over_to_one_who_leaves_reaches_the_kernel() {
     assert!(ring.close());
 }
 
-/// Hands over, from inside the thread that leads, when that has what it waits for.
+/// Hands over a request from inside the leader, when the leader's own request has completed.
 struct HandsOver {
     ring: Arc<Ring<FileWire>>,
     handed: Mutex<Option<IoFuture>>,
@@ -193,13 +193,13 @@ impl Wake for HandsOver {
     }
 }
 
-/// The thread that leads has looked into the ring for the last time, and nobody follows it.
+/// The leader has looked into the ring for the last time, and has no follower.
 #[test]
 fn what_is_handed_over_to_one_on_its_way_out_reaches_the_kernel() {
     let (reader, mut writer) = std::io::pipe().unwrap();
     let file = Arc::new(File::from(OwnedFd::from(reader)));
     let Some(ring) = over(&file, &depth(8)) else { return };
-    // The first time there is no wake-up event yet, and no hand-over.
+    // In the first round there is no wake-up event yet, and no hand-over.
     for round in 0..20u8 {
         let waiter = std::thread::spawn({
             let ring = Arc::clone(&ring);
@@ -221,21 +221,21 @@ fn what_is_handed_over_to_one_on_its_way_out_reaches_the_kernel() {
         // A single write: half of it is for the request that is handed over.
         writer.write_all(&[round; 2 * BLOCK]).unwrap();
         let handed = waiter.join().unwrap();
-        // Nobody has polled that request, and nobody leads: the kernel knows of it, or never will.
+        // No thread has polled that request, and no thread leads: if the kernel does not know of it now, it never will.
         assert_eq!(rustix::io::ioctl_fionread(&file).unwrap(), 0, "it was forgotten");
         assert_eq!(handed.wait().unwrap().as_slice(), [round; BLOCK]);
     }
     assert!(ring.close());
 }
 
-/// The thread that leads sleeps, and nothing will wake it before.
+/// The leader sleeps, and nothing else will wake it.
 #[test]
 fn what_the_kernel_has_no_memory_for_is_told_again() {
     let Some((ring, mut writer)) = over_pipe(&depth(8)) else { return };
     let (waker, woken) = foreign_waker();
     let mut first = read_that_is_slept_for(&ring, &waker);
     ring.refuse(3);
-    // A pipe cannot be flushed, which the kernel says at once.
+    // A pipe cannot be flushed; the kernel reports that at once.
     let mut second = submit(&ring, Io::Flush, SubmitMode::Leader);
     if poll(&mut second, &waker).is_pending() {
         woken.recv_timeout(Duration::from_secs(20)).expect("it never reached the kernel");
@@ -270,7 +270,7 @@ fn what_a_thread_leaves_behind_is_seen_to() {
     let Some((ring, mut writer)) = over_pipe(&depth(2)) else { return };
     let (waker, woken) = foreign_waker();
     let mut future = read(&ring, 1);
-    // Polled inside, for a task that will go on elsewhere.
+    // Polled inside `block_on`, for a task that will continue elsewhere.
     block_on(async { assert!(poll(&mut future, &waker).is_pending()) });
     writer.write_all(&[1; BLOCK]).unwrap();
     woken.recv_timeout(Duration::from_secs(20)).unwrap();
@@ -295,7 +295,7 @@ fn the_lead_passes_on_when_its_holder_is_done() {
     assert!(ring.close());
 }
 
-/// The kernel cancels what a thread has under way when the thread ends; the request goes on.
+/// When a thread ends, the kernel cancels what the thread has in flight. The request continues.
 #[test]
 fn a_request_outlives_the_thread_that_submitted_it() {
     let Some((ring, mut writer)) = over_pipe(&depth(4)) else { return };
@@ -308,7 +308,7 @@ fn a_request_outlives_the_thread_that_submitted_it() {
     assert!(ring.close());
 }
 
-/// Every way to wait, or not to, on one shallow ring.
+/// All ways of waiting and not waiting, on one shallow ring.
 #[test]
 fn many_threads_share_a_ring() {
     let file = Arc::new(tempfile::tempfile().unwrap());
@@ -347,7 +347,7 @@ fn many_threads_share_a_ring() {
                         drop(block_on(future).unwrap());
                     }
                 }
-                // What is held still ends without us.
+                // The requests still held end without being waited for.
             });
         }
     });
@@ -380,7 +380,7 @@ fn requests_that_have_waited_for_too_long_fail() {
     assert_eq!(aged.wait().unwrap_err().error.kind(), ErrorKind::Busy);
     writer.write_all(&[1; BLOCK]).unwrap();
     first.wait().unwrap();
-    // The third may have aged as well: it ends, one way or the other.
+    // The third may have aged as well; it ends in either case.
     writer.write_all(&[1; BLOCK]).unwrap();
     let _ = third.wait();
     assert!(ring.close());
@@ -395,7 +395,7 @@ fn the_kernel_is_told_of_all_at_once_by_who_unplugs() {
         let mut reads = plugged(|| {
             let mut reads: Vec<_> = (0..3).map(|_| read(&ring, 1)).collect();
             assert!(reads.iter_mut().all(|read| poll(read, Waker::noop()).is_pending()));
-            plugged(|| ()); // one within another ends nothing
+            plugged(|| ()); // a nested plug submits nothing when it ends
             // A read that the kernel knew of would have taken its bytes.
             assert_eq!(left(), 3 * BLOCK as u64);
             reads

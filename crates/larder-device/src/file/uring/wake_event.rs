@@ -1,15 +1,15 @@
-//! How the thread that sleeps in a ring is called: by an eventfd that the ring reads.
+//! Wakes the thread that sleeps in a ring, with an eventfd that the ring reads.
 
 use std::os::fd::OwnedFd;
 
 use rustix::event::{EventfdFlags, eventfd};
 use zerocopy::IntoBytes;
 
-/// Wakes the leader when something was handed over. Unlike an operation that does nothing this takes no
-/// call of the ring, in which the kernel would begin with what is there, one request at a time.
+/// Wakes the leader when a request was handed over. Unlike a no-op operation this does not enter the ring, where the
+/// kernel would begin with the queued entries one request at a time.
 pub(super) struct WakeEvent {
     pub(super) eventfd: OwnedFd,
-    /// Where a read puts the count; absent after a leak.
+    /// Where the read puts the count; `None` after a leak.
     pub(super) count: Option<Box<[u8; 8]>>,
     /// The kernel has the read.
     pub(super) armed: bool,
@@ -21,9 +21,9 @@ impl WakeEvent {
         Some(Self { eventfd, count: Some(Box::new([0; 8])), armed: false })
     }
 
-    /// Ends the read. `false`: there is none.
+    /// Ends the read, which wakes the leader. Returns `false` if there is no read.
     pub(super) fn ring(&self) -> bool {
-        // A write fails only if the counter is full, and then the read ends all the same.
+        // The write fails only if the counter is full, and then the read ends all the same.
         debug_assert!(
             self.count.is_some() || !self.armed,
             "an armed read has where to put its count"

@@ -1,26 +1,27 @@
-//! Devices under virtual time: a request ends when a model says so, by a [`VirtualClock`] that nobody waits for.
+//! Devices under virtual time: a model says when a request ends, by a [`VirtualClock`] for which no thread waits in
+//! real time.
 //!
-//! A [`TimingModel`] is asked once a request, as it comes, and says when it ends; the end is noted in the clock's
-//! agenda, and whoever moves the clock there completes it. So as one thread moves the clock on, ends come in the order
-//! of virtual time, those of the same time in the order of their requests, and a run is a function of its requests. An
-//! hour of a busy drive takes as long as what is computed in it.
+//! A [`TimingModel`] is asked once per request, when the request comes, and returns when it ends. The end becomes an
+//! event of the clock, and the thread that moves the clock there completes the request. So if one thread moves the
+//! clock, requests end in the order of virtual time, those of the same time in the order in which they came, and a run
+//! is a function of its requests. An hour of a busy drive takes only as long as its computation.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | [`ssd`] | the SSD model with dies, channels and garbage collection ([`larder_ssd::timed`]) |
-//! | [`shape`] | storage by a handful of numbers: latency, bandwidth, parallelism, flush, seek |
+//! | [`shape`] | storage described by a few numbers: latency, bandwidth, parallelism, flush, seek |
 //! | [`shapes`] | such numbers for persistent memory, Optane, NVMe and SATA SSDs and a disk |
 //!
-//! Who moves the clock? An executor that finds that no task can go on (`larder_sim::executor`); or, for plain
-//! code, the thread that waits: [`block_on`](crate::block_on) and [`IoFuture::wait`] do it themselves.
+//! The clock is moved by an executor that finds that no task can continue (`larder_sim::executor`) or, in plain code,
+//! by the thread that waits: [`block_on`](crate::block_on) and [`IoFuture::wait`] do so themselves.
 //!
 //! Rules, which the device asserts:
 //!
-//! 1. Requests come to the model in the order of the clock, which never goes back under a device.
-//! 2. None ends before it came.
-//! 3. What a request does to the bytes happens as it comes, in the order in which requests come; only its end is
-//!    later. A read therefore sees every write that came before it, acknowledged or not.
-//! 4. A future that is dropped changes nothing: the request ends when it would have.
+//! 1. Requests reach the model in the order of the clock, which never goes back under a device.
+//! 2. No request ends before it came.
+//! 3. A request takes effect on the bytes when it comes, in the order in which requests come; only its end is later. A
+//!    read therefore sees every write that came before it, acknowledged or not.
+//! 4. Dropping a future changes nothing: the request ends when it would have.
 
 pub mod shape;
 pub mod shapes;
@@ -48,7 +49,7 @@ pub use ssd::SsdTiming;
 pub struct Moment(u64);
 
 impl Moment {
-    /// So many nanoseconds after the clock's zero.
+    /// The moment `nanoseconds` after the clock's zero.
     pub const fn from_nanos(nanoseconds: u64) -> Self {
         Self(nanoseconds)
     }
@@ -58,7 +59,7 @@ impl Moment {
         self.0
     }
 
-    /// So many nanoseconds later.
+    /// The moment `nanoseconds` later.
     #[must_use]
     pub const fn after(self, nanoseconds: u64) -> Self {
         Self(self.0.saturating_add(nanoseconds))
@@ -73,32 +74,31 @@ impl Moment {
     }
 }
 
-/// Says when requests end. It is a function of the requests that it was asked for: it has no clock, no thread and no
-/// chance of its own.
+/// Says when requests end. It depends only on the requests that it was given: it has no clock, no thread and no
+/// randomness of its own.
 pub trait TimingModel: Send {
-    /// What a device with this model says of itself.
+    /// The information of a device with this model.
     fn info(&self) -> DeviceInfo;
 
-    /// Takes in `io`, which comes at `now`, not before any that was taken in earlier. Returns when it ends, not
-    /// before `now`. The bytes are none of its business.
+    /// Takes in `io`, which comes at `now`, not before any earlier request. Returns when it ends, not before `now`. The
+    /// model does not look at the bytes.
     ///
     /// # Errors
-    /// What the model refuses; the request fails at `now`, and its bytes stay as they were.
+    /// The model's refusal. The request then fails at `now`, and its bytes stay as they were.
     fn serve(&mut self, now: Moment, io: &Io) -> Result<Moment, larder_ssd::Error>;
 
-    /// What the model has counted, for the device's counters: bytes written, by handle, to media. Bytes read and
-    /// deallocated and failed requests the device counts itself.
+    /// Counters of the model, for the device's counters: bytes written, by handle, and to media. The device itself
+    /// counts bytes read and deallocated and failed requests.
     fn stats(&self) -> DeviceStats;
 }
 
-/// A device whose requests take as long as a model says, by a virtual clock. Bytes are kept as [`ModelDevice`] keeps
-/// them.
+/// A device whose requests take as long as a model says, by a virtual clock. It keeps bytes as [`ModelDevice`] does.
 ///
 /// [`ModelDevice`]: crate::ModelDevice
 ///
 /// # Examples
-/// A fresh enterprise SSD: a write is done when it is in the drive's buffer, a read of it takes as long as flash does.
-/// Nobody waits in real time: the thread that waits moves the clock.
+/// A fresh enterprise SSD: a write is done when it is in the drive's buffer, and a read takes as long as flash does. No
+/// thread waits in real time: the thread that waits moves the clock.
 /// ```
 /// use std::sync::Arc;
 /// use std::time::Duration;
@@ -136,12 +136,12 @@ struct State<M> {
     counts: Counts,
     /// When the latest request came.
     latest: Moment,
-    /// Requests that have come and not ended.
+    /// Number of requests that have come and not ended.
     under_way: Arc<AtomicU64>,
 }
 
 impl<M: TimingModel> VirtualTimeDevice<M> {
-    /// A device as `model` has it, under `clock`.
+    /// A device with `model`, under `clock`.
     ///
     /// # Errors
     /// [`ErrorKind::Setup`](crate::ErrorKind::Setup) if its payload does not fit the address space.
@@ -154,17 +154,17 @@ impl<M: TimingModel> VirtualTimeDevice<M> {
         Ok(Self { info, identity, clock, state: Mutex::new(state) })
     }
 
-    /// Looks at the model. No request proceeds while `look` runs.
+    /// Gives access to the model. No request proceeds while `look` runs.
     pub fn with_model<R>(&self, look: impl FnOnce(&M) -> R) -> R {
         look(&self.lock().model)
     }
 
-    /// The clock that its requests end by.
+    /// The clock by which its requests end.
     pub fn clock(&self) -> &Arc<VirtualClock> {
         &self.clock
     }
 
-    /// Requests that have come and not ended.
+    /// Number of requests that have come and not ended.
     pub fn under_way(&self) -> u64 {
         self.lock().under_way.load(Ordering::SeqCst)
     }
@@ -175,10 +175,11 @@ impl<M: TimingModel> VirtualTimeDevice<M> {
 }
 
 impl<M: TimingModel> State<M> {
-    /// Takes a request in, bytes and all. Returns when it ends.
+    /// Takes a request in and moves its bytes. Returns when it ends.
     ///
     /// # Panics
-    /// If the clock was set back: requests would come out of order. If the model ends it before it came.
+    /// If the clock was set back, because requests would come out of order, or if the model ends the request before it
+    /// came.
     fn take_in(&mut self, now: Moment, io: &mut Io) -> (Moment, Result<(), larder_ssd::Error>) {
         assert!(now >= self.latest, "{now:?} after {:?}: the clock went back", self.latest);
         self.latest = now;
@@ -212,7 +213,7 @@ impl<M: TimingModel> Device for VirtualTimeDevice<M> {
     fn start(&self, io: CheckedIo) -> IoFuture {
         let mut io = io.into_inner();
         let mut state = self.lock();
-        // Under the lock: who comes first has the earlier time.
+        // Read under the lock: the request that comes first gets the earlier time.
         let now = Moment::of(&self.clock);
         let (end, outcome) = state.take_in(now, &mut io);
         let under_way = Arc::clone(&state.under_way);
@@ -223,7 +224,7 @@ impl<M: TimingModel> Device for VirtualTimeDevice<M> {
         };
         let (future, completer) = IoFuture::pending();
         completer.driven_by(Arc::clone(&self.clock) as _);
-        // The event owns the result: nobody has to wait for it.
+        // The event owns the result, so that the request ends even if its future was dropped.
         self.clock.call_at(end.since_zero(), move || {
             let before = under_way.fetch_sub(1, Ordering::SeqCst);
             assert!(before > 0, "no request ends that has not come");
@@ -246,7 +247,7 @@ impl<M: TimingModel> Device for VirtualTimeDevice<M> {
         }
     }
 
-    /// Its power never fails; whoever wants that wraps it in a [`FaultDevice`](crate::FaultDevice).
+    /// It never loses power; for that, wrap it in a [`FaultDevice`](crate::FaultDevice).
     fn boot(&self) -> Option<u64> {
         Some(0)
     }

@@ -1,19 +1,19 @@
-//! Storage by a handful of numbers: how long a request takes that nobody is before, how many are served at a time,
-//! how many bytes a second go in and out in all, what a flush and a seek cost.
+//! Storage described by a few numbers: the latency of a lone request, the number of requests served at a time, the
+//! total bandwidth in each direction, and the costs of a flush and a seek.
 //!
 //! ```text
 //!   request ──► the channel that is free first ──► latency (and seek) ──► transfer ──► end
 //!                                                       └ all transfers of a direction: one link
 //! ```
 //!
-//! - A request takes the channel that is free first, and holds it to its end. So it waits where all are busy.
-//! - Its bytes go over a link that all channels share. A link carries one request's bytes after the other's: no more
-//!   than its bytes a second, whatever is asked. A request that waits for its latency holds up no other's bytes.
-//! - Requests are begun in the order in which they come. Nothing is sorted by address, as a disk with a queue would.
-//! - A write that must survive a loss of power takes as long as it and a flush, where the cache is volatile.
+//! - A request takes the channel that is free first, and holds it until it ends. If all channels are busy, it waits.
+//! - Its bytes go over a link that all channels share. A link carries one request's bytes after the other's, and never
+//!   exceeds its bandwidth. A request in its latency does not delay the bytes of others.
+//! - Requests begin in the order in which they come. They are not sorted by address, as a disk with a queue would do.
+//! - A write that must survive a loss of power takes the time of the write and a flush, where the cache is volatile.
 //! - A flush begins when all writes before it have ended.
 //!
-//! What is not there: garbage collection, caches that fill up, wear. For flash under load take
+//! The model has no garbage collection, no caches that fill up and no wear. For flash under load use
 //! [`SsdTiming`](super::SsdTiming).
 
 use crate::device::{DeviceInfo, DeviceStats, VolatileCache};
@@ -23,90 +23,90 @@ use crate::model::counts::MAX_TRANSFER_BYTES;
 
 use super::{Moment, TimingModel};
 
-/// Where a number comes from.
+/// The origin of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// Somebody has published it: who, and where.
+    /// Published; the text says by whom and where.
     Published(&'static str),
-    /// Chosen: so that what comes out fits something, or for want of anything better. Says to what, or why.
+    /// Chosen, to fit a result or for want of anything better. The text says to what, or why.
     Fitted(&'static str),
 }
 
-/// A number and where it comes from.
+/// A number and its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sourced {
     /// The number, in the unit of its field's name.
     pub value: u64,
-    /// Where it comes from.
+    /// Its origin.
     pub source: Source,
 }
 
 impl Sourced {
-    /// A number that was published.
+    /// A published number.
     pub const fn published(value: u64, by: &'static str) -> Self {
         Self { value, source: Source::Published(by) }
     }
 
-    /// A number that was chosen.
+    /// A chosen number.
     pub const fn fitted(value: u64, to: &'static str) -> Self {
         Self { value, source: Source::Fitted(to) }
     }
 }
 
-/// One direction.
+/// Speed of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transfer {
-    /// What a request takes before its bytes move, in nanoseconds; at most [`Shape::LONGEST_NS`].
+    /// Time before a request's bytes move, in nanoseconds; at most [`Shape::LONGEST_NS`].
     pub latency_ns: Sourced,
-    /// What all channels together move in a second; at least 1.
+    /// Bandwidth of all channels together in bytes per second; at least 1.
     pub bytes_per_s: Sourced,
 }
 
-/// What it costs to go elsewhere, for storage with an arm.
+/// The cost of a move to another address, for storage with an arm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seek {
     /// To the next track, in nanoseconds.
     pub shortest_ns: Sourced,
-    /// From one end to the other; between, it grows with the square root of the way.
+    /// From one end to the other, in nanoseconds. In between, the time grows with the square root of the distance.
     pub longest_ns: Sourced,
-    /// Half a turn: what comes after a seek, on average, and here each time.
+    /// Half a rotation, in nanoseconds: the average delay after a seek, and here the delay of every seek.
     pub half_turn_ns: Sourced,
 }
 
 /// A kind of storage, as data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// For people.
+    /// Its name, for people.
     pub name: &'static str,
     /// Smallest addressable unit in bytes: a power of two from 512 to 4096.
     pub block_bytes: u32,
     /// Requests that are served at a time: 1 to 4096.
     pub channels: Sourced,
-    /// What reads take.
+    /// Speed of reads.
     pub read: Transfer,
-    /// What writes take.
+    /// Speed of writes.
     pub write: Transfer,
-    /// Whether reads and writes have a link each; if not they share one.
+    /// Whether reads and writes have separate links; if not, they share one.
     pub is_duplex: bool,
-    /// What a flush takes once all writes before it have ended, in nanoseconds.
+    /// Time of a flush after all writes before it have ended, in nanoseconds.
     pub flush_ns: Sourced,
-    /// Whether what it has taken and not flushed is lost together with power. Then a write that must survive that
-    /// ([`Durability::Power`](crate::Durability::Power)) takes as much longer as a flush takes.
+    /// Whether a loss of power loses unflushed data. Then a write that must survive it
+    /// ([`Durability::Power`](crate::Durability::Power)) takes the time of a flush longer.
     pub volatile_cache: bool,
-    /// What a deallocation takes, in nanoseconds.
+    /// Time of a deallocation, in nanoseconds.
     pub deallocate_ns: Sourced,
-    /// For storage with an arm, which has one channel.
+    /// Only for storage with an arm, which has one channel.
     pub seek: Option<Seek>,
 }
 
 impl Shape {
-    /// Longest latency, seek or flush that a shape may have, in nanoseconds: 100 s.
+    /// Longest latency, seek or flush of a shape, in nanoseconds: 100 s.
     pub const LONGEST_NS: u64 = 100_000_000_000;
 
-    /// Whether there can be such storage.
+    /// Checks that the numbers are in range.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] that names the field and what it must be.
+    /// [`ErrorKind::Setup`] that names the field and its valid values.
     pub fn check(&self) -> Result<(), Error> {
         let complaint = |what: String| {
             Err(Error::new(ErrorKind::Setup, format!("shape {}: {what}", self.name)))
@@ -154,7 +154,7 @@ impl Shape {
     }
 }
 
-/// Storage of a [`Shape`] and a size, and how busy it is.
+/// Storage of a [`Shape`] and a size, with its current load.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -173,23 +173,23 @@ impl Shape {
 pub struct ShapedStorage {
     shape: Shape,
     capacity_bytes: u64,
-    /// When each channel is free.
+    /// When each channel becomes free.
     free_at: Vec<Moment>,
     /// When each link has carried all that was given to it: reads, writes.
     links: [Moment; 2],
     /// When the last of the writes so far ends.
     writes_end: Moment,
-    /// Behind the byte that was moved last.
+    /// The address after the byte that was moved last.
     arm: u64,
     busy_ns: u64,
     written_bytes: u64,
 }
 
 impl ShapedStorage {
-    /// Storage of `shape` and so many bytes, a multiple of its blocks.
+    /// Storage of `shape` and `capacity_bytes` bytes, a multiple of its blocks.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] that names the field, if there can be no such storage.
+    /// [`ErrorKind::Setup`] that names the field if it is out of range.
     pub fn new(shape: Shape, capacity_bytes: u64) -> Result<Self, Error> {
         shape.check()?;
         let block = u64::from(shape.block_bytes);
@@ -200,7 +200,7 @@ impl ShapedStorage {
             );
             return Err(Error::new(ErrorKind::Setup, context));
         }
-        // Checked to be 4096 at most.
+        // At most 4096, as checked.
         let channels = usize::try_from(shape.channels.value).unwrap_or(1);
         Ok(Self {
             free_at: vec![Moment::default(); channels],
@@ -214,31 +214,31 @@ impl ShapedStorage {
         })
     }
 
-    /// What it is made of.
+    /// Its shape.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// Nanoseconds that its channels were busy, or will be with what has come, added up.
+    /// Nanoseconds that its channels were busy, or will be with the requests so far, added up.
     pub fn busy_ns(&self) -> u64 {
         self.busy_ns
     }
 
-    /// When all that has come is done.
+    /// When all requests so far are done.
     pub fn idle_at(&self) -> Moment {
         self.free_at.iter().copied().max().unwrap_or_default()
     }
 
-    /// Serves a read that comes at `now`, as [`serve`](TimingModel::serve) does, for those who have no buffer for it.
-    /// Returns when it ends.
+    /// Serves a read that comes at `now`, like [`serve`](TimingModel::serve), for callers without a buffer. Returns
+    /// when it ends.
     pub fn read(&mut self, now: Moment, offset: u64, bytes: u64) -> Moment {
         self.hold(now, |storage, begin| storage.transfer(begin, offset, bytes, false))
     }
 
-    /// Serves a write that comes at `now`; `is_durable`: it must survive a loss of power. Returns when it ends.
+    /// Serves a write that comes at `now`; with `is_durable`, it must survive a loss of power. Returns when it ends.
     pub fn write(&mut self, now: Moment, offset: u64, bytes: u64, is_durable: bool) -> Moment {
         self.written_bytes += bytes;
-        // Of its own bytes alone, at what a flush takes: the channel is held so long.
+        // The write flushes only its own bytes, but takes the time of a full flush, and holds the channel for it.
         let flushes = self.shape.volatile_cache && is_durable;
         let flush_ns = if flushes { self.shape.flush_ns.value } else { 0 };
         let end =
@@ -258,7 +258,7 @@ impl ShapedStorage {
         self.hold(now, |it, begin| begin.after(it.shape.deallocate_ns.value))
     }
 
-    /// Holds the channel that is free first from `ready` on, for as long as `serve` says of when it begins.
+    /// Holds the channel that is free first, from `ready` at the earliest. `serve` gets the begin and returns the end.
     fn hold(&mut self, ready: Moment, serve: impl FnOnce(&mut Self, Moment) -> Moment) -> Moment {
         let first = (0..self.free_at.len()).min_by_key(|channel| self.free_at[*channel]);
         let channel = first.expect("there is a channel");
@@ -281,11 +281,11 @@ impl ShapedStorage {
         (*link).max(ready.after(moving_ns))
     }
 
-    /// None for what follows on what was moved last.
+    /// Time of the seek to `offset`; 0 if it follows the byte that was moved last.
     fn seek_ns(&self, offset: u64) -> u64 {
         let Some(seek) = self.shape.seek.filter(|_| offset != self.arm) else { return 0 };
         let way = u128::from(offset.abs_diff(self.arm)) << 32;
-        // At most 2^32, so that its root is at most 2^16: no floating point, the same everywhere.
+        // At most 2^32, so its root is at most 2^16. Integers only, so the result is the same everywhere.
         let share = u64::try_from(way / u128::from(self.capacity_bytes)).unwrap_or(u64::MAX);
         let root = share.min(1 << 32).isqrt();
         let longer_ns = seek.longest_ns.value - seek.shortest_ns.value;
@@ -293,7 +293,7 @@ impl ShapedStorage {
     }
 }
 
-/// Rounded up: what is moved in no time could be moved for ever.
+/// Rounded up, so that no transfer takes no time.
 fn transfer_ns(bytes: u64, bytes_per_s: u64) -> u64 {
     let ns = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(bytes_per_s));
     u64::try_from(ns).unwrap_or(u64::MAX)
@@ -316,7 +316,7 @@ impl TimingModel for ShapedStorage {
         let (_, offset, bytes) = io.extent();
         let end = match io {
             Io::Read { .. } => self.read(now, offset, bytes),
-            // Nobody publishes what zeros cost: as much as other bytes.
+            // The cost of zeros is not published; assume that of other bytes.
             Io::Write { .. } | Io::WriteZeroes { .. } => {
                 self.write(now, offset, bytes, io.is_power_durable())
             }

@@ -1,6 +1,7 @@
 //! Ready-made [`Shape`]s, each number with its source.
 //!
-//! They are kinds of storage, not products: enough to see what a cache gains in front of which. What is fitted says so.
+//! They are kinds of storage, not products: enough to see what a cache gains in front of each. Fitted numbers are
+//! marked as such.
 
 use super::shape::{Seek, Shape, Sourced, Transfer};
 
@@ -50,7 +51,7 @@ pub const OPTANE_SSD: Shape = Shape {
     seek: None,
 };
 
-/// A data-centre NVMe SSD of TLC flash as long as its write buffer is never full.
+/// A data-centre NVMe SSD with TLC flash, while its write buffer is never full.
 pub const NVME_TLC: Shape = Shape {
     name: "NVMe TLC SSD",
     block_bytes: 512,
@@ -70,7 +71,7 @@ pub const NVME_TLC: Shape = Shape {
     seek: None,
 };
 
-/// A SATA SSD for the desk.
+/// A desktop SATA SSD.
 pub const SATA_SSD: Shape = Shape {
     name: "SATA SSD",
     block_bytes: 512,
@@ -90,7 +91,7 @@ pub const SATA_SSD: Shape = Shape {
     seek: None,
 };
 
-/// A disk of 7200 turns a minute without a write cache.
+/// A disk of 7200 revolutions per minute without a write cache.
 pub const HDD: Shape = Shape {
     name: "disk, 7200 turns a minute",
     block_bytes: 512,

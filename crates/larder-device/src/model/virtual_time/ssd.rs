@@ -10,15 +10,15 @@ use crate::model::counts::{self, Counts};
 
 use super::{Moment, TimingModel};
 
-/// [`larder_ssd::timed`] as the model of a device. What is in the drive's write buffer outlives a loss of power
-/// there, so a flush costs a command and no more.
+/// [`larder_ssd::timed`] as the timing model of a device. Data in the drive's write buffer survives a loss of power
+/// there, so a flush costs only a command.
 #[derive(Debug)]
 pub struct SsdTiming {
     ssd: TimedSsd,
 }
 
 impl SsdTiming {
-    /// A fresh drive of `config` that takes the times of `timing`.
+    /// A new drive of `config` with the times of `timing`.
     ///
     /// # Errors
     /// [`ErrorKind::Setup`] if no such drive could work, or if it has several reclaim groups.
@@ -32,12 +32,12 @@ impl SsdTiming {
         TimedSsd::new(config, timing).map(|ssd| Self { ssd }).map_err(|error| setup(&error))
     }
 
-    /// The drive, to look at.
+    /// The drive, to inspect.
     pub fn timed(&self) -> &TimedSsd {
         &self.ssd
     }
 
-    /// Its firmware, to look at.
+    /// Its firmware, to inspect.
     pub fn firmware(&self) -> &ManagedSsd {
         self.ssd.ssd()
     }
@@ -55,7 +55,7 @@ impl TimingModel for SsdTiming {
         let end_ns = match io {
             Io::Read { .. } => self.ssd.read(now_ns, lpn, pages)?,
             Io::Write { handle, .. } => self.ssd.write(now_ns, lpn, pages, handle.index())?,
-            // Zeros are pages like others there.
+            // The drive writes zeros as ordinary pages.
             Io::WriteZeroes { .. } => self.ssd.write(now_ns, lpn, pages, 0)?,
             Io::Deallocate { .. } => self.ssd.deallocate(now_ns, lpn, pages)?,
             Io::Flush => now_ns + self.ssd.timing().command_ns,

@@ -1,4 +1,4 @@
-//! What a device under virtual time does with requests, clock and bytes, whatever its model.
+//! How a device under virtual time handles requests, clock and bytes, with any model.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -42,7 +42,7 @@ fn is_ready(future: &mut IoFuture) -> Option<IoResult> {
     }
 }
 
-/// Requests by seed, several under way at a time: when each ended, by its number, and what reads saw.
+/// Seeded requests, several in flight at a time. Returns when each ended, its number, and what it read.
 fn trace<M: TimingModel>(
     device: &VirtualTimeDevice<M>,
     seed: u64,
@@ -191,7 +191,7 @@ fn a_clock_that_goes_back_under_a_device_is_refused() {
     drop(device.submit(read(0)));
 }
 
-/// Ends everything a second before it came.
+/// Ends every request a nanosecond before it came.
 struct Hasty;
 
 impl TimingModel for Hasty {

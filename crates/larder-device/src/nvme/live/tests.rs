@@ -1,4 +1,4 @@
-//! Counters of the model's controller, asked for by hand and by the thread.
+//! Counters of the model's controller, read on request and by the thread.
 
 use super::*;
 use crate::nvme::{CommandError, ModelDrive};
@@ -6,7 +6,7 @@ use larder_ssd::nvme::Command;
 use larder_ssd::nvme::event::EventType;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A drive that tests write to behind the thread's back.
+/// A drive that tests write to without the polling thread's knowledge.
 #[derive(Clone)]
 struct Shown {
     drive: Arc<ModelDrive>,

@@ -1,9 +1,9 @@
-//! An NVMe namespace, or a partition of one, as device, past the block layer: commands through
-//! io_uring to the character device of the namespace (Linux 5.19; by root alone before 6.2).
+//! An NVMe namespace, or a partition of one, as a device past the block layer. Commands go through io_uring to the
+//! character device of the namespace (Linux 5.19; root only before 6.2).
 //!
-//! The kernel checks nothing of such a command but who sends it: a partition's start is added here,
-//! and its end kept, here. For as long as the device is open, its block device is open for us alone, so
-//! that nobody mounts it or removes the partition meanwhile.
+//! The kernel checks only the sender of such a command. So this module adds a partition's start and enforces its end.
+//! As long as the device is open, it holds its block device open exclusively, so that no other program can mount it or
+//! remove the partition.
 
 mod wire;
 
@@ -37,45 +37,43 @@ use crate::io::{CheckedIo, Io, IoFuture};
 use crate::placement::PlacementInfo;
 use wire::NvmeWire;
 
-/// Logical blocks that one command can name.
+/// Most logical blocks of one command.
 const BLOCKS_MAX: u64 = 1 << 16;
 
 const WRITE_ZEROES_NEEDED: &str =
     "its blocks carry metadata, and it has no Write Zeroes: format it without metadata";
 
-/// How placement reaches such a device.
+/// Name of this way of placement.
 pub(crate) const PATH: &str = "NVMe passthrough";
 
-/// A namespace, or a part of one, to which commands go directly. Dropping it waits for the requests
-/// under way.
+/// A namespace, or a part of one, that gets NVMe commands directly. Dropping it waits for the requests in flight.
 ///
-/// Where the namespace has metadata in a buffer of their own, without protection information, requests may have them.
-/// A deallocated range reads as whatever the drive likes. A list of buffers takes a command for each of them.
+/// Where the namespace has metadata in a separate buffer, without protection information, requests may carry metadata.
+/// A deallocated range reads as whatever the drive returns. A list of buffers takes one command per buffer.
 pub struct PassthroughDevice {
     info: DeviceInfo,
     identity: DeviceIdentity,
     engine: Uring<NvmeWire>,
     ledger: Arc<Ledger>,
     deallocated_at_once_max: u64,
-    /// 0: the drive has no command for it, or the kernel knows that it is none to use.
+    /// 0 if the drive has no such command, or the kernel knows that the command does not work.
     zeroed_at_once_max: u64,
-    /// Metadata of requests that have none, where the drive has to be given some.
+    /// Metadata buffers for requests without metadata, where the drive needs some.
     lent: BufferPool,
     generic_path: PathBuf,
-    /// Keeps everybody else from the block device; closed last.
+    /// Holds the block device exclusively; closed last.
     _claim: File,
 }
 
 impl PassthroughDevice {
-    /// Opens what `node` stands for. Of `options`, the capacity, the longest transfer and those of
-    /// the queue count. With `placing`, each handle is one of the namespace's placement handles in its
-    /// first reclaim group.
+    /// Opens the namespace or part that `node` stands for. Of `options`, the capacity, the longest transfer and the
+    /// queue limits apply. With `placing`, each handle is one of the namespace's placement handles in its first reclaim
+    /// group. If the drive cannot place, that is no error: the device then has one handle.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if the namespace cannot be used so, with the reason: no character device,
-    /// no permission, in use, blocks of another size, metadata that are no user's (behind
-    /// the blocks, or with protection information), an io_uring that is
-    /// refused or too old. A drive that cannot place is none: the device then has one handle.
+    /// [`ErrorKind::Setup`] with the reason if the namespace cannot be used this way: it has no character device, the
+    /// user has no permission, it is in use, its blocks have an unsupported size, its metadata are not free for use
+    /// (they follow the blocks, or have protection information), or io_uring is refused or too old.
     pub fn open(node: &Node, options: &FileOptions, placing: bool) -> Result<Self, Error> {
         let name = node.generic_path.clone().unwrap_or_else(|| node.block_path.clone());
         let refuse = |why: String| refusal(&name, &why);
@@ -152,7 +150,7 @@ impl PassthroughDevice {
         &self.generic_path
     }
 
-    /// Whether the kernel is told of buffers once and for all, as in
+    /// Whether buffers are registered with the kernel, as in
     /// [`FileDevice::registered_buffers`](crate::FileDevice::registered_buffers).
     pub fn registered_buffers(&self) -> bool {
         self.engine.registered_buffers()
@@ -160,7 +158,8 @@ impl PassthroughDevice {
 }
 
 impl PassthroughDevice {
-    /// A command that moves blocks has to say where their metadata are. Of a write without, they are zeros.
+    /// Adds metadata to a request without any: a command that moves blocks must name memory for them. A write then
+    /// writes zeros as metadata.
     fn with_metadata(&self, io: Io) -> Io {
         let lend = |buffer: IoBuffer| {
             if !self.info.keeps_metadata || buffer.metadata().is_some() {
@@ -192,7 +191,7 @@ impl Device for PassthroughDevice {
         let io = self.with_metadata(io.into_inner());
         let pieces = Pieces::new(io, completer, piece_bytes, &self.ledger);
         let pieces = pieces.deallocating_at_most(self.deallocated_at_once_max);
-        // A command has one run of memory.
+        // A command can name one run of memory only.
         self.engine.submit(pieces.zeroing_at_most(self.zeroed_at_once_max).of_one_buffer_each());
         future
     }
@@ -201,7 +200,7 @@ impl Device for PassthroughDevice {
         DeviceStats { fixed_buffer_pieces: self.engine.fixed_pieces(), ..self.ledger.stats() }
     }
 
-    /// As for a file: a drive that loses power while the computer does not is not noticed.
+    /// As for a file: a loss of power of the drive alone, while the computer runs, is not noticed.
     fn boot(&self) -> Option<u64> {
         sys::boot()
     }
@@ -233,7 +232,7 @@ fn transfer_bytes(node: &Node, options: &FileOptions) -> u32 {
     u32::try_from(largest).unwrap_or(node.block_bytes)
 }
 
-/// Bytes of the device: what was asked for, or all of the range but for less than 4096 bytes.
+/// Capacity of the device in bytes: what was asked for, or the whole range rounded down to a multiple of 4096.
 fn capacity(node: &Node, options: &FileOptions) -> Result<u64, String> {
     let present = node.range.end - node.range.start;
     let whole = present - present % u64::from(SAFE_BLOCK_BYTES);
@@ -250,8 +249,8 @@ fn capacity(node: &Node, options: &FileOptions) -> Result<u64, String> {
     Ok(wanted)
 }
 
-/// Most bytes that one command may make zeros: 0 where the controller has none (ONCS), does not say, or is known
-/// to the kernel for one that does not work.
+/// Most bytes that one command may zero. 0 where the controller has no such command (ONCS) or does not answer, or where
+/// the kernel knows that the command does not work.
 fn zeroed_at_once_max(drive: &dyn Commands, node: &Node) -> u64 {
     let shift = node.block_bytes.trailing_zeros();
     let most = node.max_zeroing_bytes.min(BLOCKS_MAX << shift) >> shift << shift;
@@ -261,8 +260,8 @@ fn zeroed_at_once_max(drive: &dyn Commands, node: &Node) -> u64 {
     }
 }
 
-/// Compares what the drive says of its blocks with what sysfs says, on which all addresses rest. Gives the bytes of
-/// metadata beside each.
+/// Checks what the drive reports of its blocks against sysfs, on which all addresses are based. Returns the bytes of
+/// metadata per block.
 fn check_format(drive: &dyn Commands, node: &Node) -> Result<u16, String> {
     let mut page = [0; PAGE_BYTES];
     let denied = |error: CommandError| match error {
@@ -305,7 +304,7 @@ fn check_format(drive: &dyn Commands, node: &Node) -> Result<u16, String> {
     Ok(metadata)
 }
 
-/// What the namespace offers, and the identifiers of its handles; `None` if it cannot place.
+/// What placement the namespace offers, and the placement identifiers of its handles; `None` if it cannot place.
 fn placement(
     drive: &dyn Commands,
     node: &Node,
@@ -321,8 +320,8 @@ fn placement(
         Ok(in_use) => handles.retain(|handle| {
             PlacementId::decode(handle.placement_id, in_use.rgif).is_some_and(|id| id.group == 0)
         }),
-        // Who may not ask how many bits the group has takes the first identifier of each reclaim
-        // unit handle: the group is in the upper ones.
+        // A user that may not read how many bits the group has takes the lowest identifier of each reclaim unit handle:
+        // the group is in the upper bits.
         Err(_) => {
             let mut known = BTreeSet::new();
             handles.retain(|handle| known.insert(handle.handle));

@@ -1,4 +1,4 @@
-//! What is decided before the first command: by the model's controller, for there is no drive here.
+//! Decisions before the first command, tested with the model's controller instead of a drive.
 
 use super::*;
 use crate::VolatileCache;
@@ -42,7 +42,7 @@ fn handles_are_those_of_the_namespace_in_the_order_of_their_identifiers() {
     assert_eq!(placement(&drive(&[]), &node()).unwrap(), None);
 }
 
-/// What Linux lets through without root: no log, no feature.
+/// What Linux allows without root: no logs and no features.
 struct Unprivileged(ModelDrive);
 
 impl Commands for Unprivileged {
@@ -76,7 +76,7 @@ fn what_drive_and_kernel_say_of_the_blocks_must_agree() {
     assert!(check_format(&drive, &beyond).unwrap_err().contains("not inside the namespace"));
 }
 
-/// Answers as the model does, but for some bytes of what Identify says.
+/// Answers like the model, except for some bytes of an Identify page.
 struct Altered(ModelDrive, u32, &'static [(usize, u8)]);
 
 impl Commands for Altered {
@@ -93,7 +93,7 @@ impl Commands for Altered {
     }
 }
 
-/// LBA format 0 begins at byte 128 with its metadata. Byte 26 has FLBAS, byte 29 DPS.
+/// LBA format 0 begins at byte 128 with its metadata size. Byte 26 is FLBAS, byte 29 DPS.
 #[test]
 fn metadata_are_taken_where_they_are_beside_the_block_and_the_users() {
     let of_namespace = u32::from(cns::NAMESPACE);
@@ -107,7 +107,7 @@ fn metadata_are_taken_where_they_are_beside_the_block_and_the_users() {
     assert!(refused.contains("protection information of type 2 (DPS)"), "{refused}");
 }
 
-/// ONCS is at byte 520, and Write Zeroes bit 3 of it.
+/// ONCS is at byte 520; its bit 3 is Write Zeroes.
 #[test]
 fn zeros_are_asked_for_where_drive_and_kernel_know_how() {
     let knows = || Altered(drive(&[0, 1]), u32::from(cns::CONTROLLER), &[(520, 1 << 3)]);

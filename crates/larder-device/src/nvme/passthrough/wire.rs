@@ -1,4 +1,4 @@
-//! Pieces as NVMe commands, and what their statuses mean.
+//! Pieces as NVMe commands, and the meaning of their statuses.
 
 use std::io;
 
@@ -12,27 +12,26 @@ use crate::ring::wire::{Link, Wire};
 /// `NVME_URING_CMD_IO`: `_IOWR('N', 0x80, struct nvme_uring_cmd)`, which has 72 bytes.
 const URING_IO: u32 = 0xc048_4e80;
 
-/// What of a namespace a device is, in logical blocks.
+/// The part of a namespace that a device uses, in logical blocks.
 #[derive(Debug, Clone)]
 pub(super) struct NvmeWire {
     pub(super) nsid: u32,
     /// Binary logarithm of the bytes of a logical block.
     pub(super) block_shift: u32,
-    /// The first logical block that is ours, and the first behind it that is not.
+    /// The first logical block of our part, and the first one after it.
     pub(super) first: u64,
     pub(super) end: u64,
-    /// The placement identifier of each handle; the default one, which is handle 0, needs none.
+    /// The placement identifier of each handle; the default handle, 0, needs none.
     pub(super) placement_ids: Box<[u16]>,
-    /// Bytes of metadata beside each block, which each command that moves blocks has to have memory for.
+    /// Bytes of metadata per block. Each command that moves blocks must have memory for them.
     pub(super) metadata_bytes: u16,
-    /// Whether the drive has a cache that loses what is in it together with power, or may have.
+    /// Whether the drive has, or may have, a cache that loses its content without power.
     pub(super) volatile_cache: bool,
 }
 
 impl NvmeWire {
-    /// The command for what remains of `piece`, and its range if it deallocates. `None`: it would
-    /// leave what is ours.
-    /// A write that is `durable` forces unit access (FUA).
+    /// The command for `bytes` bytes at `at`, and its blocks. `None` if it would leave our part of the namespace. A
+    /// `durable` write forces unit access (FUA).
     fn command(
         &self,
         (verb, durable): (Verb, bool),
@@ -58,7 +57,7 @@ impl NvmeWire {
         Some((command, extent))
     }
 
-    /// Logical blocks of the namespace. What lies outside of our part is none, whoever asks.
+    /// The logical blocks of the namespace for a range of the device; `None` if they are not all within our part.
     fn extent(&self, at: u64, bytes: u64) -> Option<Extent> {
         let first = self.first.checked_add(at >> self.block_shift)?;
         let blocks = u32::try_from(bytes >> self.block_shift).ok()?;
@@ -74,8 +73,8 @@ struct Extent {
     blocks: u32,
 }
 
-/// A command that a drive would answer with "invalid opcode" and that moves nothing; for pieces that
-/// must not be. `Io::check` lets none come here.
+/// A command that a drive answers with "invalid opcode" and that moves nothing, for pieces that must not be sent.
+/// `Io::check` stops them before they get here.
 const NOTHING: Command = Command { opcode: 0x7f, nsid: 0, cdw: [0; 6] };
 
 impl Wire for NvmeWire {
@@ -90,7 +89,7 @@ impl Wire for NvmeWire {
             .unwrap_or((NOTHING, Extent { first: 0, blocks: 0 }));
         let metadata = piece.metadata();
         let metadata = (metadata.as_mut_ptr().expose_provenance(), metadata.len());
-        // A drive that is not told where would take some address for it.
+        // Without an address for the metadata, the drive would use an arbitrary one.
         let moves = matches!(verb, Verb::Read | Verb::Write);
         let wanted = extent.blocks as usize * usize::from(self.metadata_bytes);
         let command = if moves && metadata.1 != wanted { NOTHING } else { command };
@@ -107,7 +106,7 @@ impl Wire for NvmeWire {
             }
             Verb::Zero | Verb::Flush => (0, 0),
         };
-        // Both fit: an address has 64 bits at most, and a piece is at most the largest transfer.
+        // Both fit: an address has at most 64 bits, and a piece is at most the largest transfer.
         let length = u32::try_from(length).unwrap_or(0);
         let metadata = match u32::try_from(metadata.1).unwrap_or(0) {
             bytes if bytes > 0 && command != NOTHING => (metadata.0 as u64, bytes),
@@ -134,7 +133,7 @@ impl Wire for NvmeWire {
     }
 }
 
-/// A status as error: its kind for those who choose what to do next, its name for people.
+/// A status as an error: its kind for code that decides what to do next, its name for messages.
 fn meaning(status: Status) -> io::Error {
     let kind = match status {
         Status::CapacityExceeded => io::ErrorKind::StorageFull,

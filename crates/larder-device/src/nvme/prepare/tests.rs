@@ -1,4 +1,4 @@
-//! On the model's controller, which holds hosts to the order of the steps.
+//! Tests with the model's controller, which enforces the order of the steps.
 
 use super::*;
 use crate::nvme::{ModelDrive, Survey};
@@ -103,7 +103,7 @@ fn what_does_not_fit_the_drive_is_refused_with_what_would() {
 fn a_step_that_fails_is_named_and_planning_goes_on_from_there() {
     let drive = drive_with(false, &[]);
     let planned = plan(&drive);
-    // Somebody was faster.
+    // Another user creates a namespace first.
     let other = NamespaceRequest { blocks: 10, format: 0, endurance_group: 1, handles: Vec::new() };
     drive.admin(&Command::create_namespace(), &mut other.encode().unwrap()).unwrap();
     let error = planned.run(&drive, true, &mut |_| {}).unwrap_err().to_string();

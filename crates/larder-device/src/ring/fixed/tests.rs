@@ -1,4 +1,4 @@
-//! What a ring knows of its buffers, and what becomes of requests when it knows wrong.
+//! The table of registered buffers, and requests whose entry is wrong or refused.
 
 use std::fs::File;
 use std::io::Write;
@@ -20,7 +20,7 @@ use crate::ring::wire::FileWire;
 const BLOCK: usize = 4096;
 const EINVAL: i32 = 22;
 
-/// A ring with a table. `None` where the kernel has none for us.
+/// A ring with a table. `None` where the kernel refuses one.
 fn table() -> Option<(IoUring, FixedBuffers)> {
     let ring = IoUring::new(8).inspect_err(|why| println!("io_uring is not tested: {why}")).ok()?;
     let fixed = FixedBuffers::new(&ring.submitter(), true);
@@ -31,13 +31,13 @@ fn table() -> Option<(IoUring, FixedBuffers)> {
     Some((ring, fixed))
 }
 
-/// A buffer that `pool` has had before.
+/// A buffer that `pool` has kept before.
 fn known_to(pool: &BufferPool, blocks: usize) -> IoBuffer {
     drop(pool.take(blocks * BLOCK));
     pool.take(blocks * BLOCK)
 }
 
-/// A request that nobody carries out, in pieces of a block.
+/// A request that is never carried out, in pieces of a block.
 fn pieces(buffer: IoBuffer) -> (IoFuture, Vec<Piece>) {
     let (future, completer) = IoFuture::pending();
     let io = Io::Read { offset: 0, buffer };
@@ -69,7 +69,7 @@ fn a_buffer_is_registered_once() {
 #[test]
 fn an_entry_for_memory_that_is_gone_is_made_anew() {
     let Some((ring, mut fixed)) = table() else { return };
-    // There was another before.
+    // Makes sure that there was another buffer before.
     let _first = known_to(&BufferPool::new(), 1);
     let (_future, mut pieces) = pieces(known_to(&BufferPool::new(), 1));
     let tag = tag(&pieces[0]);
@@ -130,7 +130,7 @@ fn an_allowance_is_kept_and_given_back() {
 #[test]
 fn a_long_buffer_leaves_room_for_short_ones() {
     let Some((ring, mut fixed)) = table() else { return };
-    // Enough for a long buffer; half of it is not, whatever other tests hold.
+    // Enough for a long buffer, while half of it is not, whatever other tests hold.
     let room = HELD.load(Ordering::Relaxed) + (256 << 10);
     fixed.allowance = Allowance { most: Some(room), held: 0 };
     let pool = BufferPool::new();
@@ -191,7 +191,7 @@ fn read(ring: &Arc<Ring<FileWire>>, buffer: IoBuffer) -> IoFuture {
     future
 }
 
-/// The rest of a short read goes on in the same buffer, behind what is there.
+/// The rest of a short read continues in the same buffer, after the bytes that are there.
 #[test]
 fn short_reads_go_on_in_a_registered_buffer() {
     let Some((ring, mut writer)) = over_pipe() else { return };
@@ -213,7 +213,7 @@ fn short_reads_go_on_in_a_registered_buffer() {
     assert!(ring.close());
 }
 
-/// What the kernel will not do with a registered buffer it does without.
+/// If the kernel refuses a registered buffer, the request is sent again without it.
 #[test]
 fn a_request_whose_entry_is_refused_goes_again_without() {
     let Some((ring, mut writer)) = over_pipe() else { return };
@@ -228,7 +228,7 @@ fn a_request_whose_entry_is_refused_goes_again_without() {
     }
     assert!(granted.pieces >= 8);
     ring.lose_buffers();
-    // All go by entries that are not there any more, and are under way when the first is refused.
+    // All of these name entries that do not exist any more, and are in flight when the first is refused.
     let futures: Vec<_> = (0..8).map(|_| read(&ring, pool.take(BLOCK))).collect();
     for content in 0..8 {
         writer.write_all(&[content; BLOCK]).unwrap();

@@ -1,4 +1,4 @@
-//! Losses of power at any moment: what was acknowledged is there, and what was freed stays away.
+//! Loss of power at any moment: acknowledged data is there, and freed blocks stay away.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -16,25 +16,25 @@ use super::on_device::{BLOCK_BYTES, DEVICE_BYTES};
 
 const PAGE: usize = 4096;
 const SEEDS: u64 = 1000;
-/// Losses of power that each of them goes through.
+/// Losses of power in the run of each seed.
 const LOSSES: u64 = 3;
 
-/// A block as far as it is known.
+/// What the test knows of a block.
 #[derive(Debug, Default)]
 struct Known {
     tag: u64,
     bytes: Vec<u8>,
-    /// Of its bytes so many are acknowledged.
+    /// Number of its bytes that are acknowledged.
     acknowledged: usize,
-    /// Somebody has begun to free it.
+    /// A free was begun.
     freeing: bool,
 }
 
-/// What loses its power.
+/// A device that can lose its power.
 pub(super) trait Power {
     fn is_down(&self) -> bool;
 
-    /// Ends requests of whatever is held back until this ends.
+    /// Completes held-back requests.
     fn release(&self);
 }
 
@@ -48,18 +48,18 @@ impl Power for FaultDevice<MemoryDevice> {
     }
 }
 
-/// What is done to a store on such a device, and what is known of it.
+/// The operations on a store over such a device, and what is known of the store.
 pub(super) struct Trial<D> {
     device: Arc<D>,
     known: BTreeMap<BlockId, Known>,
-    /// Tags of allocations of which nobody heard.
+    /// Tags of allocations that were never acknowledged.
     unheard: BTreeSet<u64>,
     freed: BTreeSet<BlockId>,
     newest: BlockId,
     rng: fastrand::Rng,
 }
 
-/// Ends a request of whatever is held back; `Err` after a loss of power.
+/// Completes held-back requests until `future` is done; its output is an error after a loss of power.
 pub(super) fn finish<F: Future>(device: &impl Power, future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
@@ -109,7 +109,7 @@ impl<D: Power> Trial<D> {
         }
     }
 
-    /// Appends to several blocks, all under way together.
+    /// Appends to several blocks, with all appends in flight at the same time.
     fn append(&mut self, store: &dyn BlockStore) {
         let mut under_way: Vec<(BlockId, usize, IoFuture)> = Vec::new();
         let blocks: Vec<BlockId> = self.known.keys().copied().collect();
@@ -145,7 +145,7 @@ impl<D: Power> Trial<D> {
         }
     }
 
-    /// Compares what is found with what is known, which it is from now on.
+    /// Compares the store with what is known. What was found becomes the known state.
     pub(super) fn judge(&mut self, store: &dyn BlockStore, at: &str) {
         let listed = store.list();
         for state in &listed {
@@ -181,7 +181,7 @@ fn plan(seed: u64, loss: u64) -> FaultPlan {
     let mut rng = fastrand::Rng::with_seed(seed << 8 | loss);
     let crash = FaultRule::new(Fault::Crash);
     let crash = match rng.u32(..3) {
-        // Most requests are writes; some losses meet the others.
+        // Most requests are writes; some of the losses must hit deallocations.
         0 => crash.on_deallocates().at_match(rng.u64(..8)),
         _ => crash.on_writes().at_match(rng.u64(..200)),
     };
@@ -194,7 +194,7 @@ fn what_was_acknowledged_survives_losses_of_power() {
     let (mut torn, mut lost) = (0, 0);
     for seed in 0..SEEDS {
         let below = MemoryDevice::holding(vec![0; DEVICE_BYTES]);
-        // The plan of a device of its life; what it does is changed with each loss.
+        // The plan that the device is created with; each loss replaces it.
         let order = if seed % 2 == 0 { 0 } else { 6 };
         let first = FaultPlan::new(seed).completing_out_of_order(order);
         let device = Arc::new(FaultDevice::new(below, &first));

@@ -1,4 +1,4 @@
-//! Block stores from outside: what any of them promises, and what each adds.
+//! Block stores through their public interface: what every store guarantees, and what each adds.
 
 mod crash;
 mod on_device;

@@ -1,4 +1,4 @@
-//! Blocks on a device: the journal in both halves, what is refused, and failures of the device.
+//! Blocks on a device: the two halves of the journal, refused openings, and failures of the device.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::promises::a_block_store_keeps_its_promises;
 use crate::support::model;
 
 pub(super) const BLOCK_BYTES: u64 = 32 << 10;
-/// Heads of 128 KiB, halves of a journal, and a dozen blocks or so.
+/// The heads (128 KiB), the halves of a journal, and about a dozen blocks.
 pub(super) const DEVICE_BYTES: usize = 576 << 10;
 const HEADS: [usize; 2] = [0, 64 << 10];
 const BODY: usize = 128 << 10;
@@ -78,7 +78,7 @@ fn impossible_stores_are_refused() {
     assert!(refusal(options(), 128 << 10).contains("0 blocks"));
 }
 
-/// A store whose journal has gone to the other half at least once, and what its device holds.
+/// A store whose journal has switched to the other half at least once, and the content of its device.
 fn used() -> (Arc<MemoryDevice>, Vec<u8>) {
     let device = Arc::new(MemoryDevice::holding(vec![0; DEVICE_BYTES]));
     let store = format(&device);
@@ -107,7 +107,7 @@ fn a_journal_both_of_whose_halves_are_gone_is_refused() {
     assert!(none.to_string().contains("there is none"), "{none}");
 }
 
-/// The old half would be a lie: what it says was true before the newer one.
+/// Falling back to the old half would be wrong: it describes the state before the newer half.
 #[test]
 fn an_old_half_is_not_believed_when_the_newer_one_is_damaged() {
     let (_, mut bytes) = used();
@@ -116,7 +116,7 @@ fn an_old_half_is_not_believed_when_the_newer_one_is_damaged() {
     assert!(refused.contains("a newer half is known to be there"), "{refused}");
 }
 
-/// A head says that the snapshot behind it is whole: an old one must not say it of the pages that come to lie there.
+/// A head states that the snapshot behind it is whole. An old head must not vouch for pages that are being overwritten.
 #[test]
 fn a_half_has_no_head_while_it_is_overwritten() {
     let below = MemoryDevice::holding(vec![0; DEVICE_BYTES]);
@@ -124,7 +124,8 @@ fn a_half_has_no_head_while_it_is_overwritten() {
     let options = BlocksOptions { journal_log_pages: Some(1), ..options() };
     let store = block_on(BlocksOnDevice::format(device.clone(), &options)).unwrap();
     let block = store.alloc(Stream::DEFAULT, 7).wait().unwrap();
-    // The first half has room for two records, the second, behind a snapshot, for one: the next goes back.
+    // The first half has room for two records; the second has room for one, behind its snapshot. The next record
+    // switches back to the first half.
     store.append(block, 0, pages(1, 1)).wait().unwrap();
     store.append(block, 4096, pages(2, 1)).wait().unwrap();
     let first_page = BODY as u64..BODY as u64 + 4096;
@@ -145,7 +146,7 @@ fn a_half_has_no_head_while_it_is_overwritten() {
 #[test]
 fn a_page_that_was_damaged_later_is_told_from_one_that_was_cut_short() {
     let (_, bytes) = used();
-    // Of the second half: body, snapshot of one page, log. Two records are in it.
+    // The second half: body, a snapshot of one page, the log with two records.
     let marks: Vec<usize> = (BODY..DEVICE_BYTES)
         .step_by(4096)
         .filter(|&at| bytes[at..].starts_with(b"LARDERBJ"))
@@ -168,7 +169,8 @@ fn a_page_that_was_damaged_later_is_told_from_one_that_was_cut_short() {
     assert!(open(short).err().unwrap().to_string().contains("give the whole device"));
 }
 
-/// A device that fails some writes of a store: those of a block close it, those of the journal fail what waits.
+/// The device fails some writes of a store. A failed write to a block closes the block; a failed write to the journal
+/// fails the requests that wait for it.
 #[test]
 fn a_failed_append_closes_its_block() {
     let below = MemoryDevice::holding(vec![0; DEVICE_BYTES]);
@@ -203,7 +205,7 @@ fn a_failed_page_of_the_journal_fails_what_waits_for_it_and_nothing_else() {
         assert!(store.free(kept).wait().is_err());
         assert!(store.list()[0].closed, "it may be freed or not, and takes no more");
     }
-    // All regions are still to be had, and the journal goes on.
+    // All regions can still be allocated, and the journal continues.
     store.free(kept).wait().unwrap();
     let all = store.info().blocks;
     for tag in 0..all {
@@ -216,7 +218,7 @@ fn a_failed_page_of_the_journal_fails_what_waits_for_it_and_nothing_else() {
     assert_eq!(tags, (0..all).collect::<Vec<_>>());
 }
 
-/// Of appends that are under way together none lands before one in front of it.
+/// With several appends in flight to one block, none lands before those in front of it.
 #[test]
 fn appends_land_in_order_whatever_order_their_bytes_do() {
     let below = MemoryDevice::holding(vec![0; DEVICE_BYTES]);
@@ -237,7 +239,7 @@ fn appends_land_in_order_whatever_order_their_bytes_do() {
     assert!(store.list().is_empty());
 }
 
-/// What was read of a region that has another block by now is nobody's.
+/// The region may belong to another block by now, so the bytes must not be returned.
 #[test]
 fn a_read_of_a_block_that_is_freed_meanwhile_fails() {
     let below = MemoryDevice::holding(vec![0; DEVICE_BYTES]);

@@ -1,11 +1,11 @@
-//! What any block store promises, tried against a map in memory.
+//! The guarantees of every block store, checked against a map in memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use larder_device::{BlockId, BlockStore, ErrorKind, IoBuffer, IoFuture, Stream};
 
-/// A block as it should be.
+/// The expected state of a block.
 #[derive(Debug, Clone)]
 struct Shadow {
     stream: Stream,
@@ -16,14 +16,14 @@ struct Shadow {
 struct Trial {
     store: Arc<dyn BlockStore>,
     shadow: BTreeMap<BlockId, Shadow>,
-    /// The highest number so far.
+    /// The highest block number so far.
     newest: Option<BlockId>,
     freed: Vec<BlockId>,
     rng: fastrand::Rng,
 }
 
-/// Some hundred requests by seed, with all errors that a bad one may end with; `reopen` gives the store as it is found
-/// after an end of its process.
+/// Runs 400 random operations derived from `seed`, with every error that a bad request can return. `reopen` returns the
+/// store as it is found after the process has ended.
 pub(crate) fn a_block_store_keeps_its_promises(
     seed: u64,
     store: Arc<dyn BlockStore>,
@@ -85,7 +85,7 @@ impl Trial {
         self.shadow.insert(block, Shadow { stream, tag, bytes: Vec::new() });
     }
 
-    /// One append, or several that are under way together.
+    /// One append, or several in flight at the same time.
     fn append(&mut self) {
         let Some(block) = self.any() else { return };
         let (page, block_bytes) = (self.page(), self.store.info().block_bytes);
@@ -105,7 +105,7 @@ impl Trial {
             under_way.push((self.store.append(block, at, buffer), bytes));
         }
         if self.rng.bool() {
-            // Whoever waits for the last one knows that all have landed.
+            // Waiting for the last append is enough: all before it have landed.
             under_way.drain(..under_way.len().saturating_sub(1));
         }
         for (append, bytes) in under_way {
@@ -135,7 +135,7 @@ impl Trial {
         self.freed.push(block);
     }
 
-    /// Each is refused with its kind, gives its buffer back, and changes nothing.
+    /// Each is refused with the right kind, returns its buffer, and changes nothing.
     fn bad_request(&mut self) {
         let page = self.page();
         let buffer = || IoBuffer::zeroed(page);
@@ -188,7 +188,7 @@ impl Trial {
     }
 }
 
-/// Of a store of blocks of two pages that may have two open ones.
+/// Expects a store with blocks of two pages and a limit of two open blocks.
 pub(crate) fn open_blocks_are_limited(store: &dyn BlockStore) {
     let whole = usize::try_from(store.info().block_bytes).unwrap();
     let [first, second] = [1, 2].map(|tag| store.alloc(Stream::DEFAULT, tag).wait().unwrap());

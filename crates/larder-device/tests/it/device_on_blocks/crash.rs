@@ -1,6 +1,6 @@
-//! Losses of power at any moment, openings included: what was acknowledged is there, in pages and in slots.
+//! Loss of power at any moment, including during an opening: acknowledged data is there, in pages and in slots.
 //!
-//! `LARDER_CRASH_POINTS` says how often the power fails (6,000), `LARDER_CRASH_SEED` where it begins.
+//! `LARDER_CRASH_POINTS` is the number of power losses (default 6,000), `LARDER_CRASH_SEED` the first seed.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -28,9 +28,9 @@ const _: () = assert!(SLOT_PAGES as u64 * PAGE as u64 == BLOCK_BYTES);
 trait Below {
     fn store(&self) -> Arc<dyn BlockStore>;
     fn is_down(&self) -> bool;
-    /// Ends requests of whatever is held back until this ends.
+    /// Completes held-back requests until `future` is done.
     fn finish<F: Future>(&self, future: F) -> F::Output;
-    /// Power will be lost at one of the next requests.
+    /// Makes one of the next requests lose the power.
     fn lose_power_soon(&self, rng: &mut fastrand::Rng);
     fn restart(&mut self, rng: &mut fastrand::Rng);
 }
@@ -121,17 +121,17 @@ impl Below for OnCut {
     }
 }
 
-/// What a page may hold: it was written with this number.
+/// Identifies one write: the page is filled with this number.
 type Stamp = u64;
 
-/// A slot as far as it is known.
+/// What the test knows of a slot.
 #[derive(Debug, Clone, Default)]
 struct Known {
-    /// Pages that are there.
+    /// Pages that must be there.
     acknowledged: Vec<Stamp>,
-    /// Those that may follow.
+    /// Pages that may follow: written, not acknowledged.
     maybe: Vec<Stamp>,
-    /// What was there before, if nobody heard that it is gone.
+    /// Earlier contents that may still be there, because their replacement was not acknowledged.
     older: Vec<Vec<Stamp>>,
 }
 
@@ -201,7 +201,7 @@ impl Trial {
         (first, self.rng.usize(1..=(end - first).min(5)))
     }
 
-    /// Several at a time, of different pages.
+    /// Several writes in flight, to different pages.
     fn write_pages(&mut self, below: &impl Below, device: &DeviceOnBlocks) {
         let mut under_way: Vec<(usize, Vec<Stamp>, IoFuture)> = Vec::new();
         let mut taken = BTreeSet::new();
@@ -238,7 +238,7 @@ impl Trial {
         }
     }
 
-    /// Of one slot or several, in order, each a piece or two at a time.
+    /// Writes to one or two slots, in order, one or two pieces of each in flight.
     fn write_slots(&mut self, below: &impl Below, device: &DeviceOnBlocks) {
         let mut under_way: Vec<(usize, usize, IoFuture)> = Vec::new();
         let slots: BTreeSet<usize> =
@@ -272,7 +272,7 @@ impl Trial {
         }
     }
 
-    /// Compares what is found with what is known, which it is from now on.
+    /// Compares the device with what is known. What was found becomes the known state.
     fn judge(&mut self, below: &impl Below, device: &DeviceOnBlocks, at: &str) {
         for page in 0..self.pages.len() {
             let found = below.finish(read(device, page_offset(page), PAGE)).unwrap();
@@ -299,7 +299,7 @@ impl Trial {
     }
 }
 
-/// Opens what is there; sometimes power is lost before that is done.
+/// Opens the device; sometimes power is lost before the opening is done.
 fn open(below: &mut impl Below, trial: &mut Trial, losses: &mut u64, at: &str) -> DeviceOnBlocks {
     loop {
         below.restart(&mut trial.rng);
@@ -317,7 +317,7 @@ fn open(below: &mut impl Below, trial: &mut Trial, losses: &mut u64, at: &str) -
     }
 }
 
-/// Returns how often power was lost, and how many blocks were cleaned.
+/// Returns the number of power losses and of cleaned blocks.
 fn lives(seed: u64, mut below: impl Below) -> (u64, u64) {
     let mut trial = Trial::new(seed);
     let mut losses = 0;
@@ -330,7 +330,8 @@ fn lives(seed: u64, mut below: impl Below) -> (u64, u64) {
         losses += 1;
         let at = format!("LARDER_CRASH_SEED={seed} LARDER_CRASH_POINTS=1, loss {loss}");
         device = open(&mut below, &mut trial, &mut losses, &at);
-        // What it loses while it is judged it is not judged by.
+        // This replaces a loss that the opening has left pending. With this seed the power stays on while `judge`
+        // reads.
         below.lose_power_soon(&mut fastrand::Rng::with_seed(0));
         trial.judge(&below, &device, &at);
     }
@@ -365,7 +366,7 @@ fn on_blocks_on_a_device_what_was_acknowledged_is_there() {
 
 fn on_cut(seed: u64, cut: Cut) -> (u64, u64) {
     let info = MemoryBlocks::new(1, BLOCK_BYTES, 4096).unwrap().info().clone();
-    // A slot that moves has two blocks for a while.
+    // A slot that moves needs two blocks for a while.
     let blocks = APART.blocks_needed(&info).unwrap() + 1;
     lives(seed, OnCut(Arc::new(CutBlocks::new(blocks, cut, seed))))
 }
@@ -380,8 +381,8 @@ fn on_blocks_that_take_no_more_after_it_what_was_acknowledged_is_there() {
     all_lives(points() / 3, |seed| on_cut(seed, Cut::Torn));
 }
 
-/// Slots that are one to whoever writes them begin anew: whenever that is cut short, the rest of the old content is not
-/// there without its start, nor the start without all of it.
+/// Slots that the writer treats as one are restarted together. If a power loss interrupts this, the rest of the old
+/// content is not there without its start, and the old start is not there without all the rest.
 #[test]
 fn what_is_given_up_together_goes_from_its_start() {
     const TOGETHER: usize = 4;
@@ -415,7 +416,7 @@ fn what_is_given_up_together_goes_from_its_start() {
     assert!(cut_between > 20, "{cut_between} were cut between");
 }
 
-/// Whatever is left of the old device, the new one is not half of it.
+/// Whatever is left of the old device, a half-formatted new one is never opened.
 #[test]
 fn a_formatting_that_was_cut_short_is_begun_again() {
     let mut refused = 0;
@@ -439,7 +440,7 @@ fn a_formatting_that_was_cut_short_is_begun_again() {
                 assert!(is_down, "seed {seed}: {error}");
                 below.finish(DeviceOnBlocks::format(below.store(), &OPTIONS)).unwrap();
             }
-            // All of the old pages, or none.
+            // Either all of the old pages, or none.
             Ok(device) if cut_short.is_err() => {
                 let found = below.finish(read(&device, 0, PAGE)).unwrap();
                 let old = trial.pages[0].contains(&stamps_of(found.as_slice())[0]);

@@ -1,5 +1,5 @@
-//! Blocks whose requests end when the test says so, and whose power can be lost: of what was under way then each
-//! happens, or does not, or of an append so many pages as the store may leave.
+//! Blocks whose requests end when the test says so, and whose power can be lost. Each request in flight then happens or
+//! does not; of an append, `Cut` says how many pages may be left.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -12,12 +12,12 @@ use larder_device::{
 
 use super::{BLOCK_BYTES, PAGE};
 
-/// What a loss of power does to blocks to which appends were under way.
+/// What a power loss does to blocks with appends in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// An append is there or not; the block takes more.
+    /// The append is there completely or not at all; the block takes more appends.
     Whole,
-    /// Of an append the first pages are there; the block takes no more.
+    /// The first pages of the append are there; the block takes no more appends.
     Torn,
 }
 
@@ -31,12 +31,12 @@ pub(crate) struct CutBlocks {
 struct State {
     bytes: HashMap<BlockId, Vec<u8>>,
     held: Vec<Held>,
-    /// What was under way when power was lost, though nobody waits for it any more.
+    /// Requests in flight at the power loss whose callers have been given an error already.
     stranded: Vec<BlockIo>,
     rng: fastrand::Rng,
     /// Requests until power is lost.
     left: u64,
-    /// Appends that fail, one in so many; 0 is none.
+    /// One append in this number fails; 0 means none.
     fail_one_in: u32,
 }
 
@@ -71,7 +71,7 @@ impl CutBlocks {
         self.state.lock().unwrap().left == 0
     }
 
-    /// Ends one of the requests that are held. Says whether there was one.
+    /// Completes one of the held requests. Returns whether there was one.
     pub(crate) fn release(&self) -> bool {
         let Some(Held { io, completer }) = self.take() else { return false };
         if self.is_down() {
@@ -113,7 +113,7 @@ impl CutBlocks {
         let one_in = state.fail_one_in;
         let fails = one_in > 0 && state.rng.u32(..one_in) == 0;
         let bytes = state.bytes.get_mut(&block).unwrap();
-        // Behind one that failed.
+        // An append behind one that failed.
         let is_gap = bytes.len() as u64 != at;
         if fails || is_gap {
             drop(state);
@@ -128,7 +128,7 @@ impl CutBlocks {
         completer.complete(Ok(buffer));
     }
 
-    /// Any of the requests, but of the appends of a block the first.
+    /// Any of the held requests, except that the appends to a block go in order.
     fn take(&self) -> Option<Held> {
         let state = &mut *self.state.lock().unwrap();
         let place = |held: &Held| match held.io {
@@ -147,9 +147,9 @@ impl CutBlocks {
         Some(state.held.remove(chosen))
     }
 
-    /// The store as it is found when power is back.
+    /// The store as it is found when the power is back.
     pub(crate) fn restarted(&self, seed: u64) -> Self {
-        // Nobody may wait for these any more.
+        // Dropped here: no caller may still wait for these.
         let held = std::mem::take(&mut self.state.lock().unwrap().held);
         let mut under_way = std::mem::take(&mut self.state.lock().unwrap().stranded);
         under_way.extend(held.into_iter().map(|held| held.io));
@@ -203,7 +203,7 @@ impl CutBlocks {
         }
     }
 
-    /// Ends a request of whatever is held.
+    /// Completes held requests until `future` is done.
     pub(crate) fn finish<F: Future>(self: &Arc<Self>, future: F) -> F::Output {
         let mut future = std::pin::pin!(future);
         loop {

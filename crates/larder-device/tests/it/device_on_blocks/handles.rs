@@ -1,4 +1,4 @@
-//! What is written with different placement handles is kept apart, and less is copied for that.
+//! Data written with different placement handles is kept apart, so that cleaning copies less.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn device(handles: u16) -> DeviceOnBlocks {
     block_on(DeviceOnBlocks::format(store, &options)).unwrap()
 }
 
-/// Bytes that cleaning copies while a log goes round and buckets change at random, with handles of their own.
+/// Bytes that cleaning copies while a log wraps around and buckets change at random, each with a handle of its own.
 fn moved(handles: u16, seed: u64) -> u64 {
     let device = device(handles);
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -41,7 +41,7 @@ fn moved(handles: u16, seed: u64) -> u64 {
     device.counts().moved_bytes
 }
 
-/// The log dies block by block where it has blocks of its own (FDP-enabled CacheLib, section 4).
+/// With blocks of its own, the log dies block by block (FDP-enabled CacheLib, section 4).
 #[test]
 fn less_is_copied_where_handles_are_apart() {
     for seed in 0..3 {
@@ -77,7 +77,7 @@ fn handles_have_blocks_of_their_own() {
     assert!(refused.to_string().contains("handles 3; open it with these"), "{refused}");
 }
 
-/// With one handle all is written with it, whatever a request says that the store knows.
+/// With one handle for pages, all pages are written with it, even if a request names another handle that the store has.
 #[test]
 fn handles_that_pages_do_not_have_are_the_default_one() {
     let store = store(4);

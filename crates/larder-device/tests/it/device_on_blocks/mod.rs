@@ -1,4 +1,5 @@
-//! A device on blocks from outside: against bytes in memory, through losses of power, and what it refuses.
+//! A device on blocks through its public interface: compared with bytes in memory, through losses of power, and its
+//! refusals.
 
 mod crash;
 mod cut_blocks;
@@ -21,7 +22,7 @@ const FRONT_PAGES: u64 = 12;
 const TAIL_PAGES: u64 = 9;
 pub(crate) const SLOTS: u64 = 5;
 
-/// Small enough that cleaning comes all the time.
+/// Small enough that cleaning runs all the time.
 pub(crate) const OPTIONS: DeviceOnBlocksOptions = DeviceOnBlocksOptions {
     capacity_bytes: (FRONT_PAGES + TAIL_PAGES) * PAGE as u64 + SLOTS * BLOCK_BYTES,
     front_bytes: FRONT_PAGES * PAGE as u64,
@@ -42,7 +43,7 @@ pub(crate) fn format(store: Arc<dyn BlockStore>) -> DeviceOnBlocks {
     block_on(DeviceOnBlocks::format(store, &OPTIONS)).unwrap()
 }
 
-/// Blocks on this device, with room for [`APART`].
+/// Options for blocks on such a device, with room for [`APART`].
 pub(crate) fn blocks_options() -> BlocksOptions {
     BlocksOptions { block_bytes: BLOCK_BYTES, journal_log_pages: Some(5) }
 }
@@ -60,7 +61,8 @@ pub(crate) fn blocks_on_memory() -> (Arc<MemoryDevice>, Arc<dyn BlockStore>) {
     (below, Arc::new(store))
 }
 
-/// A claim outlives its device while a request that was given up has not ended.
+/// A claim outlives its device while an abandoned request has not completed, so a new device at the same address must
+/// not match it.
 #[test]
 fn a_device_is_told_from_those_that_were_where_it_is() {
     let (_, store) = blocks_on_memory();
@@ -86,7 +88,7 @@ pub(crate) fn write_with(device: &dyn Device, offset: u64, bytes: &[u8], handle:
 }
 
 pub(crate) fn read(device: &dyn Device, offset: u64, bytes: usize) -> IoFuture {
-    // What is read must not be what was there by chance.
+    // Prefill the buffer, so that leftover content cannot pass for data that was read.
     let mut buffer = IoBuffer::zeroed(bytes);
     buffer.as_mut_slice().fill(0xee);
     device.submit(Io::Read { offset, buffer })

@@ -1,4 +1,4 @@
-//! Requests by seed against bytes in memory.
+//! Random requests, derived from a seed, compared with bytes in memory.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{
 
 struct Trial {
     device: DeviceOnBlocks,
-    /// What it should hold, and how far each slot is written.
+    /// The expected content, and how far each slot is written.
     bytes: Vec<u8>,
     written: Vec<u64>,
     padded: u64,
@@ -24,7 +24,7 @@ fn first_seed() -> u64 {
     std::env::var("LARDER_ORACLE_SEED").map_or(0, |seed| seed.parse().unwrap())
 }
 
-/// Says which seed failed.
+/// Prints the seed of a test that panics.
 struct Seed(u64);
 
 impl Drop for Seed {
@@ -53,7 +53,7 @@ impl Trial {
         self.bytes[at(offset)..at(offset) + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Some pages of front or tail, from one of them on.
+    /// A random run of pages in the front or the tail.
     fn pages(&mut self) -> (u64, usize) {
         let (front, tail) = (OPTIONS.front_bytes, OPTIONS.tail_bytes);
         let (start, bytes) = match self.rng.bool() {
@@ -78,7 +78,7 @@ impl Trial {
         }
     }
 
-    /// In order, from the start or where the slot ended, sometimes behind that; those behind the first in any order.
+    /// Writes from the start of the slot or from its written end, sometimes with a gap, in up to three pieces in order.
     fn write_slot(&mut self) {
         let slot = self.rng.u64(..SLOTS);
         let (start, mut end) = (slot_offset(slot), self.written[at(slot)]);
@@ -109,7 +109,7 @@ impl Trial {
         under_way.into_iter().for_each(|write| drop(write.wait().unwrap()));
     }
 
-    /// What is there may be written again, and more behind it; nothing else may.
+    /// Existing content may be written again, followed by more. Different content is refused.
     fn write_again(&mut self) {
         let slot = self.rng.u64(..SLOTS);
         let (start, end) = (slot_offset(slot), self.written[at(slot)]);
@@ -134,7 +134,7 @@ impl Trial {
         write(&self.device, start + from, &bytes).wait().unwrap();
     }
 
-    /// From the last pages of the front into the first slot, which is begun anew.
+    /// A write from the last pages of the front into the first slot, which it restarts.
     fn write_across(&mut self) {
         let bytes = self.random(3);
         let start = slot_offset(0) - 2 * PAGE as u64;
@@ -188,7 +188,7 @@ impl Trial {
     }
 }
 
-/// Returns what was cleaned, in blocks and in bytes.
+/// Returns how much was cleaned: blocks, and bytes moved.
 fn try_with(
     seed: u64,
     store: Arc<dyn BlockStore>,

@@ -1,4 +1,4 @@
-//! What is refused, and what becomes of failures.
+//! Refused requests and options, and the effects of failures.
 
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ fn damage_is_told_from_what_was_cut_short() {
         write(&device, page * 4096, &[7; PAGE]).wait().unwrap();
     }
     drop(device);
-    // A copy of its block, whose second batch has a header that is none: 78 pages follow, or 178.
+    // A copy of its block in which the header of the second batch is invalid. 78 pages follow it, or 178.
     let [state] = store.list()[..] else { panic!("{:?}", store.list()) };
     let length = usize::try_from(state.written_bytes).unwrap();
     let whole = store.read(state.block, 0, IoBuffer::zeroed(length)).wait().unwrap();
@@ -120,7 +120,8 @@ fn damage_is_told_from_what_was_cut_short() {
         bytes.copy_in(0, whole.as_slice());
         let mut header = vec![0; PAGE];
         bytes.copy_out(0, &mut header);
-        // The blocks' numbers differ, and so do their checksums.
+        // The two blocks have different numbers, so the header of the first batch gets the new number and a new
+        // checksum.
         header[40..48].copy_from_slice(&1_u64.to_le_bytes());
         let checksum = larder_checksum::crc32c(&header[16..]);
         header[12..16].copy_from_slice(&checksum.to_le_bytes());
@@ -150,7 +151,8 @@ fn handles_are_streams() {
     assert_eq!(stats.media_written_bytes, Some(8192 + 4096), "what a format writes is a page");
 }
 
-/// One append in four fails. What a request answered holds, as far as requests do not fail; then all goes on.
+/// One append in four fails. Acknowledged data is kept, a failed request changes nothing, and afterwards the device
+/// works on.
 #[test]
 fn failures_cost_what_failed_alone() {
     for seed in 0..300 {
@@ -171,7 +173,7 @@ fn failures_cost_what_failed_alone() {
                     assert!(expected, "seed {seed}: {failure}");
                 }
             }
-            // A page whose write failed is what it was.
+            // A page whose write failed has its old content.
             let page = rng.usize(..pages);
             let found = store.finish(read(&device, (page * PAGE) as u64, PAGE)).unwrap();
             assert_eq!(Some(found.as_slice()[0]), known[page], "seed {seed}, page {page}");
@@ -209,7 +211,7 @@ fn a_slot_of_which_a_write_failed_is_written_anew() {
     assert_eq!(there.as_slice()[PAGE..], [0; 2 * PAGE]);
 }
 
-/// What comes before those in front of it waits for them.
+/// A write that arrives before those in front of it waits for them.
 #[test]
 fn writes_of_a_slot_that_come_in_another_order_are_written_in_theirs() {
     let store = Arc::new(CutBlocks::new(20, Cut::Whole, 5));
@@ -226,7 +228,7 @@ fn writes_of_a_slot_that_come_in_another_order_are_written_in_theirs() {
     assert_eq!((stamps, device.counts().padded_bytes), (vec![1, 2, 2, 4], 0));
 }
 
-/// A reader that found a place before it was cleaned looks where the page is now.
+/// A reader that looked up a page before it was cleaned looks it up again.
 #[test]
 fn a_page_that_moves_while_it_is_read_is_found() {
     let mut moved = 0;
@@ -239,7 +241,7 @@ fn a_page_that_moves_while_it_is_read_is_found() {
         let mut rng = fastrand::Rng::with_seed(seed);
         for number in 0..60_u8 {
             let reading = read(&device, 0, 4 * PAGE);
-            // Whichever of them the store ends first.
+            // The store completes the requests in any order.
             for _ in 0..3 {
                 let page = tail + rng.u64(..9) * PAGE as u64;
                 store.finish(write(&device, page, &[number; PAGE])).unwrap();
@@ -252,7 +254,7 @@ fn a_page_that_moves_while_it_is_read_is_found() {
     assert!(moved > 0);
 }
 
-/// A region of two blocks that is begun anew has nothing of its last filling in the second one.
+/// When a region of two blocks is restarted, its second block keeps nothing of the old content.
 #[test]
 fn slots_together_are_given_up_together() {
     let store = store();
@@ -271,7 +273,7 @@ fn slots_together_are_given_up_together() {
         write(&device, slot_offset(first), &whole).wait().unwrap();
     }
     write(&device, slot_offset(2), &[2; PAGE]).wait().unwrap();
-    // The end of the region is behind what is written of it.
+    // This page is at the end of the region, far behind the written part.
     let last = slot_offset(4) - PAGE as u64;
     write(&device, last, &[3; PAGE]).wait().unwrap();
     let there = read(&device, slot_offset(2), whole.len()).wait().unwrap();
@@ -280,7 +282,7 @@ fn slots_together_are_given_up_together() {
     assert!(stamps[1..15].iter().all(|stamp| *stamp == 0), "{stamps:?}");
     let other = read(&device, slot_offset(0), whole.len()).wait().unwrap();
     assert!(other.as_slice() == whole, "the others are what they were");
-    // All of it at once: what is written is not given up with what was there.
+    // A write of the whole region: restarting it must not discard what this write has written.
     let whole = vec![4; whole.len()];
     write(&device, slot_offset(2), &whole).wait().unwrap();
     let there = read(&device, slot_offset(2), whole.len()).wait().unwrap();

@@ -1,11 +1,11 @@
-//! Cost-benefit: reclaim the full unit with the largest (1 - u) · age / u, where `u` is its live
-//! share and `age` the time since a page of it died last (Kawaguchi, Nishioka, Motoda: "A
-//! flash-memory based file system", USENIX'95; after Rosenblum and Ousterhout's log-structured file
-//! system). A unit that still loses pages is left alone, because waiting makes it cheaper.
+//! Cost-benefit: reclaim the full unit with the largest (1 - u) · age / u, where `u` is its live share and `age` the
+//! time since one of its pages last died (Kawaguchi, Nishioka, Motoda: "A flash-memory based file system", USENIX'95;
+//! after Rosenblum and Ousterhout's log-structured file system). A unit that still loses pages is left alone, because
+//! it becomes cheaper to reclaim.
 //!
-//! The paper divides by 2u, for one read and one write of each live page. The factor changes no
-//! order, so it is left out. Time is counted in pages that died, so that nothing but the history
-//! decides. The choice looks at all members of the set; a unit without live pages ends it.
+//! The paper divides by 2u, for one read and one write of each live page. The factor does not change the order, so it
+//! is left out. Time is counted in pages that died, so the choice depends on the history alone. The choice scans all
+//! members of the set, and stops at a unit without live pages.
 
 use super::super::units::Units;
 use super::members::Members;
@@ -13,7 +13,7 @@ use super::members::Members;
 #[derive(Debug)]
 pub(crate) struct CostBenefit {
     members: Members,
-    /// When each unit was filled or lost a page last.
+    /// When each unit was filled or last lost a page.
     touched: Vec<u64>,
     now: u64,
     pages_per_unit: u32,
@@ -68,7 +68,7 @@ impl CostBenefit {
     }
 }
 
-/// A quotient that is only compared. Pages and ages leave room for the cross product.
+/// A quotient, only for comparison. Pages and ages are small enough for the cross product not to overflow.
 struct Score {
     benefit: u128,
     cost: u128,
@@ -92,7 +92,7 @@ mod tests {
         (0..3).for_each(|unit| policy.insert(unit, 0));
         [2, 0, 1].into_iter().for_each(|unit| policy.some_died(unit, 1));
         assert_eq!(policy.choose(0, &units), Some(2));
-        // Waiting pays only so long: an almost empty unit goes first, however busy.
+        // Age counts only up to a point: an almost empty unit goes first, however recently it lost pages.
         units.get_mut(1).live = 1;
         assert_eq!(policy.choose(0, &units), Some(1));
         units.get_mut(0).live = 0;

@@ -1,7 +1,7 @@
-//! d-choices: draw `d` full units at random, with replacement, and reclaim the one with the fewest
-//! live pages; on a tie the one drawn first (Van Houdt, "A mean field model for a class of garbage
-//! collection algorithms in flash-based solid state drives", SIGMETRICS'13). Two choices already
-//! gain most of what greedy gains over one, and ten come within a few per cent of it.
+//! d-choices: draw `d` full units at random, with replacement, and reclaim the one with the fewest live pages; on a tie
+//! the one drawn first (Van Houdt, "A mean field model for a class of garbage collection algorithms in flash-based
+//! solid state drives", SIGMETRICS'13). Two choices already gain most of what greedy gains over one, and ten come
+//! within a few per cent of greedy.
 
 use super::super::units::Units;
 use super::members::Members;

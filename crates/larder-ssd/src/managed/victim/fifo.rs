@@ -1,6 +1,6 @@
-//! FIFO: reclaim the unit that was filled first, however much of it lives (the "LRU" cleaning of
-//! Desnoyers, SYSTOR'12; Xiang and Kurkoski, 2011). It wears all units alike and needs no counts;
-//! its write amplification has a closed form.
+//! FIFO: reclaim the unit that was filled first, however many of its pages are live (the "LRU" cleaning of Desnoyers,
+//! SYSTOR'12; Xiang and Kurkoski, 2011). It wears all units alike and needs no counts; its write amplification has a
+//! closed form.
 
 use super::order::Order;
 

@@ -1,16 +1,15 @@
 //! Greedy: reclaim the full unit with the fewest live pages (Desnoyers, "Analytic modeling of SSD
 //! write performance", SYSTOR'12, gives its write amplification).
 //!
-//! One doubly linked list a set and live count, threaded through two arrays. Pages that die move
-//! their unit down as many lists, so the victim is always at hand. A unit enters at the head and
-//! leaves from the head, so ties go to the unit that changed last; any rule gives the same write
-//! amplification.
+//! One doubly linked list per set and live count, threaded through two arrays. When pages die, their unit moves down by
+//! that number of lists, so the victim is always at hand. A unit enters and leaves at the head, so ties go to the unit
+//! that changed last; any tie rule gives the same write amplification.
 
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Greedy {
-    /// First unit with that many live pages, set by set.
+    /// First unit with each number of live pages, set by set.
     heads: Vec<u32>,
     next: Vec<u32>,
     previous: Vec<u32>,

@@ -1,4 +1,4 @@
-//! The full units of each set in no order, to draw from at random.
+//! The full units of each set, unordered, for random draws.
 
 use crate::rng::Rng;
 
@@ -35,7 +35,7 @@ impl Members {
         &self.sets[set as usize]
     }
 
-    /// One unit of `set`, each as likely as any other.
+    /// One unit of `set`, with equal probability.
     #[allow(clippy::cast_possible_truncation)] // units are numbered in 32 bits
     pub(super) fn draw(&self, set: u32, rng: &mut Rng) -> Option<u32> {
         let members = self.of(set);

@@ -1,9 +1,9 @@
-//! Which full unit to reclaim. One policy a file; each states its rule first.
+//! Which full unit to reclaim. One file per policy; each states its rule first.
 //!
-//! The full units are kept in *sets*: one per reclaim group, or one per owner in each group when
-//! every handle collects among its own. A unit is in one set while it is full, and in none
-//! otherwise. Greedy collection, the default, keeps its order up to date as pages die, unless the
-//! units are few and large; that and the others look when they are asked.
+//! The full units are kept in *sets*: one per reclaim group, or one per owner in each group if each handle collects
+//! among its own units. A unit is in one set while it is full, and in none otherwise. Greedy collection, the default,
+//! keeps its order up to date as pages die. Greedy for few large units and the other policies search when a victim is
+//! needed.
 
 mod cost_benefit;
 mod d_choices;
@@ -26,11 +26,11 @@ use random::Random;
 use scan::Scan;
 use windowed::Windowed;
 
-/// All full units, as the policy of the drive keeps them.
+/// All full units, in the structure that the policy of the drive needs.
 #[derive(Debug)]
 pub(crate) enum Victims {
     Greedy(Greedy),
-    /// Greedy too, on drives with few and large units.
+    /// Greedy too, for drives with few and large units.
     Scan(Scan),
     Fifo(Fifo),
     CostBenefit(CostBenefit),
@@ -71,7 +71,7 @@ impl Victims {
         }
     }
 
-    /// Takes out a unit that is about to be erased.
+    /// Removes a unit that is about to be erased.
     pub(crate) fn remove(&mut self, unit: u32, set: u32, live: u32) {
         match self {
             Self::Greedy(policy) => policy.remove(unit, set, live),
@@ -84,7 +84,7 @@ impl Victims {
         }
     }
 
-    /// `count` pages of `unit` died: it holds `live` pages now.
+    /// `count` pages of `unit` died; it now holds `live` live pages.
     #[inline]
     pub(crate) fn some_died(&mut self, unit: u32, set: u32, live: u32, count: u32) {
         match self {

@@ -1,5 +1,5 @@
-//! The full units of each set in the order in which they became full: a doubly linked list, because
-//! wear levelling and per-handle collection take units from the middle.
+//! The full units of each set in the order in which they became full: a doubly linked list, because wear levelling and
+//! per-handle collection remove units from the middle.
 
 const NONE: u32 = u32::MAX;
 
@@ -47,7 +47,7 @@ impl Order {
         }
     }
 
-    /// The units of `set`, the one that has been full for longest first.
+    /// The units of `set`, longest full first.
     pub(super) fn oldest(&self, set: u32) -> impl Iterator<Item = u32> {
         let mut at = self.first[set as usize];
         std::iter::from_fn(move || {

@@ -1,6 +1,5 @@
-//! Random: reclaim any full unit, each as likely as the others. Under uniform writes a page of the
-//! victim is live with probability 1/α, so write amplification is α / (α - 1), the worst of all
-//! policies and the easiest to check.
+//! Random: reclaim any full unit, with equal probability. Under uniform writes a page of the victim is live with
+//! probability 1/α, so write amplification is α / (α - 1), the worst of all policies and the easiest to check.
 
 use super::members::Members;
 use crate::rng::Rng;

@@ -1,9 +1,7 @@
-//! Greedy for units that are large and few: the full units are looked at when one is asked for. A
-//! page that dies costs one store, where the lists of [`Greedy`](super::greedy::Greedy) cost a
-//! dozen.
+//! Greedy for few, large units: scans the full units when a victim is needed. A page that dies costs one store; with
+//! the lists of [`Greedy`](super::greedy::Greedy) it costs a dozen.
 //!
-//! It chooses what the lists would: of the units with the fewest live pages the one that changed
-//! last.
+//! It chooses the same unit as the lists: among the units with the fewest live pages, the one that changed last.
 
 use std::cmp::Reverse;
 
@@ -13,15 +11,15 @@ use super::members::Members;
 #[derive(Debug)]
 pub(crate) struct Scan {
     members: Members,
-    /// When each unit was filled or lost a page last.
+    /// When each unit was filled or last lost a page.
     changed: Vec<u64>,
     /// Changes so far.
     now: u64,
 }
 
 impl Scan {
-    /// Whether looking at `units` units, once a unit of host writes or more often by the factor of
-    /// the write amplification, is cheaper than to keep them in order.
+    /// Whether a scan of `units` units is cheaper than keeping them in order. A scan runs once per unit of host writes,
+    /// or more often by the factor of the write amplification.
     pub(crate) fn is_cheaper(units: u32, pages_per_unit: u32) -> bool {
         units <= pages_per_unit
     }

@@ -1,6 +1,6 @@
-//! Windowed greedy: of the `window` units that were filled first, reclaim the one with the fewest
-//! live pages; on a tie the older (Hu et al., "Write amplification analysis in flash-based solid
-//! state drives", SYSTOR'09). A window of one is FIFO, one as wide as the drive is greedy.
+//! Windowed greedy: among the `window` units that were filled first, reclaim the one with the fewest live pages; on a
+//! tie the older (Hu et al., "Write amplification analysis in flash-based solid state drives", SYSTOR'09). A window of
+//! one is FIFO; a window as wide as the drive is greedy.
 
 use super::super::units::Units;
 use super::order::Order;

@@ -12,7 +12,7 @@ use super::io::status_of;
 use super::namespaces::NAMESPACES_MAX;
 use super::{Answer, Controller, ENDURANCE_GROUP, answer};
 
-/// Which directives there are, a bit each.
+/// The directives of a drive, one bit each.
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]
 struct Directives {
@@ -31,7 +31,7 @@ impl Controller {
                 let formats = namespace::encode_namespace(0, LbaFormat::default(), ENDURANCE_GROUP);
                 answer(data, &formats, 0)
             }
-            // A namespace is attached as soon as there is one.
+            // Every existing namespace is attached.
             [cns::ACTIVE_NAMESPACES | cns::ALLOCATED_NAMESPACES, _] => {
                 let behind = self.namespaces.behind(command.nsid);
                 answer(data, &namespace::encode_namespace_list(&behind), 0)
@@ -53,8 +53,8 @@ impl Controller {
         }
     }
 
-    /// The one controller has every namespace; to attach another time is an error of the host, which
-    /// it may ignore.
+    /// Every namespace is already attached to the one controller. Attaching it again is an error of the host, which it
+    /// may ignore.
     pub(super) fn attach_namespace(&self, command: &Command) -> Answer {
         self.namespaces.get(command.nsid)?;
         if command.cdw10() & 0xf > 1 {
@@ -103,7 +103,7 @@ impl Controller {
         self.ssd.deallocate(start, pages).map_err(|error| status_of(error.kind()))?;
         self.payload.discard(start, pages);
         self.namespaces.delete(nsid);
-        // Whoever uses a handle next starts without events.
+        // The next namespace that uses a handle starts with no events enabled.
         let usage = self.namespaces.usage(self.config.firmware.handles);
         self.log.disable_unused(|handle| {
             usage.get(usize::from(handle)).is_some_and(|usage| *usage != HandleUsage::Unused)
@@ -111,8 +111,8 @@ impl Controller {
         Ok(0)
     }
 
-    /// The handles that a host names: each one of the drive, none twice, none that the controller
-    /// has chosen for namespaces without a list.
+    /// Checks the handles that a host lists: each must exist, none may be listed twice, and none may be one that the
+    /// controller has chosen for namespaces without a list.
     fn checked_handles(&self, handles: Vec<u16>) -> Result<Vec<u16>, Status> {
         let usage = self.namespaces.usage(self.config.firmware.handles);
         let may_be_named = |handle: &u16| {
@@ -127,8 +127,7 @@ impl Controller {
         Ok(handles)
     }
 
-    /// The handle of namespaces for which none was named: one for all of them, which no host has
-    /// named.
+    /// The handle for namespaces without a list: one for all of them, and not one that a host has listed.
     fn handle_of_its_choice(&self) -> Result<u16, Status> {
         let usage = self.namespaces.usage(self.config.firmware.handles);
         let first = |kind| usage.iter().position(|usage| *usage == kind);

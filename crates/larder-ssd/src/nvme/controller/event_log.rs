@@ -1,9 +1,9 @@
-//! Which events are kept: one ring for those of the host, one for those of the controller, and the
-//! types that were enabled, for each reclaim unit handle.
+//! The stored events: one ring for events of the host, one for those of the controller, and the enabled event types of
+//! each reclaim unit handle.
 //!
-//! Events stay when they are read and through a reset. They go when FDP is switched, or when newer
-//! ones need the room. Enabling follows the reclaim unit handle: namespaces that share one share it
-//! (NVMe Base 2.1, sections 5.1.12.1.31 and 5.1.25.1.21).
+//! Events remain after they are read and after a reset. They are dropped when FDP is switched on or off, or when newer
+//! ones need the room. Event types are enabled per reclaim unit handle: namespaces that share a handle share the
+//! setting (NVMe Base 2.1, sections 5.1.12.1.31 and 5.1.25.1.21).
 
 #![deny(clippy::indexing_slicing)]
 
@@ -20,7 +20,7 @@ pub(super) struct EventLog {
 }
 
 impl EventLog {
-    /// Keeps `event`; the oldest of its ring makes room for it.
+    /// Stores `event`, replacing the oldest of its ring if the ring is full.
     pub(super) fn record(&mut self, event: Event) {
         let ring = if event.kind.is_host_event() { &mut self.host } else { &mut self.controller };
         if ring.len() == EVENTS_MAX {
@@ -50,12 +50,12 @@ impl EventLog {
         self.enabled.contains(&(handle, kind.to_byte()))
     }
 
-    /// Whether the type is enabled for any handle at all.
+    /// Whether the type is enabled for any handle.
     pub(super) fn is_enabled_anywhere(&self, kind: EventType) -> bool {
         self.enabled.iter().any(|(_, enabled)| *enabled == kind.to_byte())
     }
 
-    /// Disables everything for the handles that `in_use` leaves out.
+    /// Disables all event types of the handles for which `in_use` is false.
     pub(super) fn disable_unused(&mut self, in_use: impl Fn(u16) -> bool) {
         self.enabled.retain(|(handle, _)| in_use(*handle));
     }

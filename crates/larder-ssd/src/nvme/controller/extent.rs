@@ -1,4 +1,4 @@
-//! A stretch of the drive, in bytes: LBA formats differ, the firmware's pages do not.
+//! A range of the drive in bytes: LBA formats differ in block size, while the firmware's pages do not.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -16,13 +16,13 @@ impl Extent {
         self.end - self.start
     }
 
-    /// The pages of which it has any byte: the first, and how many.
+    /// The pages with at least one byte in the range: the first, and how many.
     pub(super) fn touched_pages(self) -> (u64, u64) {
         let first = self.start / PAGE_BYTES;
         (first, self.end.div_ceil(PAGE_BYTES) - first)
     }
 
-    /// The pages that it covers whole: the first, and how many.
+    /// The pages that are entirely in the range: the first, and how many.
     pub(super) fn covered_pages(self) -> (u64, u64) {
         let first = self.start.div_ceil(PAGE_BYTES);
         (first, (self.end / PAGE_BYTES).saturating_sub(first))

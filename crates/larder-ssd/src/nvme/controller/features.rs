@@ -1,7 +1,7 @@
 //! Get features and set features: 1Dh (Flexible Data Placement) and 1Eh (FDP events).
 //!
-//! The drive cannot save features apart from using them (ONCS bit 4 is clear), so the bits that
-//! select or save a value are ignored.
+//! The drive has no separate saved values of features (ONCS bit 4 is clear), so the bits that select or save a value
+//! are ignored.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -29,7 +29,7 @@ impl Controller {
         }
     }
 
-    /// FDP is switched only while there is no namespace; the drive starts afresh.
+    /// FDP can be switched only while there is no namespace; the drive is reset to its initial state.
     fn set_fdp(&mut self, command: &Command) -> Answer {
         check_group(command)?;
         let [flags, configuration, ..] = command.cdw12().to_le_bytes();
@@ -43,7 +43,7 @@ impl Controller {
         if !self.namespaces.is_empty() {
             return Err(Status::CommandSequenceError);
         }
-        // The one that the log calls invalid cannot be chosen.
+        // A configuration that the log reports as invalid cannot be enabled.
         self.switch_fdp(enable).map(|()| 0).map_err(|_| Status::InvalidField)
     }
 
@@ -69,8 +69,8 @@ impl Controller {
         Ok(0)
     }
 
-    /// The reclaim unit handle behind the placement handle that feature 1Eh names, and its number
-    /// of event types.
+    /// The reclaim unit handle behind the placement handle in feature 1Eh, and the number of event types in the
+    /// command.
     fn event_selection(&self, command: &Command) -> Result<(u16, usize), Status> {
         let namespace = self.namespaces.get(command.nsid)?;
         if !self.fdp_enabled() {

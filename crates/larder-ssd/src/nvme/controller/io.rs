@@ -1,4 +1,4 @@
-//! The commands of an I/O queue.
+//! I/O commands.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -12,7 +12,7 @@ use super::{Answer, Controller, answer};
 use crate::error::ErrorKind;
 use crate::managed::{PAGE_BYTES, Placement};
 
-/// The one operation of I/O management: status when receiving, update when sending.
+/// The only operation of I/O management: status for receive, update for send.
 const OPERATION: u32 = 1;
 /// Deallocate, in the attributes of dataset management.
 const DEALLOCATE: u32 = 1 << 2;
@@ -39,7 +39,8 @@ impl Controller {
         self.write_extent(placement, extent, data)
     }
 
-    /// Writes every page of which the extent has a byte. What a refused write got done counts.
+    /// Writes every page with at least one byte in the extent. If the write is refused half-way, the part that was
+    /// written is counted.
     fn write_extent(&mut self, placement: Placement, extent: Extent, data: &[u8]) -> Answer {
         let (first, pages) = extent.touched_pages();
         let before = self.ssd.stats().host_pages;
@@ -60,8 +61,8 @@ impl Controller {
         Ok(0)
     }
 
-    /// Where a write goes. Without a directive, and with an identifier that names nothing, it is
-    /// placement handle 0 in a reclaim group that the drive chooses.
+    /// The placement of a write. Without a directive, or with an unknown identifier, it is placement handle 0 in a
+    /// reclaim group that the drive chooses.
     fn placement_of(&mut self, command: &Command) -> Result<Placement, Status> {
         let (directive, pid) = command.directive();
         let namespace = self.namespaces.get(command.nsid)?;
@@ -85,8 +86,8 @@ impl Controller {
         }
     }
 
-    /// The reclaim group that holds the least: what the host does not place must not fill one group
-    /// while others have room.
+    /// The reclaim group with the least live data: writes without a placement must not fill one group while others have
+    /// room.
     fn emptiest_group(&self) -> u16 {
         let groups = 0..self.ssd.config().groups;
         if groups.len() == 1 {
@@ -95,8 +96,8 @@ impl Controller {
         groups.min_by_key(|group| self.ssd.live_pages_of_group(*group)).unwrap_or(0)
     }
 
-    /// Dataset management. All ranges are checked before the first is carried out. A page of which
-    /// a range has a part only keeps its data.
+    /// Dataset management. All ranges are checked before the first is deallocated. A page that is only partly in a
+    /// range keeps its data.
     fn manage_dataset(&mut self, command: &Command, data: &[u8]) -> Answer {
         let namespace = self.namespaces.get(command.nsid)?;
         if command.cdw11() & DEALLOCATE == 0 {
@@ -144,7 +145,7 @@ impl Controller {
         answer(room, &reply.ok_or(Status::InternalError)?, 0)
     }
 
-    /// Whether an I/O management command asks for its one operation, or for none.
+    /// Whether an I/O management command requests its only operation, or none.
     fn asks_for_operation(&self, command: &Command) -> Result<bool, Status> {
         match command.cdw10() & 0xff {
             0 => Ok(false),
@@ -173,13 +174,13 @@ impl Controller {
         Ok(0)
     }
 
-    /// Placement identifiers that one update can name: as many as there are on the drive.
+    /// Placement identifiers that one update can list: as many as the drive has.
     pub(super) fn placement_ids_max(&self) -> u16 {
         self.config.firmware.groups.saturating_mul(self.config.firmware.handles)
     }
 }
 
-/// How a command ends that the firmware refused.
+/// The status of a command that the firmware refused.
 pub(super) fn status_of(kind: ErrorKind) -> Status {
     match kind {
         ErrorKind::OutOfRange => Status::LbaOutOfRange,

@@ -95,7 +95,7 @@ impl Controller {
         }
     }
 
-    /// The model neither ages nor counts hours here.
+    /// The model has no wear and no power-on hours in this log.
     fn smart_log(&self) -> SmartLog {
         let available_spare_percent = FRESH_SPARE_PERCENT;
         SmartLog { available_spare_percent, host_bytes: self.host_bytes, ..SmartLog::default() }
@@ -115,7 +115,7 @@ impl Controller {
     }
 }
 
-/// Linux refuses unprivileged passthrough of what is not in it.
+/// Linux refuses unprivileged passthrough of commands that are not in this log.
 fn effects_log() -> EffectsLog {
     const SUPPORTED: u32 = 1;
     const CHANGES_DATA: u32 = 1 << 1;

@@ -1,9 +1,8 @@
-//! A drive at the level of commands: it takes a command and a buffer and answers as hardware would.
+//! A drive at the level of NVMe commands: it takes a command and a buffer and answers like hardware.
 //!
-//! One endurance group (number 1) with Flexible Data Placement, one configuration, any number of
-//! reclaim groups, namespaces created with lists of reclaim unit handles in LBA formats of 4096 and
-//! of 512 bytes. Every field of a command is hostile: whatever it says, the answer is a completion
-//! with a status.
+//! It has one endurance group (number 1) with Flexible Data Placement, one configuration and any number of reclaim
+//! groups. Namespaces are created with lists of reclaim unit handles, in LBA formats of 4096 and of 512 bytes. No field
+//! of a command is trusted: for any value the answer is a completion with a status.
 //!
 //! ```
 //! use larder_ssd::managed::{Geometry, ManagedConfig};
@@ -48,31 +47,29 @@ use payload::Payload;
 /// The one endurance group.
 pub const ENDURANCE_GROUP: u16 = 1;
 
-/// What a command-level drive is made of.
+/// Configuration of a command-level drive.
 #[derive(Debug, Clone)]
 pub struct ControllerConfig {
-    /// The firmware. Its `fdp` says whether FDP is enabled at first, and the rest what the drive is
-    /// when it is.
+    /// The firmware. Its `fdp` says whether FDP is enabled at first; the other fields apply while it is enabled.
     pub firmware: ManagedConfig,
-    /// Whether the drive keeps what is written to it. If not, reads return zeros.
+    /// Whether the drive stores written data. If not, reads return zeros.
     pub keep_data: bool,
-    /// Whether a write with an unknown placement identifier fails. If not, it goes to the default
-    /// handle and leaves an event, as the specification has it.
+    /// Whether a write with an unknown placement identifier fails. If not, it goes to the default handle and records an
+    /// event, as the specification requires.
     pub strict_placement: bool,
-    /// Whether a controller level reset closes the units that the handles are filling. If not, the
-    /// handles come out of it as they went in.
+    /// Whether a controller level reset closes the units that the handles are filling. If not, a reset does not change
+    /// the handles.
     pub reset_modifies_handles: bool,
 }
 
 impl ControllerConfig {
-    /// A drive that keeps its data, forgives unknown placement identifiers, and whose handles a
-    /// reset leaves alone.
+    /// A drive that stores its data, accepts unknown placement identifiers, and does not change its handles at a reset.
     pub fn new(firmware: ManagedConfig) -> Self {
         Self { firmware, keep_data: true, strict_placement: false, reset_modifies_handles: false }
     }
 
-    /// The firmware with FDP on or off. Reclaim groups and noisy handles exist only with it, a
-    /// search for sequential streams only without.
+    /// The firmware with FDP on or off. Reclaim groups and noisy handles exist only with FDP, detection of sequential
+    /// streams only without.
     fn firmware_with(&self, fdp: bool) -> ManagedConfig {
         let mut firmware = ManagedConfig { fdp, ..self.firmware.clone() };
         if fdp {
@@ -86,8 +83,8 @@ impl ControllerConfig {
         firmware
     }
 
-    /// Whether placement identifiers of 16 bits name every handle in every group, and the status of
-    /// all of them can be counted.
+    /// Checks that placement identifiers of 16 bits can address every handle in every group, and that their number fits
+    /// the count field of the status.
     fn check(&self) -> Result<(), Error> {
         let ManagedConfig { groups, handles, .. } = self.firmware;
         let last =
@@ -103,10 +100,10 @@ impl ControllerConfig {
     }
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// How.
+    /// The status.
     pub status: Status,
     /// Command-specific result (dword 0 of the completion queue entry).
     pub result: u32,
@@ -122,7 +119,7 @@ impl Completion {
     }
 }
 
-/// What the handlers of commands return: the result, or why not.
+/// The result of a command handler, or the error status.
 type Answer = Result<u32, Status>;
 
 /// A drive.
@@ -133,18 +130,18 @@ pub struct Controller {
     namespaces: Namespaces,
     payload: Payload,
     log: EventLog,
-    /// Bytes that the host has written; less than its pages where it wrote them in part.
+    /// Bytes that the host has written; less than the pages it wrote if it wrote some of them only in part.
     host_bytes: u128,
-    /// Commands carried out: the drive's clock, for want of another.
+    /// Commands processed. It serves as the drive's clock.
     commands: u64,
 }
 
 impl Controller {
-    /// A fresh drive without namespaces.
+    /// A new drive without namespaces.
     ///
     /// # Errors
-    /// As [`ManagedSsd::new`]; also [`ErrorKind::Config`] for more groups and handles than
-    /// placement identifiers can name.
+    /// As [`ManagedSsd::new`]; also [`ErrorKind::Config`] for more groups and handles than placement identifiers can
+    /// address.
     pub fn new(config: ControllerConfig) -> Result<Self, Error> {
         config.check()?;
         Ok(Self {
@@ -158,13 +155,12 @@ impl Controller {
         })
     }
 
-    /// The firmware, to look at.
+    /// Read access to the firmware.
     pub fn ssd(&self) -> &ManagedSsd {
         &self.ssd
     }
 
-    /// Carries out a command of the admin queue. `data` is what the command sends, or room for what
-    /// it asks for.
+    /// Processes a command of the admin queue. `data` is the data that the command sends, or the buffer for its reply.
     pub fn admin(&mut self, command: &Command, data: &mut [u8]) -> Completion {
         self.commands += 1;
         complete(match command.opcode {
@@ -179,7 +175,7 @@ impl Controller {
         })
     }
 
-    /// Carries out a command of an I/O queue.
+    /// Processes a command of an I/O queue.
     pub fn io(&mut self, command: &Command, data: &mut [u8]) -> Completion {
         self.commands += 1;
         let answer = self.io_command(command, data);
@@ -187,11 +183,11 @@ impl Controller {
         complete(answer)
     }
 
-    /// A controller level reset. Data, namespaces, features and events outlive it; the units that
-    /// the handles are filling do if the configuration says so.
+    /// A controller level reset. Data, namespaces, features and events survive. The units that the handles are filling
+    /// are closed if the configuration says so.
     pub fn reset(&mut self) {
         if self.config.reset_modifies_handles {
-            // A drive at the end of its life has no handles left that could be modified.
+            // A drive at the end of its life refuses: it has no handles to modify.
             let _ = self.ssd.reset_handles();
             self.report_events(0);
         }
@@ -210,7 +206,7 @@ impl Controller {
         rgif_for(self.config.firmware.groups)
     }
 
-    /// Switches FDP. The drive starts afresh.
+    /// Switches FDP. The drive is reset to its initial state.
     fn switch_fdp(&mut self, enable: bool) -> Result<(), Error> {
         self.ssd = recorded(self.config.firmware_with(enable))?;
         self.payload.clear();
@@ -220,7 +216,7 @@ impl Controller {
     }
 }
 
-/// Firmware whose every event is recorded.
+/// Firmware that records every event.
 fn recorded(firmware: ManagedConfig) -> Result<ManagedSsd, Error> {
     let mut ssd = ManagedSsd::new(firmware)?;
     ssd.keep_event_record(true);
@@ -231,7 +227,7 @@ fn complete(answer: Answer) -> Completion {
     answer.map_or_else(Completion::failed, Completion::success)
 }
 
-/// Copies as much of `reply` as the host has asked for, from `offset` on.
+/// Copies `reply` from `offset` on to `data`, as much as fits, and clears the rest.
 fn answer(data: &mut [u8], reply: &[u8], offset: u64) -> Answer {
     let offset = usize::try_from(offset).map_err(|_| Status::InvalidField)?;
     let reply = reply.get(offset..).ok_or(Status::InvalidField)?;

@@ -1,4 +1,4 @@
-//! The namespaces of a drive: where they lie, in which LBA format, which handles they have.
+//! The namespaces of a drive: their location, LBA format and handles.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -11,7 +11,7 @@ use super::super::status::Status;
 use super::extent::Extent;
 use crate::managed::{PAGE_BYTES, Placement};
 
-/// Most namespaces of a drive.
+/// Maximum number of namespaces of a drive.
 pub(super) const NAMESPACES_MAX: u32 = 256;
 
 /// One namespace.
@@ -23,7 +23,7 @@ pub(super) struct Namespace {
     pub(super) format: LbaFormat,
     /// The reclaim unit handle behind each placement handle.
     pub(super) handles: Vec<u16>,
-    /// Whether the host named them.
+    /// Whether the host listed the handles.
     named: bool,
 }
 
@@ -42,7 +42,7 @@ impl Namespaces {
         self.all.get(&nsid).ok_or(Status::InvalidNamespace)
     }
 
-    /// The numbers of those behind `nsid`, ascending.
+    /// The identifiers above `nsid`, ascending.
     pub(super) fn behind(&self, nsid: u32) -> Vec<u32> {
         self.all.keys().copied().filter(|number| *number > nsid).collect()
     }
@@ -84,7 +84,7 @@ impl Namespaces {
         others.flat_map(|namespace| &namespace.handles).any(|handle| handles.contains(handle))
     }
 
-    /// What each of the drive's handles is used for.
+    /// The usage of each of the drive's handles.
     pub(super) fn usage(&self, handles: u16) -> Vec<HandleUsage> {
         let mut usage = vec![HandleUsage::Unused; usize::from(handles)];
         for namespace in self.all.values() {
@@ -106,7 +106,7 @@ impl Namespaces {
         self.all.iter().find(|(_, n)| holds(n)).map(|(nsid, namespace)| (*nsid, namespace))
     }
 
-    /// The namespace that uses reclaim unit handle `handle`, if it is one alone.
+    /// The namespace that uses reclaim unit handle `handle`, if exactly one does.
     pub(super) fn only_user_of(&self, handle: u16) -> Option<(u32, &Namespace)> {
         let mut users = self.all.iter().filter(|(_, n)| n.handles.contains(&handle));
         let (nsid, namespace) = users.next()?;
@@ -128,12 +128,12 @@ impl Namespaces {
 }
 
 impl Namespace {
-    /// Pages that it takes up; the last may be in use in part.
+    /// Pages of the namespace; the last one may be used only in part.
     pub(super) fn pages(&self) -> u64 {
         self.blocks.div_ceil(self.format.blocks_per_page())
     }
 
-    /// Where `blocks` blocks from `slba` on are on the drive.
+    /// The range on the drive of `blocks` blocks from `slba` on.
     pub(super) fn locate(&self, slba: u64, blocks: u64) -> Result<Extent, Status> {
         let end = slba.checked_add(blocks).ok_or(Status::LbaOutOfRange)?;
         if end > self.blocks {
@@ -143,8 +143,8 @@ impl Namespace {
         Ok(Extent { start: first + slba * bytes, end: first + end * bytes })
     }
 
-    /// The same, with the unused rest of the last page if the blocks reach that far: whoever frees
-    /// all that there is of a page frees the page.
+    /// The same, plus the unused rest of the last page if the blocks reach the end of the namespace: deallocating all
+    /// used blocks of that page then deallocates the page.
     pub(super) fn locate_to_free(&self, slba: u64, blocks: u64) -> Result<Extent, Status> {
         let extent = self.locate(slba, blocks)?;
         let reaches_the_end = blocks > 0 && slba + blocks == self.blocks;
@@ -152,21 +152,20 @@ impl Namespace {
         Ok(if reaches_the_end { Extent { end, ..extent } } else { extent })
     }
 
-    /// The blocks in page `page` of the drive, which must be one of its own: the first, and how
-    /// many.
+    /// The blocks in page `page` of the drive, which must belong to the namespace: the first, and how many.
     pub(super) fn blocks_of(&self, page: u64) -> (u64, u64) {
         let first = (page - self.start) * self.format.blocks_per_page();
         (first, self.format.blocks_per_page().min(self.blocks - first))
     }
 
-    /// The placement that an identifier names on a drive with `groups` reclaim groups.
+    /// Decodes a placement identifier, on a drive with `groups` reclaim groups.
     pub(super) fn placement(&self, pid: u16, rgif: u8, groups: u16) -> Option<Placement> {
         let PlacementId { group, handle } = PlacementId::decode(pid, rgif)?;
         let handle = *self.handles.get(usize::from(handle))?;
         (group < groups).then_some(Placement { group, handle })
     }
 
-    /// The identifier with which it names a placement, if it has that handle.
+    /// The identifier of a placement in this namespace, if it has that handle.
     pub(super) fn placement_id(&self, placement: Placement, rgif: u8) -> Option<u16> {
         let handle = self.handles.iter().position(|handle| *handle == placement.handle)?;
         let handle = u16::try_from(handle).ok()?;

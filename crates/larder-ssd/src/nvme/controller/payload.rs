@@ -1,4 +1,4 @@
-//! What was written, by page of the drive.
+//! The written data, by page of the drive.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -9,7 +9,7 @@ use crate::managed;
 const PAGE_BYTES: usize = 4096;
 const _: () = assert!(PAGE_BYTES as u64 == managed::PAGE_BYTES);
 
-/// Contents of the drive. What is unwritten or deallocated reads as zeros.
+/// Contents of the drive. Unwritten or deallocated pages read as zeros.
 #[derive(Debug)]
 pub(super) struct Payload {
     pages: Option<HashMap<u64, Box<[u8; PAGE_BYTES]>>>,
@@ -20,7 +20,7 @@ impl Payload {
         Self { pages: keep.then(HashMap::new) }
     }
 
-    /// Writes `data` from byte `start` of the drive on. Pages that it covers in part keep the rest.
+    /// Writes `data` from byte `start` of the drive on. Partly covered pages keep the rest of their content.
     pub(super) fn write(&mut self, start: u64, data: &[u8]) {
         let Some(pages) = &mut self.pages else { return };
         let mut data = data;
@@ -61,8 +61,7 @@ impl Payload {
     }
 }
 
-/// The pages of `bytes` bytes from byte `start` of the drive on: the page, the first byte in it,
-/// and how many.
+/// The pages of `bytes` bytes from byte `start` of the drive on: for each the page, the first byte in it, and how many.
 fn pieces(start: u64, bytes: usize) -> impl Iterator<Item = (u64, usize, usize)> {
     let (mut page, mut left) = (start / managed::PAGE_BYTES, bytes);
     let mut at = usize::try_from(start % managed::PAGE_BYTES).unwrap_or(0);

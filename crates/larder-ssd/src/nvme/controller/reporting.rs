@@ -1,8 +1,8 @@
-//! From what the firmware did to the events of NVMe: handles become placement identifiers of a
-//! namespace, pages become logical blocks.
+//! Converts events of the firmware into events of NVMe: handles become placement identifiers of a namespace, pages
+//! become logical blocks.
 //!
-//! The firmware's [`managed::Event::MovedOn`] and [`managed::Event::UnitRetired`] have no
-//! counterpart in NVMe. Nor does the model know a time limit for reclaim units (01h).
+//! The firmware's [`managed::Event::MovedOn`] and [`managed::Event::UnitRetired`] have no counterpart in NVMe. The
+//! model does not have a time limit for reclaim units (01h).
 
 #![deny(clippy::indexing_slicing)]
 
@@ -12,7 +12,7 @@ use super::super::event::{Event, EventType};
 use super::Controller;
 use crate::managed::{self, EventRecord, Placement};
 
-/// Logical blocks of one namespace that were moved, and the first of them.
+/// Number of moved logical blocks of one namespace, and the first of them.
 #[derive(Clone, Copy)]
 struct Moved {
     blocks: u64,
@@ -20,8 +20,8 @@ struct Moved {
 }
 
 impl Controller {
-    /// The event types that the drive can report, in ascending order. Media reallocated is about
-    /// initially isolated handles only.
+    /// The event types that the drive can report, in ascending order. "Media reallocated" exists only for initially
+    /// isolated handles.
     pub(super) fn supported_events(&self) -> impl Iterator<Item = EventType> {
         let all = [
             EventType::UnitNotFullyWritten,
@@ -34,8 +34,7 @@ impl Controller {
         all.into_iter().filter(move |kind| *kind != EventType::MediaReallocated || !persistent)
     }
 
-    /// Takes what the firmware did while the command for namespace `nsid` was carried out, and
-    /// reports what somebody has asked for.
+    /// Takes the firmware's events of the command for namespace `nsid`, and reports those that are enabled.
     pub(super) fn report_events(&mut self, nsid: u32) {
         let EventRecord { events, moved_pages } = self.ssd.take_event_record();
         let mut moved_pages = moved_pages.as_slice();
@@ -61,12 +60,11 @@ impl Controller {
             }
         }
         if reset {
-            self.record(Event::of(EventType::ControllerReset)); // one, however many handles
+            self.record(Event::of(EventType::ControllerReset)); // one event, however many handles
         }
     }
 
-    /// A write named a placement identifier that its namespace does not have; `chosen` is where it
-    /// goes instead.
+    /// Reports a write with a placement identifier that its namespace does not have; `chosen` is where it goes instead.
     pub(super) fn report_invalid_pid(&mut self, nsid: u32, pid: u16, chosen: Placement) {
         let kind = EventType::InvalidPlacementId;
         if self.log.is_enabled(chosen.handle, kind) {
@@ -92,8 +90,8 @@ impl Controller {
         }
     }
 
-    /// One event for each namespace whose data was in the unit. `source` is the placement that all
-    /// of it was written with, if it was one.
+    /// Reports one event for each namespace with data in the unit. `source` is the placement of all that data, if it
+    /// was only one.
     fn report_moves(&mut self, source: Option<Placement>, pages: &[u64]) {
         let kind = EventType::MediaReallocated;
         if self.is_persistent() || !self.log.is_enabled_anywhere(kind) {
@@ -121,7 +119,7 @@ impl Controller {
         moved
     }
 
-    /// Data that garbage collection had mixed before concerns every handle of its namespace.
+    /// Data that garbage collection had mixed concerns every handle of its namespace.
     fn wants_moves_of(&self, nsid: u32, source: Option<Placement>) -> bool {
         let enabled = |handle: u16| self.log.is_enabled(handle, EventType::MediaReallocated);
         match (source, self.namespaces.get(nsid)) {
@@ -131,7 +129,7 @@ impl Controller {
         }
     }
 
-    /// The event with its location, and with the placement identifier of its namespace.
+    /// Adds the location, and the placement identifier in the event's namespace.
     fn placed(&self, event: Event, placement: Placement) -> Event {
         let namespace = event.nsid.and_then(|nsid| self.namespaces.get(nsid).ok());
         let placement_id = namespace.and_then(|n| n.placement_id(placement, self.rgif()));

@@ -1,4 +1,4 @@
-//! A host's view of the drive with its defaults: one reclaim group, blocks of 4096 bytes.
+//! Tests of a drive with default settings, from a host's view: one reclaim group, blocks of 4096 bytes.
 
 use super::super::command::{EVERY_NAMESPACE, encode_controllers, encode_range, log};
 use super::super::event::{EventType, decode_events};

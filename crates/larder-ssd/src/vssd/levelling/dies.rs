@@ -1,35 +1,34 @@
-//! Wear of dies: carried along when channels migrate, or exchanged inside a channel.
+//! Wear levelling of dies: during a swap of their channels, or by a swap within a channel.
 //!
-//! A migration copies all of two channels anyway: onto which die of the other channel the contents of
-//! a die come is free to choose. The paper (section 4) puts the contents with the lowest rate onto the
-//! most worn die of the channel that is relieved. Here all dies are seated anew, on both channels: the
-//! busiest contents on the least worn die, and so on, which spares most of all seatings (rearrangement
-//! inequality). Where channels wear alike but their dies do not, no migration comes by; then two dies
-//! of the channel exchange their contents by the pair rule, with a trigger of their own, whose
-//! counters a migration clears.
+//! A swap of two channels copies all their data anyway, so it is free to choose which die of the other channel the data
+//! of a die goes to. The paper (section 4) puts the data with the lowest rate onto the most worn die of the channel
+//! that is relieved. Here all dies of both channels are reassigned: the busiest data goes to the least worn die, and so
+//! on, which is the best of all assignments (rearrangement inequality). If channels wear alike but their dies do not,
+//! no channel swap happens. Then two dies of the channel swap their data by the pair rule, with a separate trigger,
+//! whose counters a channel swap clears.
 
 use super::{Leveller, PairRule, Trigger, Turns, UnitWear};
 use crate::error::Error;
 
-/// How contents of dies are seated when their channels exchange places.
+/// How data is assigned to dies when their channels swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carry {
-    /// Each on the die of the same number.
+    /// To the die with the same number.
     AsTheyAre,
-    /// The paper's: the contents with the lowest rate of those that come to the worn channel, on its
-    /// most worn die, in exchange with what would come there.
+    /// As in the paper: of the data that comes to the worn channel, the data with the lowest rate goes onto its most
+    /// worn die, in exchange with the data that would go there.
     MostWornDie,
-    /// Busiest on least worn, on both channels.
+    /// Busiest data to least worn die, on both channels.
     AllDies,
 }
 
-/// Who comes where in a migration: by die of a channel, the die of the other channel whose contents
-/// come onto it. Each die is named once.
+/// The assignment of a channel swap: by die of a channel, the die of the other channel whose data it gets. Each die
+/// occurs once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DieSeats {
-    /// On the first channel of the pair.
+    /// For the first channel of the pair.
     pub on_first: Vec<usize>,
-    /// On the second one.
+    /// For the second channel of the pair.
     pub on_second: Vec<usize>,
 }
 
@@ -42,13 +41,11 @@ pub struct DieLevelling {
 }
 
 impl DieLevelling {
-    /// Of `channels` fresh channels of `dies` dies each. `trigger` is for exchanges inside a channel,
-    /// in blocks of a die ([`Trigger::channels`] with the dies of a channel as its units), and says
-    /// how often rates are taken.
+    /// For `channels` new channels of `dies` dies each. `trigger` is for swaps within a channel, in blocks of a die
+    /// ([`Trigger::channels`] with the dies of a channel as its units), and determines how often rates are updated.
     ///
     /// # Errors
-    /// [`Config`](crate::ErrorKind::Config) for channels without dies, or a trigger that makes no
-    /// sense.
+    /// [`Config`](crate::ErrorKind::Config) for channels without dies, or an invalid trigger.
     pub fn new(
         channels: usize,
         dies: usize,
@@ -60,7 +57,7 @@ impl DieLevelling {
         Ok(Self { carry, dies: vec![of_channel; channels] })
     }
 
-    /// `blocks` blocks of a die were erased for whoever is on it.
+    /// Records that `blocks` blocks of a die were erased for its tenant.
     ///
     /// # Panics
     /// If there is no such channel or die.
@@ -68,7 +65,7 @@ impl DieLevelling {
         self.dies[channel].erased(die, blocks);
     }
 
-    /// What is known of the dies of `channel`.
+    /// The wear of the dies of `channel`.
     ///
     /// # Panics
     /// If there is no such channel.
@@ -76,7 +73,7 @@ impl DieLevelling {
         self.dies[channel].wear()
     }
 
-    /// Two dies of `channel` whose contents should change places, now that it is `now`.
+    /// Two dies of `channel` whose data should be swapped at time `now`.
     ///
     /// # Panics
     /// If there is no such channel.
@@ -84,7 +81,7 @@ impl DieLevelling {
         self.dies[channel].due(now)
     }
 
-    /// The contents of two dies of `channel` have changed places, for so many blocks erased on each.
+    /// Records that two dies of `channel` have swapped their data, with `migration_erases` blocks erased on each.
     ///
     /// # Panics
     /// If there are no such dies.
@@ -92,13 +89,12 @@ impl DieLevelling {
         self.dies[channel].swapped(pair, migration_erases);
     }
 
-    /// Where the contents of dies should come when two channels, of which the first is the worn one,
-    /// change places.
+    /// The assignment of data to dies for a swap of two channels, of which the first is the more worn one.
     ///
     /// # Panics
     /// If there are no such channels.
     pub fn seats(&mut self, channels: (usize, usize)) -> DieSeats {
-        // Where dies do not change places by themselves nobody else asks for their rates.
+        // If dies are not swapped within channels, nothing else updates their rates.
         self.dies[channels.0].take_rates(0);
         self.dies[channels.1].take_rates(0);
         let (first, second) = (self.wear(channels.0), self.wear(channels.1));
@@ -118,11 +114,11 @@ impl DieLevelling {
         seats
     }
 
-    /// Two channels have changed places, with their dies seated so, for `migration_erases` blocks
-    /// erased on each die.
+    /// Records that two channels have been swapped with the assignment `seats`, with `migration_erases` blocks erased
+    /// on each die.
     ///
     /// # Panics
-    /// If there are no such channels, or `seats` is not of their dies.
+    /// If there are no such channels, or `seats` does not match their dies.
     pub fn carried(&mut self, channels: (usize, usize), seats: &DieSeats, migration_erases: u64) {
         let leave = |channel: usize| {
             let dies = &self.dies[channel];
@@ -140,7 +136,7 @@ impl DieLevelling {
                 self.dies[channel].seat(die, come[from]);
                 self.dies[channel].migrated(die, migration_erases);
             }
-            // With other carries the seating says nothing of these dies.
+            // Other modes do not level these dies.
             if self.carry == Carry::AllDies {
                 self.dies[channel].clear_turns();
             }
@@ -148,7 +144,7 @@ impl DieLevelling {
     }
 }
 
-/// By die of `dies`: the die of `contents` that comes onto it.
+/// By die of `dies`: the die of `contents` whose data it gets.
 fn busiest_on_least_worn(dies: &[UnitWear], contents: &[UnitWear]) -> Vec<usize> {
     let mut least_worn: Vec<usize> = (0..dies.len()).collect();
     least_worn.sort_by_key(|&die| dies[die].erases);
@@ -171,7 +167,7 @@ fn lowest_rate_on_most_worn(dies: &[UnitWear], contents: &[UnitWear]) -> Vec<usi
     seats
 }
 
-/// Of whom nothing is known counts as idle.
+/// A tenant without a known rate counts as idle.
 fn rate(unit: &UnitWear) -> f64 {
     unit.rate.unwrap_or(0.0)
 }
@@ -188,7 +184,7 @@ mod tests {
 
     const RULE: PairRule = PairRule { migration_erases: 1 };
 
-    /// Two channels of three dies, whose rates are known.
+    /// Two channels of three dies with known rates.
     fn two(carry: Carry) -> DieLevelling {
         let trigger = Trigger::Erases { gamma: 30, taper: None };
         let mut dies = DieLevelling::new(2, 3, trigger, RULE, carry).unwrap();
@@ -207,9 +203,9 @@ mod tests {
             [on_first, on_second]
         };
         assert_eq!(seats(Carry::AsTheyAre), [[0, 1, 2], [0, 1, 2]]);
-        // On the first, the busiest contents of the second (its die 2) come onto die 1.
+        // On the first channel, die 1 gets the busiest data of the second (from its die 2).
         assert_eq!(seats(Carry::AllDies), [[0, 2, 1], [0, 2, 1]]);
-        // The idle contents of the second are on its die 0, which comes onto the most worn die as it is.
+        // The idle data of the second channel is on its die 0, which already maps to the most worn die.
         assert_eq!(seats(Carry::MostWornDie), [[0, 1, 2], [0, 1, 2]]);
         let turned = two(Carry::MostWornDie).seats((1, 0));
         assert_eq!(turned.on_first, [0, 2, 1], "die 2 is worn, the idle contents are on die 1");
@@ -242,7 +238,7 @@ mod tests {
         two(Carry::AllDies).carried((0, 1), &twice, 1);
     }
 
-    /// One die of a channel has all its writes; no channel is ever migrated.
+    /// One die of a channel gets all its writes; the channel is never swapped.
     #[test]
     fn dies_of_a_channel_change_places_by_themselves() {
         let mut dies = two(Carry::AllDies);

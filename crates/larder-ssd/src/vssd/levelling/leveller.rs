@@ -1,14 +1,14 @@
-//! The state of all units, one trigger and one rule.
+//! The state of all units, with one trigger and one rule.
 //!
-//! Invariants: `erases` of a unit never falls; migrations count there and nowhere else; the rates of
-//! all tenants that are known add up to about 1; an exchange takes rates along with their tenants, so
-//! that a unit is judged by who is on it, and not by who was.
+//! Invariants: `erases` of a unit never decreases; erases of migrations are counted there and nowhere else; the known
+//! rates of all tenants add up to about 1; a swap moves rates along with their tenants, so that a unit is judged by its
+//! present tenant, not by the previous one.
 
 use super::{SwapRule, Tenant, Trigger, Turns, UnitWear};
 use crate::error::{Error, ErrorKind};
 
-/// Says when which two units exchange their tenants. The owner of the units tells it of erases,
-/// asks [`due`](Self::due), migrates, and says so by [`swapped`](Self::swapped).
+/// Decides when to swap the tenants of which two units. The owner of the units reports erases, calls
+/// [`due`](Self::due), migrates, and reports that with [`swapped`](Self::swapped).
 ///
 /// ```
 /// use larder_ssd::vssd::levelling::{Leveller, PairRule, Trigger, Turns};
@@ -31,7 +31,7 @@ pub struct Leveller<R> {
     trigger: Trigger,
     turns: Turns,
     units: Vec<Unit>,
-    /// When the turn of a period comes.
+    /// Time of the next turn, for a trigger of fixed periods.
     next_turn: u64,
 }
 
@@ -43,16 +43,16 @@ struct Unit {
 }
 
 impl<R: SwapRule> Leveller<R> {
-    /// Of so many fresh units.
+    /// For `units` new units.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for no units, or a trigger that makes no sense.
+    /// [`ErrorKind::Config`] for no units, or an invalid trigger.
     pub fn new(units: usize, trigger: Trigger, turns: Turns, rule: R) -> Result<Self, Error> {
         Self::resume(&vec![0; units], trigger, turns, rule)
     }
 
-    /// Of units that have erased so many blocks each. Of their tenants nothing is known: the first
-    /// turn comes when one has erased as much as a turn takes.
+    /// For units with the given numbers of erased blocks. The rates of their tenants are unknown: the first turn comes
+    /// when a unit has erased as many blocks as a turn takes.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -69,7 +69,7 @@ impl<R: SwapRule> Leveller<R> {
         Ok(Self { rule, trigger, turns, units, next_turn })
     }
 
-    /// `blocks` blocks of `unit` were erased for its tenant.
+    /// Records that `blocks` blocks of `unit` were erased for its tenant.
     ///
     /// # Panics
     /// If there is no such unit.
@@ -80,7 +80,7 @@ impl<R: SwapRule> Leveller<R> {
         unit.tenant.recent += blocks;
     }
 
-    /// What is known of each unit.
+    /// The wear of each unit.
     pub fn wear(&self) -> Vec<UnitWear> {
         let wear = |unit: &Unit| UnitWear {
             erases: unit.erases,
@@ -90,9 +90,9 @@ impl<R: SwapRule> Leveller<R> {
         self.units.iter().map(wear).collect()
     }
 
-    /// The pair whose exchange is due, if one is. One exchange at a time: ask again when it is done,
-    /// for several units may have their turns together. `now` is for triggers of fixed periods, in
-    /// their unit of time, from 0 on; others do not look at it.
+    /// The pair to swap, if a swap is due. One swap at a time: call this again when it is done, because several units
+    /// may have a turn at the same time. `now` is for triggers of fixed periods, in their unit of time, from 0 on;
+    /// other triggers ignore it.
     pub fn due(&mut self, now: u64) -> Option<(usize, usize)> {
         self.take_rates(now);
         while let Some(horizon) = self.next_turn(now) {
@@ -106,7 +106,7 @@ impl<R: SwapRule> Leveller<R> {
         None
     }
 
-    /// The tenants of `pair` have changed places, for `migration_erases` blocks erased on each unit.
+    /// Records that the tenants of `pair` were swapped, with `migration_erases` blocks erased on each unit.
     ///
     /// # Panics
     /// If there are no such units.
@@ -119,7 +119,7 @@ impl<R: SwapRule> Leveller<R> {
         self.migrated(j, migration_erases);
     }
 
-    /// A migration erased `blocks` blocks of `unit`, which are nobody's rate.
+    /// Records that a migration erased `blocks` blocks of `unit`. They do not count towards the rate of any tenant.
     ///
     /// # Panics
     /// If there is no such unit.
@@ -127,7 +127,7 @@ impl<R: SwapRule> Leveller<R> {
         self.units[unit].erases += blocks;
     }
 
-    /// Who is on `unit`.
+    /// The tenant of `unit`.
     ///
     /// # Panics
     /// If there is no such unit.
@@ -135,7 +135,7 @@ impl<R: SwapRule> Leveller<R> {
         self.units[unit].tenant
     }
 
-    /// `tenant` is on `unit` from now on. `Tenant::default()` is one that nothing is known of.
+    /// Assigns `tenant` to `unit`. `Tenant::default()` is a tenant with unknown rate.
     ///
     /// # Panics
     /// If there is no such unit.
@@ -143,13 +143,13 @@ impl<R: SwapRule> Leveller<R> {
         self.units[unit].tenant = tenant;
     }
 
-    /// Begins the turns of all units anew: what has just been done for them need not be done again.
+    /// Restarts the turns of all units, after a swap that makes their pending turns unnecessary.
     pub fn clear_turns(&mut self) {
         self.units.iter_mut().for_each(|unit| unit.since_turn = 0);
     }
 
-    /// Ends the period in which rates are taken when a tenant has erased as much as a turn takes, or
-    /// with a turn of fixed periods.
+    /// Updates the rates if the period for them has ended: when a tenant has erased as many blocks as a turn takes, or
+    /// at the turn of a fixed period.
     pub(super) fn take_rates(&mut self, now: u64) {
         let ended = match self.threshold() {
             Some(threshold) => self.units.iter().any(|unit| unit.tenant.recent >= threshold),
@@ -161,7 +161,7 @@ impl<R: SwapRule> Leveller<R> {
         }
     }
 
-    /// If somebody has a turn: how many blocks a busy unit erases until its next one.
+    /// If a turn is due: how many blocks a busy unit will erase until its next turn.
     fn next_turn(&self, now: u64) -> Option<u64> {
         let most = self.units.iter().map(|unit| unit.since_turn).max()?;
         match self.threshold() {
@@ -170,10 +170,10 @@ impl<R: SwapRule> Leveller<R> {
         }
     }
 
-    /// Clears the counters of those who have the turn, and so ends it.
+    /// Ends the turn by clearing the counters of the units that had it.
     fn take_turn(&mut self) {
         if let Trigger::Period { length } = self.trigger {
-            // A turn that was missed is not made up for.
+            // Missed turns are not made up for.
             self.next_turn = self.next_turn.saturating_add(length);
             return self.clear_turns();
         }

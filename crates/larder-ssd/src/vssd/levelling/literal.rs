@@ -1,15 +1,14 @@
-//! The paper's rule as it stands: the most worn unit exchanges with the one of the lowest rate.
+//! The paper's rule unchanged: swap the most worn unit with the one with the lowest rate.
 //!
-//! The rate is what the unit erased since the counters were last cleared, as in the paper, so this
-//! belongs with [`Turns::Together`](super::Turns::Together). Ties go to the higher rate among the
-//! most worn and to the least worn among the idle, which the paper leaves open. It is here to be
-//! compared with ([module documentation](super)).
+//! The rate is the number of erases since the counters were last cleared, as in the paper, so use it with
+//! [`Turns::Together`](super::Turns::Together). The paper does not define ties: here they go to the higher rate among
+//! the most worn and to the least worn among the idle. This rule exists for comparison ([module documentation](super)).
 
 use std::cmp::Reverse;
 
 use super::{SwapRule, UnitWear};
 
-/// Most erases with lowest rate, whether or not that gains anything.
+/// Most erases with lowest rate, whether or not the swap gains anything.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LiteralRule;
 
@@ -40,8 +39,8 @@ mod tests {
         assert_eq!(LiteralRule.choose(&[], 0), None);
     }
 
-    /// With migrations for free the channel just left and the one in use are as worn: only the tie
-    /// keeps the rule from exchanging idle tenants. An erase more on the one just left, and it does.
+    /// If migrations cost nothing, the channel just left and the one in use have equal wear: only the tie rule keeps
+    /// the rule from swapping idle tenants. With one more erase on the channel just left, it swaps them.
     #[test]
     fn a_tie_is_all_that_makes_it_work() {
         let left = |more: u64| [unit(100 + more, 0), unit(100, 100), unit(0, 0)];

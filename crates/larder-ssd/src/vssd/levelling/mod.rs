@@ -1,10 +1,10 @@
-//! Wear levelling across channels and dies: who exchanges tenants with whom, and when.
+//! Wear levelling across channels and dies: which units swap their tenants, and when.
 //!
-//! Where a tenant has channels of its own, its writes wear them and no others. Its channel lives as
-//! long as the whole drive would only if tenants change places now and then; a change moves all that
-//! is on two channels, and costs an erase of each of their blocks. The paper (section 4) bounds how
-//! seldom that may be done ([`Rotation`](crate::analytic::levelling::Rotation)), and does it when a
-//! channel has erased so much since the last time.
+//! A tenant with channels of its own wears only those channels. All channels of the drive last equally long only if
+//! tenants swap places from time to time. A swap moves all data on two channels, and costs an erase of each of their
+//! blocks. The paper (section 4) bounds how rarely this may be done
+//! ([`Rotation`](crate::analytic::levelling::Rotation)), and swaps when a channel has erased a given number of blocks
+//! since the last swap.
 //!
 //! ```text
 //!   erases ──► Leveller ── a turn comes (Trigger) ──► SwapRule: which pair? ──► due()
@@ -12,35 +12,35 @@
 //!                 └── swapped(): rates go with their tenants ◄── the owner migrates ┘
 //! ```
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | [`wear`](UnitWear) | what is known of a unit: erases, erases since its turn, rate of its tenant |
-//! | [`trigger`](Trigger) | when a unit, or all, have a turn |
-//! | [`rule`](SwapRule) | whom a turn makes change places: the trait |
-//! | [`literal`](LiteralRule) | the paper's rule as it stands |
-//! | [`pair`](PairRule) | the pair that gains most, if it gains more than the migration costs |
-//! | [`leveller`](Leveller) | the state of all units, one trigger and one rule |
-//! | [`dies`](DieLevelling) | dies, carried along when channels migrate, or exchanged in a channel |
+//! | [`wear`](UnitWear) | the state of a unit: erases, erases since its turn, rate of its tenant |
+//! | [`trigger`](Trigger) | when one unit, or all units, have a turn |
+//! | [`rule`](SwapRule) | which pair a turn swaps: the trait |
+//! | [`literal`](LiteralRule) | the paper's rule unchanged |
+//! | [`pair`](PairRule) | the pair with the largest gain, if the gain exceeds the cost of the migration |
+//! | [`leveller`](Leveller) | the state of all units, with one trigger and one rule |
+//! | [`dies`](DieLevelling) | levelling of dies, during a swap of channels or within a channel |
 //!
-//! A *unit* is a channel, or a die of a channel. A *tenant* here is whatever lies on a unit, one
-//! vSSD, a part of one, or nothing. Time is counted in erases, so nothing here has a clock; a trigger
-//! of fixed periods is told the time.
+//! A *unit* is a channel, or a die of a channel. A *tenant* here is whatever is on a unit: one vSSD, a part of one, or
+//! nothing. Time is counted in erases, so nothing here has a clock; the caller passes the time for a trigger of fixed
+//! periods.
 //!
-//! # Why not the paper's rule as it stands
+//! # Why not the paper's rule unchanged
 //!
-//! It exchanges the most worn channel with the one of the lowest rate. After the first exchange the
-//! most worn channel has the tenant of the lowest rate already: the next turn exchanges idle tenants
-//! with each other, and pays for it. Where migrations cost nothing a tie saves it; where they cost a
-//! hundredth of an erase, no more. The pair rule looks at both sides: `(s_i - s_j) (rate_i - rate_j)`
-//! is by how much an exchange slows the growth of the sum of the squared wear, and no exchange with
-//! an idle tenant's channel makes it positive unless the busy one sits on the more worn.
+//! It swaps the most worn channel with the one with the lowest rate. After the first swap the most worn channel already
+//! has the tenant with the lowest rate: the next turn swaps idle tenants with each other, at full cost. If migrations
+//! cost nothing, the tie rule prevents this; with a migration cost of a hundredth of an erase, it no longer does. The
+//! pair rule looks at both sides: `(s_i - s_j) (rate_i - rate_j)` is by how much a swap slows the growth of the sum of
+//! the squared wear. For a swap with an idle tenant's channel it is positive only if the busy tenant is on the more
+//! worn channel.
 //!
 //! # Turns one by one
 //!
-//! The paper clears all counters at a turn. With several busy channels that is one exchange for all
-//! of them: twelve busy ones of sixteen get 22 exchanges in a life where they have need of a hundred.
-//! [`Turns::OneByOne`] clears the counter of the unit whose turn it was. The bound stays the paper's:
-//! a turn for each `gamma` blocks that are erased, whoever erases them.
+//! The paper clears all counters at a turn. With several busy channels that is one swap for all of them: twelve busy
+//! channels of sixteen get 22 swaps in a life although they need a hundred. [`Turns::OneByOne`] clears only the counter
+//! of the unit whose turn it was. The paper's bound still holds: one turn for each `gamma` blocks that are erased on
+//! any unit.
 
 mod dies;
 mod leveller;

@@ -1,16 +1,16 @@
-//! The pair that gains most: `max (s_i - s_j) (rate_i - rate_j)`, if it is worth a migration.
+//! The pair with the largest gain: `max (s_i - s_j) (rate_i - rate_j)`, if it is worth a migration.
 //!
-//! The product is half of how much slower the sum of the squared wear grows after the exchange; it is
-//! positive where the busier tenant sits on the more worn unit. Evenly loaded units have no such pair
-//! that is worth its cost, and change places never.
+//! The product is half of the amount by which the sum of the squared wear grows more slowly after the swap. It is
+//! positive if the busier tenant is on the more worn unit. Evenly loaded units have no pair that is worth its cost, and
+//! are never swapped.
 //!
-//! *Hysteresis.* What an exchange gains until the next one is erases that the worn unit is spared:
-//! what its tenant erases more than the other's until it has erased `horizon` blocks, and no more
-//! than the worn unit is ahead. That must be more than the erases of the migration, on both units.
+//! *Hysteresis.* The gain of a swap until the next one is the erases that the worn unit is spared: the extra erases of
+//! its tenant over the other's until it has erased `horizon` blocks, but at most the lead of the worn unit. The gain
+//! must exceed the erases of the migration on both units.
 
 use super::{SwapRule, UnitWear};
 
-/// Greatest gain, with hysteresis.
+/// Largest gain, with hysteresis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PairRule {
     /// Blocks that a migration erases on each of the two units.
@@ -37,7 +37,7 @@ impl SwapRule for PairRule {
         for (i, worn) in units.iter().enumerate() {
             for (j, other) in units.iter().enumerate() {
                 let Some(gain) = self.gain(worn, other, horizon) else { continue };
-                // The first of equal ones: the same units, the same choice.
+                // Take the first of equal pairs, so that the same units always give the same choice.
                 if best.is_none_or(|(most, _)| gain > most) {
                     best = Some((gain, (i, j)));
                 }
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(RULE.choose(&[unit(900, 0.5), unit(0, 0.5)], 1000), None, "alike");
     }
 
-    /// The guard against exchanges that cost more than they spare, by each of its three bounds.
+    /// Swaps that cost more than they spare are refused, by each of the three bounds.
     #[test]
     fn what_costs_more_than_it_gains_is_left() {
         let pair = |ahead: u64, idle| [unit(1000 + ahead, 0.5), unit(1000, idle)];

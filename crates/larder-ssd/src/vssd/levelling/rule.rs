@@ -2,11 +2,10 @@
 
 use super::UnitWear;
 
-/// Which two units exchange their tenants at a turn.
+/// Which two units swap their tenants at a turn.
 pub trait SwapRule {
-    /// The pair to exchange, two different indexes of `units`, or `None` if no exchange is worth its
-    /// cost. `horizon` is how many blocks a busy unit will erase until its next turn. Must be a
-    /// function of its arguments.
+    /// The pair to swap, two different indexes of `units`, or `None` if no swap is worth its cost. `horizon` is how
+    /// many blocks a busy unit will erase until its next turn. Must depend on its arguments only.
     fn choose(&self, units: &[UnitWear], horizon: u64) -> Option<(usize, usize)>;
 }
 

@@ -1,59 +1,59 @@
-//! When units have a turn.
+//! When units have a turn to swap.
 
 use crate::analytic::levelling::Rotation;
 use crate::error::{Error, ErrorKind};
 
-/// What gives a unit its turn.
+/// The condition for a unit's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {
-    /// So many blocks were erased on it for its tenants since its last turn.
+    /// A number of blocks was erased on the unit for its tenants since its last turn.
     Erases {
         /// The paper's γ, in blocks; at least 1.
         gamma: u64,
-        /// Less of them near the end of life, if given.
+        /// Fewer blocks near the end of life, if given.
         taper: Option<Taper>,
     },
-    /// So much time has passed since the last turn of all, in whatever unit
-    /// [`due`](super::Leveller::due) is told the time. At least 1.
+    /// A period has passed since the last turn of all units, in the unit of time that the caller of
+    /// [`due`](super::Leveller::due) uses. At least 1.
     Period {
-        /// From one turn to the next.
+        /// Time from one turn to the next.
         length: u64,
     },
 }
 
-/// Shorter turns near the end of life. A unit that is half a turn ahead of others when it ends has
-/// taken that much of their life along; so a turn is at most half of what the most worn unit has left.
-/// The turns that this adds are few: each is half as long as the one before.
+/// Shorter turns near the end of life. A unit that is half a turn ahead of others when it wears out wastes that much of
+/// their life. So a turn is at most half of the remaining life of the most worn unit. This adds few turns, because each
+/// is half as long as the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taper {
-    /// Blocks that a unit endures to erase in its life: its blocks times their rated cycles.
+    /// Rated erases of a unit: its blocks times their rated cycles.
     pub rated_erases: u64,
-    /// No turn is shorter than that, in blocks; should be a few migrations. At least 1.
+    /// Minimum length of a turn in blocks; should be a few migrations. At least 1.
     pub gamma_min: u64,
 }
 
-/// What a turn is of.
+/// Which units have a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turns {
-    /// A turn is of all units, and clears all counters, as in the paper.
+    /// All units have a turn together, and all counters are cleared, as in the paper.
     Together,
-    /// A turn is of the unit that triggered it; the counters of others go on.
+    /// Only the unit that triggered the turn; the counters of others continue.
     OneByOne,
 }
 
-/// Turns are so many times more frequent than the analysis has them by default.
+/// By default, turns are this many times more frequent than in the analysis.
 pub const DEFAULT_DIVISOR: u32 = 2;
-/// A tapered turn is at least so many migrations long: its exchange still gains twice what it costs.
+/// Minimum length of a tapered turn in migrations: then a swap still gains twice its cost.
 const GAMMA_MIN_MIGRATIONS: u64 = 4;
 
 impl Trigger {
-    /// The paper's γ for `rotation`, `divisor` times more often, with a taper: a turn for each
-    /// `1 / divisor` of what all units may erase in the share `alpha` of their life, by the number of
-    /// exchanges that the analysis has need of. 2 is the default divisor ([`Self::channels`]).
+    /// The paper's γ for `rotation`, `divisor` times more often, with a taper. A turn takes `1 / divisor` of the erases
+    /// of all units in the share `alpha` of their life, divided by the number of swaps that the analysis requires. The
+    /// default divisor is 2 ([`Self::channels`]).
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for a divisor or rated erases of 0, `alpha` outside (0, 1], or a γ that
-    /// is shorter than the few migrations that a turn must be.
+    /// [`ErrorKind::Config`] for a divisor or rated erases of 0, `alpha` outside (0, 1], or a γ below the minimum
+    /// length of a turn.
     pub fn of(
         rotation: &Rotation,
         alpha: f64,
@@ -71,7 +71,7 @@ impl Trigger {
         Ok(trigger)
     }
 
-    /// The default for the channels of a drive: imbalance of at most 1.1 after 0.9 of its life, γ/2.
+    /// The default for the channels of a drive: an imbalance of at most 1.1 after 0.9 of its life, γ/2.
     ///
     /// # Errors
     /// As [`Self::of`].
@@ -95,8 +95,7 @@ impl Trigger {
         }
     }
 
-    /// Blocks that a unit erases until it has a turn, when the most worn one has erased `erases_max`; `None` for
-    /// periods.
+    /// Blocks that a unit erases until it has a turn, if the most worn one has erased `erases_max`; `None` for periods.
     pub fn threshold(&self, erases_max: u64) -> Option<u64> {
         let Self::Erases { gamma, taper } = *self else { return None };
         let Some(Taper { rated_erases, gamma_min }) = taper else { return Some(gamma) };
@@ -121,7 +120,7 @@ mod tests {
         assert_eq!(Trigger::Period { length: 7 }.threshold(0), None);
     }
 
-    /// Sixteen channels of 1000 blocks and 3000 cycles: 149 exchanges in 0.9 of 48 million erases.
+    /// Sixteen channels of 1000 blocks and 3000 cycles: 149 swaps in 0.9 of 48 million erases.
     #[test]
     fn the_default_is_half_of_the_papers() {
         let Trigger::Erases { gamma, taper } = Trigger::channels(16, 3_000_000, 1000).unwrap()

@@ -1,32 +1,32 @@
-//! What levelling knows of a unit and of who is on it.
+//! The state of a unit and its tenant for levelling.
 
-/// A unit as a rule sees it.
+/// A unit, as seen by a rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct UnitWear {
-    /// Blocks erased on it so far, for whatever reason (the paper's σ). It never falls.
+    /// Blocks erased on it so far, for any reason (the paper's σ). It never decreases.
     pub erases: u64,
-    /// Blocks erased for its tenants since its last turn (the paper's c). Migrations are not in it.
+    /// Blocks erased for its tenants since its last turn (the paper's c), without migrations.
     pub since_turn: u64,
-    /// The share of all units' erases that its present tenant takes, 0 to 1 (the paper's λ, by what
-    /// all of them erase rather than by time). `None` until a period has shown it.
+    /// The present tenant's share of all units' erases, 0 to 1 (the paper's λ, but per erase of all units instead of
+    /// per time). `None` until the first period has ended.
     pub rate: Option<f64>,
 }
 
-/// Who is on a unit, as far as levelling is concerned. It goes along when tenants change places.
+/// The state of a tenant for levelling. It moves along when tenants are swapped.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Tenant {
-    /// Its share of all erases; `None` until a period has shown it.
+    /// Its share of all erases; `None` until the first period has ended.
     pub(super) rate: Option<f64>,
-    /// Blocks erased for it since rates were last taken.
+    /// Blocks erased for it since rates were last updated.
     pub(super) recent: u64,
 }
 
-/// What a new period counts against all that is known: the average reaches back over three periods,
-/// so that one burst does not look like a busy tenant.
+/// Weight of a new period in the moving average. The average reaches back about three periods, so that one burst does
+/// not look like a busy tenant.
 const WEIGHT_OF_PERIOD: f64 = 0.5;
 
 impl Tenant {
-    /// The rate that is known of it.
+    /// The known rate of the tenant.
     pub fn rate(&self) -> Option<f64> {
         self.rate
     }

@@ -1,30 +1,30 @@
-//! A token bucket in I/Os: how FlashBlox (§3.3) limits tenants that share dies. A tenant has a rate of its own, and
-//! what it does not use nobody gets.
+//! A token bucket in I/Os: FlashBlox (§3.3) limits tenants that share dies with it. Each tenant has a fixed rate; what
+//! it does not use is lost.
 //!
-//! Instead of a count of tokens and a timer it keeps the time at which the bucket would be full again (the
-//! generic cell rate algorithm of ATM), which says the same without either.
+//! Instead of a count of tokens and a timer it stores the time at which the bucket would be full again (the generic
+//! cell rate algorithm of ATM), which is equivalent.
 
 use crate::timed::Nanoseconds;
 
-/// The I/Os of one tenant, so many a second.
+/// Limits the I/Os per second of one tenant.
 #[derive(Debug, Clone)]
 pub struct TokenBucket {
-    /// What a token takes to come.
+    /// Time until the next token.
     interval_ns: u64,
-    /// Tokens that a full bucket has, in the time that they take to come.
+    /// Tokens of a full bucket, expressed as the time in which they accumulate.
     burst_ns: u64,
-    /// When the bucket is full, if nothing is taken.
+    /// When the bucket is full, if no token is taken.
     full_at: Nanoseconds,
 }
 
 impl TokenBucket {
-    /// A full bucket of `burst` tokens that gets `per_s` a second. Both are taken to be at least 1.
+    /// A full bucket of `burst` tokens that gets `per_s` tokens per second. Values of 0 count as 1.
     pub fn new(per_s: u32, burst: u32) -> Self {
         let interval_ns = 1_000_000_000 / u64::from(per_s.max(1));
         Self { interval_ns, burst_ns: interval_ns * u64::from(burst.max(1)), full_at: 0 }
     }
 
-    /// Takes a token for an I/O that came at `now`. Returns when it may go on: at once if there was one.
+    /// Takes a token for an I/O that arrives at `now`. Returns when it may start: at once if there was a token.
     pub fn admit(&mut self, now: Nanoseconds) -> Nanoseconds {
         self.full_at = self.full_at.max(now) + self.interval_ns;
         let at = now.max(self.full_at.saturating_sub(self.burst_ns));

@@ -1,18 +1,18 @@
-//! Weighted deficit round robin (Shreedhar, Varghese, SIGCOMM'95) over what tenants ask of one die, in time of
-//! the device: each round adds to a tenant's credit by its weight, and it is served while the credit lasts.
+//! Weighted deficit round robin (Shreedhar, Varghese, SIGCOMM'95) over the operations of tenants on one die, in device
+//! time: each round adds to a tenant's credit by its weight, and the tenant is served while the credit lasts.
 //!
-//! Who asks for nothing has no turn and gathers no credit, so the others have all of the die. What must not wait is
-//! charged before its turn comes, up to what a turn is worth, and paid off in the turns after it.
+//! A tenant without requests has no turn and accumulates no credit, so the others get all of the die. An operation that
+//! must not wait is charged before its tenant's turn comes, up to the value of a turn, and is paid off in later turns.
 
 use std::collections::VecDeque;
 
-/// What waits for a die.
+/// The operations that wait for a die.
 #[derive(Debug)]
 pub(super) struct DeficitQueue<T> {
     tenants: Vec<Tenant<T>>,
-    /// Tenants that wait or are in debt, in the order of their turns; the first is served.
+    /// Tenants that wait or are in debt, in the order of their turns; the first is being served.
     turns: VecDeque<usize>,
-    /// Whether the first got its credit for this turn.
+    /// Whether the first has received its credit for this turn.
     credited: bool,
     quantum_ns: u64,
 }
@@ -20,16 +20,16 @@ pub(super) struct DeficitQueue<T> {
 #[derive(Debug)]
 struct Tenant<T> {
     weight: u32,
-    /// Below 0 it is in debt.
+    /// A negative value is a debt.
     credit_ns: i64,
-    /// It is in `turns`.
+    /// Whether it is in `turns`.
     listed: bool,
-    /// With what each takes of the die.
+    /// Waiting operations, each with its time on the die.
     waiting: VecDeque<(u64, T)>,
 }
 
 impl<T> DeficitQueue<T> {
-    /// Nothing waits. A turn of weight 1 is worth `quantum_ns`.
+    /// An empty queue. A turn of weight 1 is worth `quantum_ns`.
     pub(super) fn new(weights: &[u32], quantum_ns: u64) -> Self {
         assert!(quantum_ns > 0 && !weights.contains(&0), "each turn is worth something");
         let tenant =
@@ -52,7 +52,8 @@ impl<T> DeficitQueue<T> {
         }
     }
 
-    /// Charges `tenant` for what does not wait, if it is not behind what does, nor too far in debt: then it waits too.
+    /// Charges `tenant` for an operation that must not wait. Returns false if other operations of the tenant wait or
+    /// its debt would be too large: then this one must wait too.
     pub(super) fn charge(&mut self, tenant: usize, cost_ns: u64) -> bool {
         let turn_ns = self.turn_ns(tenant);
         let entry = &mut self.tenants[tenant];
@@ -65,13 +66,13 @@ impl<T> DeficitQueue<T> {
         goes
     }
 
-    /// What a turn is worth.
+    /// Value of a turn.
     fn turn_ns(&self, tenant: usize) -> i64 {
         let ns = self.quantum_ns.saturating_mul(u64::from(self.tenants[tenant].weight));
         i64::try_from(ns).unwrap_or(i64::MAX / 2)
     }
 
-    /// Whose turn it is, and what for. Where nobody waits, debts are forgotten.
+    /// The next tenant to serve, and its operation. If no operation waits, debts are cleared.
     pub(super) fn pop(&mut self) -> Option<(usize, T)> {
         loop {
             let &turn = self.turns.front()?;
@@ -106,7 +107,7 @@ impl<T> DeficitQueue<T> {
 mod tests {
     use super::*;
 
-    /// What each tenant was served of the die's time while all wait.
+    /// Time of the die that each tenant was served, while all wait.
     fn served(weights: &[u32], costs: &[u64], total: u64) -> Vec<u64> {
         let mut queue = DeficitQueue::new(weights, 100);
         let mut served = vec![0; weights.len()];
@@ -147,7 +148,7 @@ mod tests {
         assert!(queue.turns.is_empty());
     }
 
-    /// One that is charged before its turn has its share, and no more.
+    /// A tenant that is charged before its turn gets its share, and no more.
     #[test]
     fn who_goes_first_pays_in_its_turns() {
         let mut queue = DeficitQueue::new(&[1, 1], 100);

@@ -1,16 +1,16 @@
-//! Tenants that share dies: who is served when. A dispatcher stands above [`Media`], with a queue for each tenant at
-//! each die; of what is in them, it books a few operations at a time, so that the die has work and whoever
-//! comes next need not wait for all that others have asked for.
+//! Scheduling of tenants that share dies. A dispatcher sits above [`Media`], with a queue for each tenant at each die.
+//! It books only a few of the queued operations at a time, so that the die has work but a new operation need not wait
+//! for all that others have requested.
 //!
-//! - [`Sharing::Fair`]: weighted deficit round robin in time of the device. All that a tenant does to a die is
-//!   charged to it, its erases too. What one does not use, the others have: alone, it has all. Where dies let reads
-//!   go first, a read of somebody who has its share of time does not wait for others here either.
-//! - [`Sharing::Limited`]: a [`TokenBucket`] in I/Os for each tenant, as FlashBlox has it. What one does not use
-//!   nobody has, and an erase costs as much as a read.
+//! - [`Sharing::Fair`]: weighted deficit round robin in device time. All operations of a tenant on a die are charged to
+//!   it, including its erases. Time that one tenant does not use goes to the others; a tenant that is alone gets all.
+//!   If dies serve reads first, then a read of a tenant within its share does not wait for other tenants here either.
+//! - [`Sharing::Limited`]: a [`TokenBucket`] in I/Os for each tenant, as in FlashBlox. Unused tokens are lost, and an
+//!   erase costs as much as a read.
 //! - [`Sharing::None`]: first come, first served.
 //!
-//! Time is the caller's, who says what came when, and runs the dispatcher up to some time; calls must not go back in
-//! time.
+//! The caller provides the time: it passes the arrival time of each operation, and runs the dispatcher up to a given
+//! time. Calls must not go back in time.
 
 mod bucket;
 mod deficit;
@@ -25,20 +25,20 @@ use crate::nand::PhysicalOp;
 use crate::timed::{DieService, DriveTiming, Media, Nanoseconds};
 use deficit::DeficitQueue;
 
-/// How tenants of a die are served.
+/// How tenants of a die are scheduled.
 #[derive(Debug, Clone)]
 pub enum Sharing {
-    /// By weight, each at least 1, in time of the device.
+    /// By weight, in device time.
     Fair {
-        /// Of each tenant.
+        /// Weight of each tenant, at least 1.
         weights: Vec<u32>,
     },
-    /// Each by a limit of its own, in I/Os.
+    /// By a separate limit for each tenant, in I/Os.
     Limited {
-        /// Of each tenant.
+        /// Bucket of each tenant.
         buckets: Vec<TokenBucket>,
     },
-    /// Whoever comes first, of so many tenants.
+    /// First come, first served.
     None {
         /// Number of tenants.
         tenants: usize,
@@ -55,34 +55,34 @@ impl Sharing {
     }
 }
 
-/// An operation that is done.
+/// A completed operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Served {
-    /// Whose it was.
+    /// Its tenant.
     pub tenant: usize,
-    /// What it was submitted with.
+    /// The token of its submission.
     pub token: u64,
-    /// When it was done.
+    /// When it completed.
     pub at: Nanoseconds,
 }
 
-/// Operations that are booked at a die at a time: one that it does and one that is next.
+/// Operations booked per die at a time: one in progress and the next one.
 const BOOKED_MAX: usize = 2;
 
-/// Serves tenants that share the dies of a drive.
+/// Schedules tenants that share the dies of a drive.
 ///
-/// Invariants: a die has work booked as long as somebody waits for it; what one tenant asks of one die is
-/// done in the order in which it asked.
+/// Invariants: a die has work booked while any operation waits for it; the operations of one tenant on one die are done
+/// in the order of their submission.
 #[derive(Debug)]
 pub struct Dispatcher {
     media: Media,
     sharing: Sharing,
     dies: Vec<DieQueue>,
     events: BinaryHeap<Reverse<Event>>,
-    /// Events so far, for an order of those at one time.
+    /// Number of events so far, to order events at the same time.
     sequence: u64,
     now: Nanoseconds,
-    /// By tenant, time of dies that it was charged.
+    /// Charged die time, by tenant.
     charged_ns: Vec<u64>,
 }
 
@@ -97,17 +97,17 @@ struct Request {
     tenant: usize,
     op: PhysicalOp,
     token: u64,
-    /// It took its turn at this die.
+    /// Whether it took its turn at this die.
     in_turn: bool,
 }
 
-/// What is to come, in order of time.
+/// A future event, ordered by time.
 #[derive(Debug, PartialEq, Eq)]
 struct Event {
     at: Nanoseconds,
     sequence: u64,
     request: Request,
-    /// It is done; else its tenant's limit lets it begin.
+    /// Whether the operation completes; otherwise its tenant's limit lets it begin.
     done: bool,
 }
 
@@ -127,7 +127,7 @@ impl Dispatcher {
     /// An idle drive.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for no tenants, a weight of 0, or a drive that cannot be.
+    /// [`ErrorKind::Config`] for no tenants, a weight of 0, or an impossible drive.
     pub fn new(timing: DriveTiming, sharing: Sharing) -> Result<Self, Error> {
         let tenants = sharing.tenants();
         if tenants == 0 {
@@ -139,7 +139,7 @@ impl Dispatcher {
             let message = format!("tenant {tenant} has weight 0: the least share is 1");
             return Err(Error::new(ErrorKind::Config, message));
         }
-        // A turn is worth a program, so that few rounds are without one.
+        // A turn is worth a program, so that most rounds serve one.
         let quantum_ns = timing.nand.program_ns.max(1);
         let die = || DieQueue { waiting: DeficitQueue::new(weights, quantum_ns), booked: 0 };
         let dies = (0..timing.dies()).map(|_| die()).collect();
@@ -149,8 +149,8 @@ impl Dispatcher {
         Ok(Self { media, sharing, dies, events, sequence: 0, now: 0, charged_ns })
     }
 
-    /// `tenant` asks for `op` at `now`; `token` comes back when it is done. What happens before `now` must
-    /// have been run ([`Self::run`]).
+    /// Submits `op` of `tenant` at `now`; `token` is returned when it completes. Events before `now` must have been run
+    /// ([`Self::run`]).
     pub fn submit(&mut self, now: Nanoseconds, tenant: usize, op: PhysicalOp, token: u64) {
         assert!(now >= self.now, "{now}: it is {} already", self.now);
         debug_assert!(self.next_at().is_none_or(|at| at >= now), "run it first");
@@ -182,12 +182,12 @@ impl Dispatcher {
         }
     }
 
-    /// When something happens next: an operation is done, or may begin.
+    /// Time of the next event: an operation completes, or may begin.
     pub fn next_at(&self) -> Option<Nanoseconds> {
         self.events.peek().map(|Reverse(event)| event.at)
     }
 
-    /// Runs up to `until`, and says in `served` what was done meanwhile, in order of time.
+    /// Runs up to `until`, and adds the completed operations to `served`, in order of time.
     pub fn run(&mut self, until: Nanoseconds, served: &mut Vec<Served>) {
         while self.next_at().is_some_and(|at| at <= until) {
             let Some(Reverse(Event { at, request, done, .. })) = self.events.pop() else { break };
@@ -205,12 +205,12 @@ impl Dispatcher {
         self.now = self.now.max(until);
     }
 
-    /// Time of dies that `tenant` was charged for what was begun.
+    /// Die time charged to `tenant` for operations that were started.
     pub fn charged_ns(&self, tenant: usize) -> u64 {
         self.charged_ns[tenant]
     }
 
-    /// Books what waits for the die of `op`, as long as it has not enough.
+    /// Books waiting operations for the die of `op`, until the die has enough.
     fn dispatch(&mut self, now: Nanoseconds, op: PhysicalOp) {
         let die = op.die().at();
         while self.dies[die].booked < BOOKED_MAX {
@@ -232,7 +232,7 @@ impl Dispatcher {
         self.events.push(Reverse(Event { at, sequence, request, done }));
     }
 
-    /// What `op` takes of its die and, for data, of the channel.
+    /// Time of `op` on its die and, for data, on the channel.
     fn cost_ns(&self, op: PhysicalOp) -> u64 {
         let timing = self.media.timing();
         let nand = &timing.nand;

@@ -1,13 +1,13 @@
-//! An array under a clock: how long what its vSSDs ask for takes, beside one another and beside a swap.
+//! An array under a clock: the latency of requests of its vSSDs, in parallel with each other and with a swap.
 //!
-//! Each drive has a [`Dispatcher`], and a vSSD is a tenant of it. What the array does to the media at once is
-//! booked there operation by operation, and a request is done when its last one is. An append is done when
-//! it is programmed: open-channel drives have no buffer that outlives a loss of power.
+//! Each drive has a [`Dispatcher`], and each vSSD is a tenant of it. The array performs a request on the media in no
+//! time; the operations are then booked one by one in the dispatcher, and the request completes with the last of them.
+//! An append completes when it is programmed: open-channel drives have no buffer that survives a power loss.
 //!
-//! A swap goes on beside the tenants: [`Pace`] says how fast, and when it rests.
+//! A swap runs in parallel with the tenants: [`Pace`] sets its speed, and when it pauses.
 //!
-//! Time is the caller's. Calls must not go back in time, and [`TimedVssds::run`] must have been called up to the
-//! time of a request before it.
+//! The caller provides the time. Calls must not go back in time, and [`TimedVssds::run`] must have been called up to
+//! the time of a request before it.
 
 mod mover;
 mod pace;
@@ -27,58 +27,58 @@ use crate::timed::{DriveTiming, Nanoseconds};
 use mover::{Mover, Next};
 use requests::{Request, Requests};
 
-/// Operations of one vSSD that a die has not done: who has as many must wait (FlashBlox §3.1 has a queue of
-/// this depth for each die).
+/// Maximum number of unfinished operations of one vSSD on a die; further requests are refused (FlashBlox §3.1 has a
+/// queue of this depth for each die).
 pub const QUEUE_DEPTH: u32 = 256;
 
-/// How vSSDs share dies. Those that share none notice no difference.
+/// How vSSDs share dies. It makes no difference for vSSDs that share none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SharePolicy {
-    /// In time of the device, by the weights of [`Isolation::Software`]; others weigh 1, swaps too.
+    /// In device time, by the weights of [`Isolation::Software`]; other vSSDs and swaps have weight 1.
     Fair,
-    /// Each by a token bucket.
+    /// By a token bucket for each vSSD.
     Limited {
-        /// Tokens that a vSSD gets a second, one for each operation of a die.
+        /// Tokens per second of a vSSD, one for each operation of a die.
         per_s: u32,
-        /// Tokens that it can gather.
+        /// Maximum number of accumulated tokens.
         burst: u32,
     },
-    /// Whoever comes first.
+    /// First come, first served.
     None,
 }
 
-/// A request that is done.
+/// A completed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completed {
-    /// Whose it was.
+    /// Its vSSD.
     pub vssd: VssdId,
-    /// What it was submitted with.
+    /// The token of its submission.
     pub token: u64,
     /// When it was submitted.
     pub submitted: Nanoseconds,
-    /// When it was done.
+    /// When it completed.
     pub at: Nanoseconds,
 }
 
-/// What of a swap under a clock is over.
+/// Totals of the swaps under a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SwapProgress {
-    /// Swaps that ended.
+    /// Completed swaps.
     pub swaps: u64,
     /// Bytes that were copied.
     pub bytes: u64,
-    /// Times that a swap rested because a tenant's requests took too long.
+    /// Times that a swap paused because tenants' requests took too long.
     pub pauses: u64,
     /// When the last swap ended.
     pub ended_at: Nanoseconds,
 }
 
-/// vSSDs on drives that take their time.
+/// vSSDs on drives with a clock.
 #[derive(Debug)]
 pub struct TimedVssds<I> {
     array: Vssds<I>,
     drives: Vec<Dispatcher>,
-    /// The vSSDs, in the order of their numbers: a position is a tenant of each dispatcher.
+    /// The vSSDs, in the order of their numbers: the index is the tenant of each dispatcher.
     tenants: Vec<VssdId>,
     requests: Requests,
     mover: Option<Mover>,
@@ -89,10 +89,10 @@ pub struct TimedVssds<I> {
 }
 
 impl<I: Images> TimedVssds<I> {
-    /// `array` on idle drives of such `timing`. Its vSSDs are the tenants: one that is made later is none.
+    /// Puts `array` on idle drives with this `timing`. Its vSSDs are the tenants; vSSDs created later are not.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for an array without vSSDs, or whose drives are not what `timing` describes.
+    /// [`ErrorKind::Config`] for an array without vSSDs, or whose drives do not match `timing`.
     pub fn new(
         mut array: Vssds<I>,
         timing: &DriveTiming,
@@ -116,7 +116,7 @@ impl<I: Images> TimedVssds<I> {
             _ => 1,
         };
         let weights = infos.iter().map(|info| weight(info.request.isolation)).chain([1]).collect();
-        // A swap is the tenant behind all others. It has a pace of its own.
+        // The last tenant is the swap. Its pace limits it.
         let sharing = match *policy {
             SharePolicy::Fair => Sharing::Fair { weights },
             SharePolicy::Limited { per_s, burst } => {
@@ -142,28 +142,27 @@ impl<I: Images> TimedVssds<I> {
         })
     }
 
-    /// The array, to look at.
+    /// Read access to the array.
     pub fn array(&self) -> &Vssds<I> {
         &self.array
     }
 
-    /// The array, for what takes no time of the media: blocks are allocated here. What it does to them all the
-    /// same is booked with the next request.
+    /// The array, for operations that take no time on the media, such as the allocation of blocks. Any operations on
+    /// the media are booked with the next request.
     pub fn array_mut(&mut self) -> &mut Vssds<I> {
         &mut self.array
     }
 
-    /// The array again, as it is.
+    /// Returns the array unchanged.
     pub fn into_array(self) -> Vssds<I> {
         self.array
     }
 
-    /// Appends as [`Vssds::append`] does. `token` comes back when all is programmed.
+    /// Appends like [`Vssds::append`]. `token` is returned when all is programmed.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`] for 0 pages; [`ErrorKind::InUse`] if a die has [`QUEUE_DEPTH`] operations of this
-    /// vSSD to do; else as [`Vssds::append`].
-    /// Of what was appended in spite of an error, no completion comes.
+    /// [`ErrorKind::OutOfRange`] for 0 pages; [`ErrorKind::InUse`] if a die has [`QUEUE_DEPTH`] unfinished operations
+    /// of this vSSD; else as [`Vssds::append`]. Data that was appended in spite of an error gets no completion.
     pub fn append(
         &mut self,
         now: Nanoseconds,
@@ -179,7 +178,7 @@ impl<I: Images> TimedVssds<I> {
         appended
     }
 
-    /// Reads as [`Vssds::read`] does. `token` comes back when the last page is there.
+    /// Reads like [`Vssds::read`]. `token` is returned when the last page has arrived.
     ///
     /// # Errors
     /// As [`Self::append`], and [`Vssds::read`].
@@ -198,8 +197,7 @@ impl<I: Images> TimedVssds<I> {
         read
     }
 
-    /// Frees as [`Vssds::free_block`] does. It is free at once; the dies erase it when they come to it, on the
-    /// account of this vSSD.
+    /// Frees like [`Vssds::free_block`]. The block is free at once; the dies erase it later, charged to this vSSD.
     ///
     /// # Errors
     /// As [`Vssds::free_block`].
@@ -215,7 +213,7 @@ impl<I: Images> TimedVssds<I> {
         freed
     }
 
-    /// Begins a swap as [`Vssds::swap_begin`] does, and goes on with it at such a pace.
+    /// Begins a swap like [`Vssds::swap_begin`], and continues it at this pace.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for a rate of 0; else as [`Vssds::swap_begin`].
@@ -239,26 +237,26 @@ impl<I: Images> TimedVssds<I> {
         self.pump(now)
     }
 
-    /// What has come of swaps so far.
+    /// Totals of all swaps so far.
     pub fn swap_progress(&self) -> SwapProgress {
         self.progress
     }
 
-    /// Whether a swap is under way.
+    /// Whether a swap is in progress.
     pub fn is_swapping(&self) -> bool {
         self.mover.is_some()
     }
 
-    /// When something happens next.
+    /// Time of the next event.
     pub fn next_at(&self) -> Option<Nanoseconds> {
         let drives = self.drives.iter().filter_map(Dispatcher::next_at);
         drives.chain(self.mover.as_ref().and_then(Mover::next_at)).min()
     }
 
-    /// Runs up to `until`, and says in `completed` what was done meanwhile, in order of time.
+    /// Runs up to `until`, and adds the completed requests to `completed`, in order of time.
     ///
     /// # Errors
-    /// As [`Vssds::swap_step`]: the swap stands still then.
+    /// As [`Vssds::swap_step`]: then the swap makes no progress.
     pub fn run(&mut self, until: Nanoseconds, completed: &mut Vec<Completed>) -> Result<(), Error> {
         while let Some(at) = self.next_at().filter(|&at| at <= until) {
             for drive in 0..self.drives.len() {
@@ -274,7 +272,7 @@ impl<I: Images> TimedVssds<I> {
         Ok(())
     }
 
-    /// Time of dies that `vssd` was charged for on all drives.
+    /// Die time charged to `vssd` on all drives.
     pub fn charged_ns(&self, vssd: VssdId) -> u64 {
         let tenant = self.tenants.iter().position(|&other| other == vssd);
         tenant.map_or(0, |tenant| self.drives.iter().map(|drive| drive.charged_ns(tenant)).sum())
@@ -304,7 +302,8 @@ impl<I: Images> TimedVssds<I> {
         Err(Error::new(ErrorKind::InUse, message))
     }
 
-    /// Books what the array did since the last call. Nobody waits for erases, or for what has no token.
+    /// Books the operations of the array since the last call. Requests do not wait for erases, nor for operations
+    /// without a token.
     fn book(
         &mut self,
         now: Nanoseconds,
@@ -321,7 +320,7 @@ impl<I: Images> TimedVssds<I> {
                 let waits = !matches!(op, PhysicalOp::Erase { .. });
                 let die = drive * self.array.state.shape.dies() as usize + op.die().at();
                 let number = self.requests.add(tenant, die, request.filter(|_| waits));
-                // What is being copied is neither read nor programmed meanwhile: nothing else waits for it.
+                // Operations on a block that is being copied are held until the copy is done.
                 match self.mover.as_mut().filter(|mover| mover.holds(block)) {
                     Some(mover) => mover.hold(drive, tenant, op, number),
                     None => self.drives[drive].submit(now, tenant, op, number),
@@ -347,7 +346,7 @@ impl<I: Images> TimedVssds<I> {
         }
     }
 
-    /// Goes on with the swap as far as its pace lets it.
+    /// Continues the swap as far as its pace allows.
     fn pump(&mut self, now: Nanoseconds) -> Result<(), Error> {
         let migration = self.tenants.len();
         while let Some(mover) = &mut self.mover {
@@ -369,14 +368,14 @@ impl<I: Images> TimedVssds<I> {
         Ok(())
     }
 
-    /// A part is moved: what waited for its block goes on.
+    /// Submits the operations that were held for a part, after it has moved.
     fn release(&mut self, now: Nanoseconds) {
         for held in self.mover.iter_mut().flat_map(Mover::release) {
             self.drives[held.drive].submit(now, held.tenant, held.op, held.request);
         }
     }
 
-    /// Lets the array move the next part, whose operations the mover does one after the other.
+    /// Lets the array move the next part, whose operations the mover then submits one after the other.
     fn step(&mut self, now: Nanoseconds) -> Result<(), Error> {
         let Some(mover) = &mut self.mover else { return Ok(()) };
         let drive = u32::try_from(mover.drive()).unwrap_or(u32::MAX);

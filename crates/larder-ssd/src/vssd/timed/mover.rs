@@ -1,4 +1,5 @@
-//! A swap under a clock: a copy is read and programmed stripe by stripe, the next one read while one is programmed.
+//! A swap under a clock: a copy is read and programmed stripe by stripe; the next stripe is read while one is
+//! programmed.
 
 use std::collections::VecDeque;
 
@@ -7,52 +8,52 @@ use crate::nand::PhysicalOp;
 use crate::timed::Nanoseconds;
 use crate::vssd::kind::{LogicalBlock, VssdId};
 
-/// Stripes under way: one that is programmed, one that is read.
+/// Stripes in progress: one in programming, one in reading.
 const UNDER_WAY: usize = 2;
 
-/// What a swap may catch up of the time in which it could not go on, for an erase or a die that was busy: so that
-/// its rate is what it was told, and a long wait is not followed by a burst.
+/// Maximum time that a swap may catch up after it was blocked by an erase or a busy die. So it keeps its rate, and no
+/// burst follows a long wait.
 const CATCH_UP_NS: Nanoseconds = 20_000_000;
 
-/// How long to wait for a tenant that has to free a block.
+/// Retry interval while a tenant has to free a block.
 const WAIT_NS: Nanoseconds = 1_000_000;
 
-/// The part of a block that is being moved, and what is left to do for it.
+/// The part of a block that is being moved, and its remaining work.
 #[derive(Debug)]
 pub(super) struct Mover {
     drive: usize,
     pace: Pace,
-    /// vSSDs that the swap is in the way of.
+    /// vSSDs that the swap slows down.
     suffers: Vec<VssdId>,
     watch: Watch,
-    /// Whose part is moved.
+    /// The block whose part is being moved.
     block: Option<LogicalBlock>,
     stripes: VecDeque<Stripe>,
-    /// Under way, in order.
+    /// Stripes in progress, in order.
     begun: VecDeque<Stripe>,
-    /// Of the first of `begun`, since the swap was begun.
+    /// Number of the first of `begun`, counted since the swap began.
     first: u64,
-    /// Before then, nothing begins.
+    /// No stripe begins before this time.
     begin_at: Nanoseconds,
-    /// When the part that moves began to.
+    /// When the current part began to move.
     part_at: Nanoseconds,
-    /// It rested since the last part.
+    /// Whether the swap has paused since the last part.
     rested: bool,
     copied: u64,
     held: Vec<Held>,
 }
 
-/// What is to be done one after the other: rows are read, then the stripe is programmed; or a block erased.
+/// Consecutive operations: rows are read, then the stripe is programmed; or a block is erased.
 #[derive(Debug)]
 struct Stripe {
     reads: VecDeque<PhysicalOp>,
-    /// Reads under way.
+    /// Reads in progress.
     reading: usize,
     then: Option<PhysicalOp>,
     bytes: u64,
 }
 
-/// An operation of a tenant that waits for the block to be moved.
+/// An operation of a tenant that waits until the block has moved.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) drive: usize,
@@ -61,16 +62,16 @@ pub(super) struct Held {
     pub(super) request: u64,
 }
 
-/// What a swap does next.
+/// The next action of a swap.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// Nothing now.
+    /// Nothing to do now.
     Wait,
-    /// It rests.
+    /// The swap pauses.
     Pause,
-    /// An operation, which comes back to [`Mover::served`] by this number.
+    /// Submit an operation, which is passed to [`Mover::served`] with this number.
     Submit(PhysicalOp, u64),
-    /// The next part: the last one is moved.
+    /// Move the next part; the last one has moved.
     Step,
 }
 
@@ -97,13 +98,13 @@ impl Mover {
         self.drive
     }
 
-    /// When something begins without anything else having ended.
+    /// When something begins without any completion before it.
     pub(super) fn next_at(&self) -> Option<Nanoseconds> {
         let idle = self.begun.len() < UNDER_WAY && !self.stripes.is_empty();
         (idle || self.is_moved()).then_some(self.begin_at)
     }
 
-    /// A part of `block` is to move, which takes `ops`.
+    /// Starts the move of a part of `block`, with the operations `ops`.
     pub(super) fn moves(&mut self, block: LogicalBlock, ops: &[PhysicalOp]) {
         self.block = Some(block);
         let mut reads = VecDeque::new();
@@ -121,12 +122,12 @@ impl Mover {
         }
     }
 
-    /// No part can move before a tenant has freed a block.
+    /// Waits, because no part can move before a tenant has freed a block.
     pub(super) fn wait(&mut self, now: Nanoseconds) {
         self.begin_at = now + WAIT_NS;
     }
 
-    /// Whether `block` must wait until its part is moved.
+    /// Whether operations on `block` must wait until its part has moved.
     pub(super) fn holds(&self, block: Option<LogicalBlock>) -> bool {
         block.is_some() && block == self.block
     }
@@ -135,7 +136,7 @@ impl Mover {
         self.held.push(Held { drive, tenant, op, request });
     }
 
-    /// What waited for the part that is moved now.
+    /// The operations that waited for the part, which has moved now.
     pub(super) fn release(&mut self) -> Vec<Held> {
         self.block = None;
         std::mem::take(&mut self.held)
@@ -146,14 +147,14 @@ impl Mover {
         std::mem::take(&mut self.copied)
     }
 
-    /// A request of `vssd` was done.
+    /// Records the latency of a request of `vssd`.
     pub(super) fn watch(&mut self, vssd: VssdId, latency_ns: u64) {
         if self.suffers.contains(&vssd) {
             self.watch.push(latency_ns);
         }
     }
 
-    /// The operation of this number is done.
+    /// Records that the operation with this number completed.
     pub(super) fn served(&mut self, number: u64) {
         let Ok(at) = usize::try_from(number - self.first) else { return };
         let stripe = &mut self.begun[at];
@@ -179,7 +180,7 @@ impl Mover {
                 stripe.reading += 1;
                 return Next::Submit(read, number);
             }
-            // Programs of a block come in order: the next waits for the one before.
+            // Programs of a block must be in order: a stripe waits for the one before.
             if number == self.first
                 && stripe.reading == 0
                 && let Some(then) = stripe.then.take()
@@ -190,7 +191,7 @@ impl Mover {
         Next::Wait
     }
 
-    /// Nothing of a part is left to do.
+    /// Whether the part has moved entirely.
     fn is_moved(&self) -> bool {
         self.stripes.is_empty() && self.begun.is_empty()
     }
@@ -203,7 +204,7 @@ impl Mover {
         self.begun.push_back(stripe);
     }
 
-    /// A part is moved. A swap rests here alone, where no request waits for a block of it.
+    /// Called after a part has moved. A swap pauses only here, where no request waits for one of its blocks.
     fn between_parts(&mut self, now: Nanoseconds) -> Next {
         let suffers = self.pace.p99_ns.is_some_and(|p99_ns| self.watch.suffers(p99_ns));
         if suffers && !self.rested {

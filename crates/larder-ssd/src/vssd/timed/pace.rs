@@ -1,31 +1,31 @@
-//! How fast a swap goes on beside tenants.
+//! The speed of a swap in parallel with tenants.
 
 use std::collections::VecDeque;
 
 use crate::error::{Error, ErrorKind};
 
-/// How fast a swap goes on, and when it rests.
+/// The speed of a swap, and when it pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// Bytes that are copied a second at most; at least 1. FlashBlox §4.4 moves 78.9 MB/s.
+    /// Maximum bytes copied per second; at least 1. FlashBlox §4.4 moves 78.9 MB/s.
     pub bytes_per_s: u64,
-    /// What the tenants of the dies that change places accept for 99 of 100 requests. If the last
-    /// [`Pace::WATCHED`] took longer, the swap rests after each part of a block, [`Pace::REST`] times as long as that
-    /// took: so it ends all the same, and takes so many times as long at most.
+    /// Latency limit in nanoseconds for 99 of 100 requests of the tenants on the swapped dies. If the last
+    /// [`Pace::WATCHED`] requests exceed it, the swap pauses after each part of a block, for [`Pace::REST`] times the
+    /// time of that part. So the swap still completes; the pauses lengthen it by at most that factor.
     pub p99_ns: Option<u64>,
 }
 
 impl Default for Pace {
-    /// The paper's rate, without rests.
+    /// The paper's rate, without pauses.
     fn default() -> Self {
         Self { bytes_per_s: 78_900_000, p99_ns: None }
     }
 }
 
 impl Pace {
-    /// Requests by which it is judged whether tenants suffer.
+    /// Number of recent requests by which the limit is checked.
     pub const WATCHED: usize = 256;
-    /// How long a swap rests, by the time that a part of a block took.
+    /// Length of a pause, as a multiple of the time that a part of a block took.
     pub const REST: u64 = 4;
 
     pub(super) fn check(&self) -> Result<(), Error> {
@@ -37,7 +37,7 @@ impl Pace {
     }
 }
 
-/// What the last requests of the tenants took.
+/// Latencies of the last requests of the tenants.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     recent: VecDeque<u64>,
@@ -51,7 +51,7 @@ impl Watch {
         self.recent.push_back(latency_ns);
     }
 
-    /// Whether more than one in a hundred took longer than `p99_ns`. With few requests nobody can tell.
+    /// Whether more than one in a hundred took longer than `p99_ns`. False until there are [`Pace::WATCHED`] requests.
     pub(super) fn suffers(&self, p99_ns: u64) -> bool {
         let slow = self.recent.iter().filter(|&&latency| latency > p99_ns).count();
         self.recent.len() == Pace::WATCHED && slow * 100 > Pace::WATCHED

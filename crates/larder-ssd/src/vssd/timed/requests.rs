@@ -1,36 +1,36 @@
-//! Requests that dies have not done.
+//! Requests that are not completed yet.
 
 use std::collections::HashMap;
 
 use crate::timed::Nanoseconds;
 
-/// What is under way, by tenant and die.
+/// Open requests and operations, by tenant and die.
 ///
-/// Invariant: a request is open as long as an operation is under way that it waits for.
+/// Invariant: a request is open while an operation that it waits for is in progress.
 #[derive(Debug)]
 pub(super) struct Requests {
     open: HashMap<u64, Request>,
     ops: HashMap<u64, Op>,
-    /// The number given last, to a request or an operation.
+    /// The last number used for a request or an operation.
     last: u64,
     dies: usize,
-    /// By tenant and die, operations under way.
+    /// Operations in progress, by tenant and die.
     depth: Vec<u32>,
 }
 
-/// What somebody waits for.
+/// An open request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
     pub(super) tenant: usize,
     pub(super) token: u64,
     pub(super) submitted: Nanoseconds,
-    /// Operations that are not done.
+    /// Operations that are not completed.
     left: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Op {
-    /// In [`Requests::depth`].
+    /// Index into [`Requests::depth`].
     queue: usize,
     request: Option<u64>,
 }
@@ -41,20 +41,20 @@ impl Requests {
         Self { open: HashMap::new(), ops: HashMap::new(), last: 0, dies, depth }
     }
 
-    /// Operations that the busiest die has of `tenant`.
+    /// Operations of `tenant` on the die that has most of them.
     pub(super) fn deepest(&self, tenant: usize) -> u32 {
         let queues = &self.depth[tenant * self.dies..][..self.dies];
         queues.iter().copied().max().unwrap_or(0)
     }
 
-    /// Begins a request, and names it.
+    /// Begins a request and returns its number.
     pub(super) fn begin(&mut self, submitted: Nanoseconds, tenant: usize, token: u64) -> u64 {
         self.last += 1;
         self.open.insert(self.last, Request { tenant, token, submitted, left: 0 });
         self.last
     }
 
-    /// Adds an operation of `tenant` on `die`, and names it; `request` waits for it.
+    /// Adds an operation of `tenant` on `die` and returns its number; `request` waits for it.
     pub(super) fn add(&mut self, tenant: usize, die: usize, request: Option<u64>) -> u64 {
         self.last += 1;
         let queue = tenant * self.dies + die;
@@ -66,7 +66,7 @@ impl Requests {
         self.last
     }
 
-    /// Operation `op` is done, and with it the request, if that waits for no other.
+    /// Ends operation `op`. Returns its request, if that waits for no other operation.
     pub(super) fn end(&mut self, op: u64) -> Option<Request> {
         let Op { queue, request } = self.ops.remove(&op)?;
         self.depth[queue] -= 1;

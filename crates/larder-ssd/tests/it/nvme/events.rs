@@ -1,4 +1,4 @@
-//! Log page 23h and feature 1Eh: what the firmware does is told to those who asked for it.
+//! Log page 23h and feature 1Eh: events of the firmware are reported if they are enabled.
 
 use larder_ssd::managed::{GcDestination, ManagedConfig};
 use larder_ssd::nvme::event::{Event, EventType};
@@ -11,8 +11,8 @@ fn all_untimed(events: Vec<Event>) -> Vec<Event> {
     events.into_iter().map(untimed).collect()
 }
 
-/// Overwrites random pages of a namespace of 512-byte or 4096-byte blocks with each of its
-/// identifiers, and hands every event of the controller that is new after a write to `each`.
+/// Overwrites random pages of namespaces of 512-byte or 4096-byte blocks with each of their identifiers, and passes
+/// every new controller event after a write to `each`.
 fn churn(
     host: &mut Host,
     targets: &[(u32, u64, u32, u16)],
@@ -99,7 +99,7 @@ fn a_handle_that_collection_moves_on_is_reported_and_others_are_not() {
         ..Event::of(EventType::ImplicitlyModified)
     };
     assert!(seen.len() > 10 && seen.iter().all(|event| *event == expected), "{seen:?}");
-    // Where moved data has units of its own, handles go on only when the host fills theirs.
+    // If moved data has separate units, handles move on only when the host fills theirs.
     assert_eq!(run(GcDestination::Shared).1, []);
 }
 

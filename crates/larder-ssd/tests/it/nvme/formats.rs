@@ -1,4 +1,4 @@
-//! Blocks of 512 and of 4096 bytes over pages of 4096.
+//! Blocks of 512 and of 4096 bytes on pages of 4096.
 
 use larder_ssd::managed::ManagedConfig;
 use larder_ssd::nvme::namespace::{LbaFormat, NamespaceRequest, decode_namespace};
@@ -64,7 +64,7 @@ fn part_of_a_page_costs_a_page_and_counts_as_what_the_host_wrote() {
     host.io(&Command::write(nsid, 3, 1, Some(1)), &mut [1; 512]);
     let statistics = host.statistics();
     assert_eq!((statistics.host_bytes, statistics.media_bytes), (512, 4096));
-    // From the middle of one page over a whole one into a third.
+    // From the middle of one page across a whole one into a third.
     host.io(&Command::write(nsid, 12, 16, Some(1)), &mut [2; 16 * 512]);
     let statistics = host.statistics();
     assert_eq!((statistics.host_bytes, statistics.media_bytes), (17 * 512, 4 * 4096));
@@ -117,7 +117,7 @@ impl Op {
     }
 }
 
-/// Blocks of the two namespaces: the last page of the small ones is not whole.
+/// Number of blocks of the two namespaces; the last page of the small-block one is partial.
 const SMALL: u64 = 1_003;
 const LARGE: u64 = 400;
 
@@ -136,7 +136,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What a namespace holds.
+/// The expected content of a namespace.
 struct Shadow {
     nsid: u32,
     block: usize,
@@ -149,7 +149,7 @@ impl Shadow {
         at * self.block..(at + blocks) * self.block
     }
 
-    /// Zeros the pages that are covered whole, the last one as far as there is of it.
+    /// Zeros the pages that are entirely covered; the last page counts up to the end of the namespace.
     fn deallocate(&mut self, at: u64, blocks: u64) {
         let range = self.range(at, blocks);
         let whole_end =
@@ -164,7 +164,7 @@ impl Shadow {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// T11 of the test list: whatever the history, reads return what the shadow copy holds.
+    /// T11 of the test list: for any history, reads return the content of the shadow copy.
     #[test]
     fn reads_return_the_shadow_copy_in_both_formats(ops in prop::collection::vec(op(), 1..300)) {
         let mut host = Host::new(firmware());

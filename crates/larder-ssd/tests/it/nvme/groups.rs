@@ -1,5 +1,5 @@
-//! Several reclaim groups: a placement identifier names one, the data lands there, and every log
-//! knows of all of them.
+//! Several reclaim groups: a placement identifier selects one, the data is written there, and every log covers all of
+//! them.
 
 use larder_ssd::ErrorKind;
 use larder_ssd::managed::{Geometry, ManagedConfig, Owner};
@@ -9,7 +9,7 @@ use larder_ssd::nvme::{Command, Controller, ControllerConfig, PlacementId, Statu
 use super::rig::{Host, PAGE, firmware, untimed};
 
 const GROUPS: u16 = 3;
-/// Three groups are numbered with two bits.
+/// Three groups need two bits.
 const RGIF: u8 = 2;
 
 fn grouped() -> ManagedConfig {
@@ -112,7 +112,7 @@ fn an_invalid_identifier_goes_to_handle_0_of_a_group_that_the_drive_chooses() {
     for (slba, wrong) in (1..).zip(wrong) {
         host.write_page(nsid, slba, 1, Some(wrong));
     }
-    // The emptiest group each time: 0 has a page already.
+    // The emptiest group is chosen each time; group 0 already has a page.
     let chosen = [1, 2, 0];
     for (slba, group) in (1..).zip(chosen) {
         assert_eq!(place_of(&host.drive, slba), (group, Owner::Handle(1)));

@@ -1,4 +1,4 @@
-//! Handle lists of namespaces, and the switch that makes them possible.
+//! Handle lists of namespaces, and switching FDP on, which they require.
 
 use larder_ssd::managed::{GcDestination, Geometry, ManagedConfig, SaveSequential};
 use larder_ssd::nvme::command::log;
@@ -47,7 +47,7 @@ fn lists_longer_than_a_namespace_can_have_are_invalid_lists() {
 
 #[test]
 fn a_configuration_that_could_not_work_is_listed_as_invalid_and_refused() {
-    // Enough for one frontier, not for four.
+    // Enough units for one frontier, but not for four.
     let geometry = Geometry { logical_pages: 640, pages_per_unit: 16, units: 46 };
     let mut host = Host::new(ManagedConfig { geometry, fdp: false, ..firmware() });
     assert!(!host.configuration().valid);

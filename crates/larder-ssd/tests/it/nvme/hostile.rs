@@ -1,4 +1,4 @@
-//! Whatever a command says, the drive answers it and stays whole.
+//! The drive answers any command and stays consistent.
 
 use std::collections::BTreeMap;
 
@@ -44,12 +44,12 @@ fn hostile(config: ControllerConfig, seed: u64) {
     for _ in 0..COMMANDS {
         furnish(&mut host);
         let (mut command, mut data) = sensible(&mut rng);
-        // One command in three is what a host would send; the others have fields overwritten.
+        // One command in three is valid; the others have fields overwritten.
         for _ in 0..rng.usize(..3) {
             distort(&mut command, &mut data, &mut rng);
         }
         let completion = if rng.u8(..8) == 0 {
-            // To the wrong queue, or whichever.
+            // To a queue chosen at random, possibly the wrong one.
             if rng.bool() {
                 host.drive.admin(&command, &mut data)
             } else {
@@ -72,7 +72,7 @@ fn hostile(config: ControllerConfig, seed: u64) {
     assert!(answers.get(&0).is_some_and(|count| *count > COMMANDS / 10), "{answers:?}");
 }
 
-/// A hostile host deletes namespaces and switches FDP too: it gets new ones to go on with.
+/// Creates namespaces if there are none: a hostile host also deletes them and switches FDP.
 fn furnish(host: &mut Host) {
     let exists = |host: &mut Host, nsid| {
         host.drive.admin(&Command::identify(nsid, 0), &mut [0; 4096]).status.is_success()
@@ -88,7 +88,7 @@ fn furnish(host: &mut Host) {
     }
 }
 
-/// Whether it was made for an I/O queue; the opcodes that mean something in both count as I/O.
+/// Whether the command was made for an I/O queue; opcodes that both queues have count as I/O.
 fn is_io(command: &Command) -> bool {
     matches!(command.opcode, 0x00 | 0x01 | 0x12 | 0x1d) || command.nsid != 0 && command.cdw[1] < 8
 }
@@ -112,7 +112,7 @@ fn distort(command: &mut Command, data: &mut Vec<u8>, rng: &mut fastrand::Rng) {
     }
 }
 
-/// What a host might send, with its data or room for the answer.
+/// A valid command, with its data or a buffer for the reply.
 fn sensible(rng: &mut fastrand::Rng) -> (Command, Vec<u8>) {
     let (nsid, slba) = (rng.u32(1..4), rng.u64(..300));
     let pid = rng.bool().then(|| rng.u16(..4) << [0, 14, 15][rng.usize(..3)]);

@@ -1,4 +1,4 @@
-//! The drive at the level of commands, as a host sees it.
+//! Tests of the drive at the level of NVMe commands, from a host's view.
 
 mod events;
 mod formats;

@@ -1,4 +1,4 @@
-//! A host: it sends commands and expects them to succeed.
+//! A host that sends commands and expects them to succeed.
 
 use larder_ssd::managed::{Geometry, ManagedConfig};
 use larder_ssd::nvme::command::{encode_range, log};
@@ -57,7 +57,7 @@ impl Host {
         completion.result
     }
 
-    /// Writes one page's worth of bytes (4096) from block `slba` on.
+    /// Writes 4096 bytes, which is one page, from block `slba` on.
     pub(super) fn write_page(&mut self, nsid: u32, slba: u64, blocks: u32, pid: Option<u16>) {
         self.io(&Command::write(nsid, slba, blocks, pid), &mut [1; PAGE]);
     }
@@ -102,7 +102,7 @@ impl Host {
         self.drive.admin(&Command::set_events(nsid, handle, count, enabled), &mut list).status
     }
 
-    /// Event types that a placement handle supports, and whether each is enabled.
+    /// Event types of a placement handle, and whether each is enabled.
     pub(super) fn event_types(&mut self, nsid: u32, handle: u16) -> Vec<(EventType, bool)> {
         let mut reply = [0xee; 512];
         let count = self.admin(&Command::get_events_enabled(nsid, handle, 255), &mut reply);

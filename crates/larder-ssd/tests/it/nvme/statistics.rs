@@ -1,4 +1,4 @@
-//! Log page 22h over a life: what is deallocated costs nothing to reclaim.
+//! Log page 22h: deallocated data is reclaimed without copies.
 
 use larder_ssd::managed::PAGE_BYTES;
 use larder_ssd::nvme::Command;
@@ -26,8 +26,7 @@ fn a_deallocated_unit_is_erased_without_copies_and_counts_whole() {
     assert_eq!(host.drive.ssd().stats().copied_pages, 0);
 }
 
-/// T8 of the test list, through the logs: what the media took beyond the host's pages is copies and
-/// padding.
+/// T8 of the test list, through the logs: media bytes beyond the host's are copies and padding.
 #[test]
 fn media_bytes_are_host_bytes_copies_and_padding() {
     let mut host = Host::new(firmware());

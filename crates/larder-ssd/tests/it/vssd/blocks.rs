@@ -1,5 +1,4 @@
-//! Logical blocks: what their owners may do, what becomes of physical blocks that fail under them, and
-//! what is counted.
+//! Logical blocks: permitted operations, failing physical blocks, and counters.
 
 use larder_ssd::nand::{BlockIndex, Health, PhysicalOp};
 use larder_ssd::raw::{RawConfig, RawSsd};
@@ -19,7 +18,7 @@ fn with_failures(program_failures: Vec<(BlockIndex, u32)>) -> Vssds<PowerImages>
     Vssds::create(vec![drive], PowerImages::default(), IDENTITY, RATES).unwrap()
 }
 
-/// A block with `pages` pages, whose words count from `first` on.
+/// A block with `pages` pages, whose words count up from `first`.
 fn written(array: &mut Vssds<PowerImages>, id: VssdId, first: u64, pages: u64) -> LogicalBlock {
     let block = array.alloc_block(id, first).unwrap();
     let words: Vec<u64> = (first..first + pages).collect();
@@ -109,7 +108,7 @@ fn a_freed_block_stays_freed_and_an_allocated_one_allocated() {
     let id = tenant(&mut array);
     let (gone, kept) = (written(&mut array, id, 1, 12), written(&mut array, id, 100, 6));
     let empty = array.alloc_block(id, 77).unwrap();
-    // The power fails with the first erase: the free is in both images already.
+    // The power fails at the first erase: the record of the free is already in both images.
     array.cut_power_after(0, 0);
     assert_eq!(kind(array.free_block(id, gone)), ErrorKind::PowerLoss);
     array = rig::reopened(array);
@@ -146,7 +145,7 @@ fn channel(channel: u32) -> larder_ssd::nand::ChannelIndex {
 
 #[test]
 fn a_failed_block_is_replaced_and_its_neighbours_are_not_touched() {
-    // The first block of die 1, with its second stripe.
+    // The first block of die 1 fails at its second stripe.
     let mut array = with_failures(vec![(BlockIndex(12), 2)]);
     let id = tenant(&mut array);
     let block = written(&mut array, id, 1, 12);
@@ -159,7 +158,7 @@ fn a_failed_block_is_replaced_and_its_neighbours_are_not_touched() {
     assert_eq!(array.info(id).unwrap().blocks, 10, "the spare makes up for it");
     array = rig::reopened(array);
     assert_eq!(words(&array, id, block), (1..13).collect::<Vec<_>>());
-    // The old one is out of use, and stays so when its owner is done.
+    // The old block is out of use, and remains so after its owner has freed the logical block.
     array.free_block(id, block).unwrap();
     array = rig::reopened(array);
     assert_eq!(array.drive(0).unwrap().block(BlockIndex(12)).unwrap().written_pages, 2);
@@ -169,13 +168,13 @@ fn a_failed_block_is_replaced_and_its_neighbours_are_not_touched() {
     array.audit().unwrap();
 }
 
-/// Of a block that failed and its copy, both as long, the copy counts: the other takes no more.
+/// A failed block and its copy are equally long: the copy must be used, because the other accepts no more.
 #[test]
 fn of_equally_long_copies_the_newer_counts() {
     let mut array = with_failures(vec![(BlockIndex(12), 2)]);
     let id = tenant(&mut array);
     let block = written(&mut array, id, 1, 4);
-    // A stripe on die 0, one on die 1 that fails, its copy; the power goes with the next.
+    // A stripe on die 0, one on die 1 that fails, its copy; the power fails at the next.
     array.cut_power_after(0, 3);
     let more = Pages::Words(&[5, 6, 7, 8]);
     assert_eq!(kind(array.append(id, block, 4, more)), ErrorKind::PowerLoss);
@@ -218,7 +217,7 @@ fn what_is_written_is_appended_or_migrated() {
     for round in 0..200 {
         let block = written(&mut array, id, round + 1, 12);
         appended += 12;
-        // Three stay for ever, and the others are written again and again.
+        // Three blocks stay, and the others are rewritten again and again.
         if round >= 3 {
             array.free_block(id, block).unwrap();
         }
@@ -235,7 +234,7 @@ fn what_is_written_is_appended_or_migrated() {
         PhysicalOp::Program { bytes, .. } => *bytes,
         _ => 0,
     };
-    // Two programs failed, and wrote nothing that counts.
+    // Two programs failed, and their pages do not count.
     let programmed = ops.iter().map(bytes).sum::<u64>() / 4096 - 2 * 2;
     let counters = (0..4).map(|at| array.drive(0).unwrap().channel_counters(channel(at)));
     let sum = counters.reduce(|sum, of| sum.plus(of)).unwrap();
@@ -253,7 +252,7 @@ fn what_lies_behind_a_gap_is_cut_off() {
     let id = tenant(&mut array);
     let block = written(&mut array, id, 1, 12);
     let (mut drives, images) = array.into_parts();
-    // A medium that loses a block: the second half of each row is gone.
+    // The medium loses a block: the second half of each row is gone.
     drives[0].erase(BlockIndex(12)).unwrap();
     let (mut array, found) = Vssds::open(drives, images).unwrap();
     assert_eq!(found.cut_off, 1);
@@ -290,7 +289,7 @@ fn an_image_that_cannot_be_written_stops_all_changes() {
     assert_eq!(words(&array, id, block), [1, 2, 3, 4]);
 }
 
-/// The journal of a busy array is written anew as a catalogue now and then, and stays short.
+/// The journal of a busy array is replaced by a new catalogue from time to time, and stays short.
 #[test]
 fn images_stay_short() {
     let mut array = rig::array(1);

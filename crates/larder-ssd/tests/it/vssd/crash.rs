@@ -1,8 +1,7 @@
-//! The power fails at thousands of points: in the middle of allocations, appends, frees, swaps, moves
-//! and writes of the catalogue, and of openings after that. What was acknowledged is there, and nothing
-//! else, of nobody else.
+//! Power loss at thousands of points: during allocations, appends, frees, swaps, moves, writes of the catalogue, and
+//! the openings after that. Acknowledged data is present, and no other data, especially not of another tenant.
 //!
-//! `LARDER_CRASH_POINTS` says how often the power fails (10,000), `LARDER_CRASH_SEED` where it begins.
+//! `LARDER_CRASH_POINTS` is the number of power losses (10,000), `LARDER_CRASH_SEED` the first seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,17 +15,17 @@ use larder_ssd::{Error, ErrorKind};
 use super::rig::{self, BLOCK_BYTES, GEOMETRY, IDENTITY, PowerImages, RATES, STRIPE};
 
 const DRIVES: usize = 2;
-/// Losses of power that one array lives through.
+/// Power losses in the life of one array.
 const POINTS_A_LIFE: u64 = 250;
 
-/// A block as it must be.
+/// The expected state of a block.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Block {
     tag: u64,
     words: Vec<u64>,
 }
 
-/// What the power interrupted: done, or not, or, of an append, in part.
+/// The operation that the power loss interrupted: it is done or not; an append may be done in part.
 #[derive(Debug, Clone, PartialEq)]
 enum Pending {
     Nothing,
@@ -55,10 +54,10 @@ struct World {
     array: Option<Vssds<PowerImages>>,
     rng: fastrand::Rng,
     tenants: BTreeMap<VssdId, BTreeMap<LogicalBlock, Block>>,
-    /// Numbers that were given out, to see that none comes twice.
+    /// Used numbers, to check that none is reused.
     used: BTreeSet<LogicalBlock>,
     pending: Pending,
-    /// By drive and block, erases when last seen.
+    /// Last seen erases, by drive and block.
     erases: Vec<Vec<u32>>,
     next_word: u64,
     tally: Tally,
@@ -168,7 +167,7 @@ impl World {
         }
     }
 
-    /// Dies may come to their end: then they take nothing any more, and say so.
+    /// Dies may become read-only: then they accept no more blocks and report so.
     fn unless_read_only(&mut self, error: Error) -> Outcome {
         if error.kind() == ErrorKind::ReadOnly {
             self.tally.read_only += 1;
@@ -227,7 +226,7 @@ impl World {
                 self.tally.swaps += 1;
                 Ok(())
             }
-            // Dies that cannot be exchanged, or are being exchanged.
+            // Dies that cannot be swapped, or are already being swapped.
             Err(_) => Ok(()),
         }
     }
@@ -262,7 +261,7 @@ impl World {
         }
     }
 
-    /// Lives until the power fails, and once more.
+    /// Runs operations until the next power loss, then recovers.
     fn live_to_the_next_point(&mut self) {
         let cut = self.rng.u64(..60);
         if self.rng.u32(..4) == 0 {
@@ -286,13 +285,13 @@ impl World {
         self.verify();
     }
 
-    /// Opens the array; every third time the power fails meanwhile, and again.
+    /// Opens the array; one time in three the power may fail during the opening, repeatedly.
     fn open(&mut self) {
         let (mut drives, mut images) = self.array.take().unwrap().into_parts();
         loop {
             drives.iter_mut().for_each(RawSsd::power_loss);
             (images.left, images.seed) = (None, self.rng.u64(..));
-            // During a write of an image, or an erase: what a scan finds to erase.
+            // During a write of an image, or during an erase of blocks that the scan found.
             match self.rng.u32(..6) {
                 0 => images.left = Some(self.rng.u64(..2)),
                 1 => drives[self.rng.usize(..DRIVES)].cut_power_after(self.rng.u64(..3)),
@@ -314,7 +313,7 @@ impl World {
         }
     }
 
-    /// Takes what the power interrupted for done or not done, as the array has it.
+    /// Resolves the interrupted operation as done or not done, according to the array.
     fn settle(&mut self) {
         let array = self.array.as_ref().unwrap();
         match std::mem::replace(&mut self.pending, Pending::Nothing) {
@@ -419,7 +418,7 @@ fn what_was_acknowledged_outlives_any_loss_of_power() {
     let tally = lives(points, setting("LARDER_CRASH_SEED", 1));
     println!("{tally:?}");
     assert!(tally.points >= points);
-    // Enough of everything was interrupted to say something.
+    // Check that enough operations of each kind were interrupted for the test to be meaningful.
     for often in [
         tally.appends,
         tally.swaps,

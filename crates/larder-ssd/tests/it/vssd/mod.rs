@@ -1,4 +1,4 @@
-//! Virtual SSDs on open-channel drives.
+//! Tests of virtual SSDs on open-channel drives.
 
 mod blocks;
 mod crash;

@@ -1,4 +1,4 @@
-//! What the tests of virtual SSDs have in common: small drives, and images that lose power.
+//! Helpers of the tests of virtual SSDs: small drives, and images that lose power.
 
 use larder_ssd::nand::{DieArray, NandGeometry};
 use larder_ssd::raw::{RawConfig, RawSsd};
@@ -17,7 +17,7 @@ pub(crate) const GEOMETRY: NandGeometry = NandGeometry {
 pub(crate) const STRIPE: u64 = 2;
 /// Bytes of a physical block.
 pub(crate) const BLOCK_BYTES: u64 = 6 * 4096;
-/// Blocks that a die serves with: it has a spare of 2.
+/// Usable blocks of a die, which has a spare of 2.
 pub(crate) const CAPACITY: u64 = 10;
 pub(crate) const RATES: Throughputs =
     Throughputs { channel_mb_s: 400, die_mb_s: 200, soft_plane_mb_s: 50 };
@@ -32,7 +32,7 @@ pub(crate) fn config() -> RawConfig {
     }
 }
 
-/// An array of `drives` fresh drives.
+/// An array of `drives` new drives.
 pub(crate) fn array(drives: usize) -> Vssds<PowerImages> {
     let drives = (0..drives).map(|_| RawSsd::new(config()).unwrap()).collect();
     Vssds::create(drives, PowerImages::default(), IDENTITY, RATES).unwrap()
@@ -42,7 +42,7 @@ pub(crate) fn request(isolation: Isolation, bytes: u64) -> Request {
     Request { isolation, mb_s: 0, bytes }
 }
 
-/// The array after a loss of power.
+/// The array, reopened after a power loss.
 pub(crate) fn reopened(array: Vssds<PowerImages>) -> Vssds<PowerImages> {
     let (mut drives, images) = array.into_parts();
     drives.iter_mut().for_each(RawSsd::power_loss);
@@ -51,8 +51,8 @@ pub(crate) fn reopened(array: Vssds<PowerImages>) -> Vssds<PowerImages> {
     array
 }
 
-/// Two images. The power may fail during any write: what is there then is anything that a disk may
-/// leave, of the new bytes or the old.
+/// Two images. The power may fail during any write; the result is then any mixture of new and old bytes that a disk may
+/// leave.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PowerImages {
     pub(crate) bytes: [Vec<u8>; IMAGES],
@@ -76,7 +76,7 @@ impl PowerImages {
         }
     }
 
-    /// What a write of `bytes` that was interrupted leaves of them: a part, of which some is garbage.
+    /// The result of an interrupted write of `bytes`: a prefix, part of which may be garbage.
     fn torn(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut rng = fastrand::Rng::with_seed(self.seed ^ self.writes);
         let mut torn = bytes[..rng.usize(..=bytes.len())].to_vec();

@@ -1,5 +1,5 @@
-//! Tenants that share dies: shares by weight while both want more, all of it while one does, and what that
-//! is in a limiter that keeps what is not used.
+//! Tenants that share dies: shares by weight while both are busy, the whole die while one is, and the difference to a
+//! limiter that does not redistribute unused time.
 
 use larder_ssd::ErrorKind;
 use larder_ssd::nand::{DieIndex, PhysicalOp};
@@ -25,7 +25,7 @@ fn erase(die: u32) -> PhysicalOp {
     PhysicalOp::Erase { die: DieIndex(die), blocks: 1, between_programs: false }
 }
 
-/// What a tenant asks of a die again and again, with so many requests under way.
+/// A tenant that repeats the same operations on a die at queue depth `depth`.
 struct Tenant {
     ops: Vec<PhysicalOp>,
     depth: usize,
@@ -43,7 +43,7 @@ impl Tenant {
     }
 }
 
-/// Runs tenants for `seconds`. Returns the dispatcher and what was served.
+/// Runs tenants for `seconds`. Returns the dispatcher and the completed operations.
 fn run(sharing: Sharing, tenants: &mut [Tenant], seconds: u64) -> (Dispatcher, Vec<Served>) {
     let mut dispatcher = Dispatcher::new(timing(), sharing).unwrap();
     for (at, tenant) in tenants.iter_mut().enumerate() {
@@ -65,7 +65,7 @@ fn count(served: &[Served], tenant: usize) -> u64 {
     served.iter().filter(|done| done.tenant == tenant).count() as u64
 }
 
-/// Within so many per cent.
+/// Whether `found` is within `percent` percent of `expected`.
 fn near(found: u64, expected: u64, percent: u64) -> bool {
     found.abs_diff(expected) * 100 <= expected * percent
 }
@@ -98,7 +98,7 @@ fn one_alone_has_all() {
     let mut tenants = [Tenant::new(vec![program(0)], 4), Tenant::new(vec![read(1)], 0)];
     let (_, served) = run(Sharing::Fair { weights: vec![1, 9] }, &mut tenants, 5);
     assert!(count(&served, 0) * 100 >= alone * 95, "{} of {alone}", count(&served, 0));
-    // And so has who shares a die with somebody on another.
+    // The same holds if the other tenant uses another die.
     let mut tenants = [Tenant::new(vec![program(0)], 4), Tenant::new(vec![read(1)], 4)];
     let (_, served) = run(Sharing::Fair { weights: vec![1, 9] }, &mut tenants, 5);
     assert!(count(&served, 0) * 100 >= alone * 95, "{} of {alone}", count(&served, 0));
@@ -106,7 +106,7 @@ fn one_alone_has_all() {
 
 #[test]
 fn erases_are_charged_to_their_owner() {
-    // One erases for every program, the other only programs.
+    // One tenant erases for every program, the other only programs.
     let mut tenants =
         [Tenant::new(vec![program(0), erase(0)], 16), Tenant::new(vec![program(0)], 16)];
     let (dispatcher, served) = run(Sharing::Fair { weights: vec![1, 1] }, &mut tenants, 20);
@@ -115,7 +115,7 @@ fn erases_are_charged_to_their_owner() {
     assert!(near(dispatcher.charged_ns(0), dispatcher.charged_ns(1), 5));
     let (own, other) = (count(&served, 0) / 2, count(&served, 1));
     assert!(near(other * nand.program_ns, own * pair_ns, 10), "{own} pairs and {other} programs");
-    // First come, first served: a request each, whatever it takes.
+    // First come, first served: both complete the same number of requests, whatever they cost.
     tenants.iter_mut().for_each(|tenant| tenant.asked = 0);
     let (_, served) = run(Sharing::None { tenants: 2 }, &mut tenants, 20);
     assert!(near(count(&served, 0), count(&served, 1), 5));

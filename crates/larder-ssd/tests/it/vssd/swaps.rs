@@ -1,4 +1,4 @@
-//! Channels and dies that exchange what they hold.
+//! Channels and dies that swap their data.
 
 use larder_ssd::ErrorKind;
 use larder_ssd::nand::{BlockIndex, ChannelIndex, DieIndex, PhysicalOp};
@@ -11,7 +11,7 @@ use super::rig::{self, GEOMETRY, IDENTITY, PowerImages, RATES, request};
 
 type Array = Vssds<PowerImages>;
 
-/// A tenant with `blocks` full blocks on the next free channel; words tell them apart.
+/// A tenant with `blocks` full blocks on the next free channel; all words differ.
 fn tenant(array: &mut Array, blocks: u64) -> (VssdId, Vec<LogicalBlock>) {
     let id = array.alloc(request(Isolation::Channel, 1)).unwrap();
     let fill = |tag| {
@@ -45,7 +45,7 @@ fn dies(array: &Array, id: VssdId) -> Vec<u32> {
     array.info(id).unwrap().dies.iter().map(|(_, die)| die.0).collect()
 }
 
-/// Steps to the end. Returns parts and pages that moved.
+/// Steps to the end of the swap. Returns the number of moved parts and pages.
 fn finish(array: &mut Array) -> (u64, u64) {
     let mut moved = (0, 0);
     loop {
@@ -144,7 +144,7 @@ fn a_swap_goes_on_after_a_loss_of_power() {
         array = rig::reopened(array);
         assert_eq!(array.swap_under_way().is_some(), failed);
         check_words(&array, one);
-        // Three programs and an erase each. A part is there with its last program.
+        // Three programs and an erase per part. A part has moved with its last program.
         let done = (cut + 1) / 4;
         let moved = finish(&mut array).0;
         assert_eq!(moved, if failed { 24 - done } else { 0 }, "nothing moves twice: {cut}");
@@ -173,7 +173,7 @@ fn a_swap_that_is_given_up_brings_back_what_moved() {
 
 #[test]
 fn full_dies_exchange_by_their_spare_and_wait_without_one() {
-    // Die 0 loses its spare of two blocks, die 1 too: the first blocks that are programmed there.
+    // Dies 0 and 1 lose their spare of two blocks: the first blocks that are programmed there fail.
     let failures = [0, 1, 12, 13].map(|block| (BlockIndex(block), 0)).to_vec();
     let drive = RawSsd::new(RawConfig { program_failures: failures, ..rig::config() }).unwrap();
     let mut array = Vssds::create(vec![drive], PowerImages::default(), IDENTITY, RATES).unwrap();
@@ -187,7 +187,7 @@ fn full_dies_exchange_by_their_spare_and_wait_without_one() {
     finish(&mut array);
     check_words(&array, one);
     check_words(&array, two);
-    // Dies with their spare need nobody's help.
+    // Dies with their spare do not have to wait.
     let (four, _) = tenant(&mut array, 10);
     array.swap_begin(0, &pairs(2, 3)).unwrap();
     assert_eq!(finish(&mut array).0, 40);
@@ -212,7 +212,7 @@ fn swaps_that_would_break_isolation_or_cannot_be_are_refused() {
     assert_eq!(refused(2, &[(0, 1)]), ErrorKind::OutOfRange);
     array.swap_begin(0, &pairs(0, 1)).unwrap();
     assert_eq!(array.swap_begin(1, &pairs(0, 1)).unwrap_err().kind(), ErrorKind::InUse);
-    // Channels that are being exchanged are given to nobody.
+    // Channels that are being swapped are not allocated.
     assert_eq!(array.free_units(Isolation::Channel), 2 + 4);
     finish(&mut array);
     assert_eq!(array.free_units(Isolation::Channel), 3 + 4);

@@ -1,4 +1,4 @@
-//! Who gets which channels, dies and soft planes, and what outlives what happens to the images.
+//! The allocation of channels, dies and soft planes, and recovery from damaged images.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -138,7 +138,7 @@ fn tenants_with_blocks_stay_until_they_are_destroyed() {
     assert_eq!(array.read(next.id, block, 0, 1).unwrap_err().kind(), ErrorKind::NotOwned);
 }
 
-/// Bits flip anywhere in one image, in its catalogue or its journal: the other one serves.
+/// If bits flip in one image, in its catalogue or its journal, the other one is used.
 #[test]
 fn either_image_serves_and_without_both_nothing_is_touched() {
     let mut array = rig::array(1);
@@ -208,7 +208,7 @@ fn images_of_others_are_refused() {
     assert!(refused.to_string().contains("no drives"), "{refused}");
 }
 
-/// By a catalogue from before an exchange a tenant would have what lies on its neighbour's dies.
+/// With a catalogue from before a swap, a tenant would get the data on its neighbour's dies.
 #[test]
 fn images_of_another_time_are_refused() {
     let mut array = rig::array(1);
@@ -257,14 +257,14 @@ fn a_thousand_tenants_are_made_listed_and_found_again() {
         let [block] = array.blocks(info.id).unwrap()[..] else { panic!("a block each") };
         assert_eq!((block.tag, block.written_pages), (tag, 2));
     }
-    // As the format draws it: header and front, erases of each die, and a tenant of one die, whose five
-    // slots have a generation each and whose block has a tag.
+    // According to the format: header and front, erases of each die, and tenants of one die, with a generation for each
+    // of five slots and a tag for the block.
     let catalogue_bytes = 48 + 68 + 1024 * 8 + 8 + 1024 * (32 + 16 + 5 * 4 + 8);
     let (_, MemoryImages(images)) = array.into_parts();
     assert_eq!(images.map(|image| image.len()), [catalogue_bytes; 2], "no record is left behind");
 }
 
-/// 1 TB of blocks of 2 MiB, in tenants that have a die each: the most entries that there can be.
+/// 1 TB of blocks of 2 MiB, with tenants of one die each: this gives the largest possible number of entries.
 #[test]
 fn the_map_of_a_terabyte_takes_eight_megabytes() {
     let geometry = NandGeometry {
@@ -289,7 +289,7 @@ fn the_map_of_a_terabyte_takes_eight_megabytes() {
     assert!(array.map_bytes() >= 7_000_000, "all of it is mapped");
 }
 
-/// What a tenant asks for, or which of them goes.
+/// A request of a tenant, or the index of the tenant to remove.
 #[derive(Debug, Clone)]
 enum Step {
     Alloc(Isolation, u64),
@@ -309,7 +309,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Soft planes that each tenant has of each die.
+/// Tenants of each die, one entry per soft plane or die.
 type Taken = BTreeMap<(u32, DieIndex), Vec<(VssdId, Isolation)>>;
 
 fn taken(array: &Vssds<PowerImages>) -> Taken {

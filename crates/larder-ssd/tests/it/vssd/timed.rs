@@ -1,4 +1,4 @@
-//! An array under a clock: how deep queues are, what holds what up, and swaps beside tenants.
+//! An array under a clock: queue depths, which operations wait for which, and swaps in parallel with tenants.
 
 use std::collections::BTreeMap;
 
@@ -26,10 +26,10 @@ const STRIPE: u64 = 4;
 struct Rig {
     timed: TimedVssds<MemoryImages>,
     vssds: Vec<VssdId>,
-    /// What each page of each block holds.
+    /// The expected words of each block.
     words: BTreeMap<LogicalBlock, Vec<u64>>,
     blocks: Vec<Vec<LogicalBlock>>,
-    /// Who asks next, and when.
+    /// The next submissions: time and tenant.
     due: Vec<(u64, usize)>,
     rng: fastrand::Rng,
 }
@@ -55,7 +55,7 @@ impl Rig {
             let written = (0..blocks).map(|_| rig.written(vssd)).collect();
             rig.blocks.push(written);
         }
-        // What was written so far took no time.
+        // Start over with a new clock, so that the writes so far took no time.
         let array = rig.timed.into_array();
         rig.timed = TimedVssds::new(array, &timing, policy).unwrap();
         rig
@@ -71,7 +71,7 @@ impl Rig {
         block
     }
 
-    /// Each vSSD reads four times at once until then. Returns what was done.
+    /// Each vSSD reads with queue depth 4 until `until`. Returns the completed requests.
     fn read(&mut self, until: u64) -> Vec<Completed> {
         let (mut all, mut done) = (Vec::new(), Vec::new());
         loop {
@@ -89,7 +89,7 @@ impl Rig {
             }
             while let Some((at, tenant)) = self.due.pop_if(|&mut (at, _)| at <= next) {
                 let block = self.blocks[tenant][self.rng.usize(..self.blocks[tenant].len())];
-                // Of many lengths, so that there is no step at the percentile.
+                // Many lengths, so that there is no step at the percentile.
                 let (pages, token) = (self.rng.u64(1..=24), block.number());
                 let page = self.rng.u64(..16 * STRIPE - pages);
                 self.timed.read(at, self.vssds[tenant], block, page, pages, token).unwrap();
@@ -97,7 +97,7 @@ impl Rig {
         }
     }
 
-    /// Each word of each block is what was written.
+    /// Checks that each word of each block is the written one.
     fn check(&self) {
         for (&block, words) in &self.words {
             for (page, &word) in (0..).zip(words) {
@@ -157,7 +157,7 @@ fn only_the_block_that_moves_waits_for_it() {
     let pairs = channel_pairs(timing().array(), ChannelIndex(0), ChannelIndex(1), None).unwrap();
     let pace = Pace { bytes_per_s: 1_000_000, p99_ns: None };
     rig.timed.swap_begin(0, 0, &pairs, pace).unwrap();
-    // A part of 256 KiB takes a quarter of a second: a read that comes meanwhile is either soon done or waits.
+    // A part of 256 KiB takes a quarter of a second: a read that arrives during it either completes soon or waits.
     let done = rig.read(200 * MS);
     let slow = rig.read(2_000 * MS);
     let held =

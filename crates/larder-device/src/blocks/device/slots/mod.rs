@@ -1,4 +1,4 @@
-//! Slots: what is written in order, each in a block of its own. The map is the tags of the blocks.
+//! Slots: data written in order, each slot in a block of its own. The tags of the blocks are the map.
 //!
 //! ```text
 //!   a write at the start     frees the block, then those of the slots that belong together with it if it is their
@@ -10,11 +10,12 @@
 //!   or the whole deallocated frees the block
 //! ```
 //!
-//! 1. Appends of a slot go to the store in the order of their places. One that comes before those in front of it waits
-//!    while any of the slot is under way.
-//! 2. Whatever changes which block a slot has waits for the appends under way, and what comes later waits for it. The
-//!    old block is gone before the new one is allocated. Only what moves has two; the longer one counts.
-//! 3. What lies behind the written part of a slot is zeros.
+//! 1. Appends of a slot go to the store in order. One that comes before its predecessors waits while any request of the
+//!    slot is in flight.
+//! 2. A request that changes the block of a slot waits for the appends in flight, and later requests wait for it. The
+//!    old block is gone before the new one is allocated. Only a slot that is being moved has two blocks; the longer one
+//!    counts.
+//! 3. Bytes after the written part of a slot are zeros.
 
 mod queue;
 mod read;
@@ -34,9 +35,9 @@ use crate::io::{Completer, IoFailure, IoFuture, IoResult};
 use crate::steps;
 use queue::{Active, Change, GivenUp, Request};
 
-/// Zeros that are appended at a time.
+/// Bytes of zeros that are appended at a time.
 const PADDING_BYTES: u64 = 1 << 20;
-/// Bytes that are compared, or copied, at a time.
+/// Bytes that are compared or copied at a time.
 const COPIED_BYTES: usize = 1 << 20;
 
 /// The slots of a device on blocks.
@@ -49,23 +50,23 @@ pub(super) struct Slots {
 
 struct State {
     blocks: Vec<Option<BlockId>>,
-    /// Those of which something is under way.
+    /// Slots with requests waiting or in flight.
     active: HashMap<u32, Active>,
-    /// Those whose block a loss of power left so that it takes no more: it moves when more is to be written.
+    /// Slots whose block takes no more appends after a loss of power. The slot moves to a new block at the next write.
     cut: HashSet<u32>,
-    /// Blocks that could not be freed when their slot had moved.
+    /// Blocks that could not be freed after their slot had moved.
     left: HashMap<u32, BlockId>,
 }
 
-/// What is to be done next for a slot.
+/// The next step for a slot.
 enum Step {
-    /// Nothing that could be begun now.
+    /// Nothing can be begun now.
     Rest,
     Append {
         block: BlockId,
         request: Request,
     },
-    /// Nothing else of the slot is under way.
+    /// No other request of the slot is in flight.
     Alone {
         block: Option<BlockId>,
         end: u64,
@@ -102,18 +103,18 @@ impl Slots {
     ) -> IoFuture {
         let together = self.shape.options.slots_together;
         let begins = at == 0 && slot.is_multiple_of(together);
-        // Before what the host may send to them next.
+        // Submit these before any request that the host may send to those slots next.
         let others = if begins { slot + 1..slot + together } else { 0..0 };
         let given_up = others.map(|slot| self.give_up_behind(slot)).collect();
         self.submit(slot, Change::Write { at, buffer, stream, given_up })
     }
 
-    /// Makes what lies from there on zeros: it was not written, or all of the slot is given up.
+    /// Makes the bytes from `at` on zeros: either they were not written, or the whole slot is discarded.
     pub(super) fn clear(self: &Arc<Self>, slot: u32, at: u64) -> IoFuture {
         self.submit(slot, Change::Zeros { at })
     }
 
-    /// Gives up what is in the slot.
+    /// Discards the content of the slot.
     pub(super) fn free(self: &Arc<Self>, slot: u32) -> IoFuture {
         self.submit(slot, Change::Free { behind: None })
     }
@@ -138,7 +139,7 @@ impl Slots {
         future
     }
 
-    /// Carries a slot on, unless somebody does already.
+    /// Continues the requests of a slot, unless another thread already does.
     fn carry_on(self: &Arc<Self>, slot: u32) {
         {
             let mut state = self.lock();
@@ -195,7 +196,7 @@ impl Slots {
         Step::Rest
     }
 
-    /// Begins an append that comes next.
+    /// Begins an append that is next in order.
     fn append(self: &Arc<Self>, slot: u32, block: BlockId, request: Request) {
         let Request { change, completer } = request;
         let Change::Write { at, buffer, .. } = change else {
@@ -204,7 +205,7 @@ impl Slots {
         self.append_at(slot, (block, at), buffer, move |ended| completer.complete(ended));
     }
 
-    /// Begins an append, and has `then` told of its end.
+    /// Begins an append, and calls `then` with its result.
     fn append_at(
         self: &Arc<Self>,
         slot: u32,
@@ -228,7 +229,7 @@ impl Slots {
         });
     }
 
-    /// Carries out what nothing else of the slot may run beside, or begins to.
+    /// Carries out, or begins, a request that must run while no other request of the slot does.
     async fn alone(
         self: &Arc<Self>,
         slot: u32,
@@ -272,8 +273,8 @@ impl Slots {
         }
     }
 
-    /// Gives the slot a block that is empty. What was in it goes first, and then what is given up with it: if power is
-    /// lost in between, the start of it all is gone, and nobody takes the rest for whole.
+    /// Gives the slot an empty block. The slot's old block goes first, and then the slots that are discarded with it.
+    /// If power is lost in between, the start of the unit is gone, so the rest is not mistaken for a whole.
     async fn begin(
         &self,
         slot: u32,
@@ -306,7 +307,7 @@ impl Slots {
 
     async fn give_up(&self, slot: u32, block: Option<BlockId>) -> Result<(), Error> {
         let left = self.lock().left.get(&slot).copied();
-        // First: it would be found again, and is longer than what comes.
+        // Free this one first: recovery would find it again, and it is longer than the new block.
         for block in left.into_iter().chain(block) {
             let freed = self.store.free(block).await;
             freed.map_err(|failure| self.error(slot, "freeing", &failure.error))?;
@@ -321,8 +322,8 @@ impl Slots {
         Ok(())
     }
 
-    /// The block of the slot, or where a loss of power has left that so that it takes no more, another one with what
-    /// was written of it.
+    /// The block of the slot. If that takes no more appends after a loss of power, another block with a copy of what
+    /// was written.
     async fn usable(
         &self,
         slot: u32,
@@ -376,7 +377,8 @@ impl Slots {
         }
     }
 
-    /// A write of what may be there: what was seen again of a region whose end was cut short is written with it.
+    /// A write over bytes that may be the same: the host rewrites the known part of a region together with the end that
+    /// was cut off.
     async fn repeat(
         self: &Arc<Self>,
         slot: u32,
@@ -409,7 +411,7 @@ impl Slots {
         }
     }
 
-    /// Whether the first bytes of a buffer are what is there.
+    /// Whether the first `bytes` of a buffer equal what is stored at `at`.
     async fn is_there(
         &self,
         block: BlockId,
@@ -460,7 +462,7 @@ impl Slots {
     }
 }
 
-/// Waits for all of them.
+/// Waits for all of them. Returns the first failure.
 async fn all(under_way: Vec<IoFuture>) -> Result<(), Error> {
     let mut ended = Ok(());
     for request in under_way {

@@ -1,4 +1,4 @@
-//! What waits for a slot, and in which order it goes on.
+//! The requests that wait for a slot, and the order in which they proceed.
 
 use std::collections::VecDeque;
 
@@ -6,60 +6,60 @@ use crate::blocks::info::Stream;
 use crate::buffer::IoBuffer;
 use crate::io::{Completer, IoFuture};
 
-/// A slot of which something is under way.
+/// A slot with requests waiting or in flight.
 #[derive(Debug, Default)]
 pub(super) struct Active {
     pub(super) queue: VecDeque<Request>,
-    /// Appends that have not ended.
+    /// Appends in flight.
     pub(super) in_flight: u32,
-    /// Where the last append that was begun ends.
+    /// End of the last append that was begun.
     pub(super) end: u64,
-    /// Somebody carries it on.
+    /// A thread is carrying out its requests.
     pub(super) is_carried: bool,
 }
 
-/// A request of it.
+/// A request to a slot.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) change: Change,
     pub(super) completer: Completer,
 }
 
-/// What is asked for.
+/// What a request changes.
 #[derive(Debug)]
 pub(super) enum Change {
-    /// Whole pages from there on.
+    /// Writes whole pages from `at` on.
     Write {
         at: u64,
         buffer: IoBuffer,
         stream: Stream,
-        /// Slots that are given up with what was in this one, and before this goes on.
+        /// Slots that are discarded together with this one's old content, before the write proceeds.
         given_up: Vec<GivenUp>,
     },
-    /// Zeros from there on.
+    /// Zeroes everything from `at` on.
     Zeros { at: u64 },
-    /// All of it is given up, as soon as this has ended.
+    /// Discards the slot, after `behind` has ended.
     Free { behind: Option<IoFuture> },
 }
 
-/// A slot that is given up behind another one.
+/// A slot that is discarded after another one.
 #[derive(Debug)]
 pub(super) struct GivenUp {
-    /// To be told when that is gone.
+    /// Completed when the other slot is gone.
     pub(super) go: Completer,
-    /// Ends when this one is.
+    /// Ends when this slot is gone.
     pub(super) gone: IoFuture,
 }
 
 impl Change {
-    /// Whether it may change which block the slot has.
+    /// Whether it may change the block of the slot.
     pub(super) fn replaces(&self) -> bool {
         matches!(self, Self::Write { at: 0, .. } | Self::Zeros { .. } | Self::Free { .. })
     }
 }
 
 impl Active {
-    /// The position of a write that goes on where the last one ended, if nothing before it replaces the block.
+    /// The position of a write that continues where the last one ended, if no request before it replaces the block.
     pub(super) fn in_order(&self) -> Option<usize> {
         let writes = self.queue.iter().take_while(|request| !request.change.replaces());
         writes.enumerate().find_map(|(position, request)| match request.change {
@@ -68,8 +68,8 @@ impl Active {
         })
     }
 
-    /// The position of what comes first when nothing goes on in order: of the writes before a replacement the one that
-    /// is nearest to the start.
+    /// The position of the next request if no write continues in order: of the writes before a replacement the one with
+    /// the lowest offset, or else the replacement.
     pub(super) fn first_alone(&self) -> Option<usize> {
         let writes = self.queue.iter().take_while(|request| !request.change.replaces());
         let places = writes.enumerate().filter_map(|(position, request)| match request.change {

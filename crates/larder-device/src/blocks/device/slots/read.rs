@@ -1,4 +1,4 @@
-//! Reads of slots: what was written, and zeros behind it.
+//! Reads of slots: the written bytes, and zeros after them.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl Slots {
                 }
                 Err(failure) if failure.error.kind() == ErrorKind::NotOpen => {
                     buffer = failure.buffer;
-                    // Its slot has been given up meanwhile, and whoever did so is about to say it.
+                    // The slot was discarded while the read ran, and the discard is about to update the slot's block.
                     if self.store.ledger().get(block).is_none_or(|it| it.closed)
                         && self.lock().blocks[slot as usize] == Some(block)
                     {

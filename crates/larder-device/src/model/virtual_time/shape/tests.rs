@@ -1,4 +1,4 @@
-//! What every shape keeps, whatever is asked of it.
+//! Properties that every shape has under any requests.
 
 use super::super::shapes;
 use super::*;
@@ -8,7 +8,7 @@ use crate::placement::PlacementHandle;
 
 const CAPACITY: u64 = 64 << 20;
 
-/// A request by chance and when it comes after the one before.
+/// A random request, and the time that it comes after the one before.
 fn any_io(rng: &mut fastrand::Rng) -> (u64, Io) {
     let pause_ns = [0, rng.u64(..2_000), rng.u64(..10_000_000)][rng.usize(..3)];
     let bytes = 4096 << rng.u32(..8);
@@ -70,7 +70,8 @@ fn channels_are_never_busier_than_there_is_time() {
 #[test]
 fn no_more_requests_are_served_at_a_time_than_there_are_channels() {
     for_all(|shape, _, served| {
-        // Of those under way at any end, all but the channels' wait, so they end later than the shortest service.
+        // Of any `channels` + 1 ends, two requests had the same channel, so they are at least the shortest service
+        // apart.
         let shortest_ns = shape.read.latency_ns.value.min(shape.write.latency_ns.value);
         let mut ends: Vec<Moment> =
             served.iter().filter(|it| it.is_transfer).map(|it| it.end).collect();
@@ -102,7 +103,7 @@ fn no_link_carries_more_than_its_bytes_a_second() {
             let direction = if is_write { shape.write } else { shape.read };
             let of_direction: Vec<_> =
                 served.iter().filter(|it| it.is_transfer && it.is_write == is_write).collect();
-            // From whenever one came: what came since and has ended by then has gone over the link between.
+            // For any start: the requests that came since and have ended by some end went over the link in between.
             for from in of_direction.iter().step_by(37) {
                 for until in of_direction.iter().step_by(41) {
                     let inside = of_direction.iter().filter(|it| it.came >= from.came);

@@ -1,4 +1,5 @@
-//! Whose bytes are read: through migrations, by foreign handles, when they are damaged, and out of order.
+//! Reads return the right bytes: during migrations, for block numbers of other vSSDs, with damaged pages, and with
+//! appends out of order.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,7 +19,7 @@ fn buffer(rng: &mut fastrand::Rng, pages: usize) -> IoBuffer {
     buffer
 }
 
-/// One tenant, and what its blocks must hold.
+/// One tenant, and the expected content of its blocks.
 struct Tenant {
     store: VssdBlocks,
     blocks: BTreeMap<BlockId, Vec<u8>>,
@@ -127,7 +128,7 @@ fn blocks_of_others_are_none_of_ours() {
     one.read(block, 0, IoBuffer::zeroed(PAGE)).wait().unwrap();
 }
 
-/// Keeps in memory, and forgets what a test says.
+/// A shared keeper in memory, so that a test can damage the pages.
 #[derive(Clone, Default)]
 struct Damaging(Arc<Mutex<MemoryKeeper>>);
 
@@ -169,7 +170,7 @@ fn damaged_bytes_are_an_error_and_no_others_are() {
     let store = array.store(id).unwrap();
     let block = store.alloc(Stream::DEFAULT, 1).wait().unwrap();
     let mut rng = fastrand::Rng::with_seed(1);
-    // A stripe, and a tail of two pages.
+    // One stripe, and a tail of two pages.
     store.append(block, 0, buffer(&mut rng, 6)).wait().unwrap();
     let good = array.verify().unwrap();
     assert_eq!((good.blocks, good.pages, good.wrong.len()), (1, 6, 0));
@@ -189,7 +190,7 @@ fn damaged_bytes_are_an_error_and_no_others_are() {
     assert_eq!(array.verify().unwrap(), good);
 }
 
-/// As when two threads append: the second is admitted behind the first, and comes before it.
+/// As when two threads append: the second append is admitted after the first, but reaches the store before it.
 #[test]
 fn appends_land_in_the_order_of_their_places() {
     let array = Rig::new(1).array;
@@ -212,7 +213,7 @@ fn appends_land_in_the_order_of_their_places() {
     }
     let read = store.read(block, 0, IoBuffer::zeroed(3 * PAGE)).wait().unwrap();
     assert_eq!([0, 1, 2].map(|at| read.as_slice()[at * PAGE]), [1, 2, 3]);
-    // What waits for one that never comes ends with its block, or its store.
+    // An append that waits for one that never comes fails when its block is freed or its store is dropped.
     let [_, second] = [3, 4].map(|at| admitted(block, at, 9));
     let waits = store.start(second);
     store.free(block).wait().unwrap();
@@ -224,7 +225,7 @@ fn appends_land_in_the_order_of_their_places() {
     assert_eq!(waits.wait().unwrap_err().error.kind(), ErrorKind::NotOpen);
 }
 
-/// A program fails, and its die has nothing left to replace the block with.
+/// A program fails, and the die has no block left to replace the failed one.
 #[test]
 fn what_was_acknowledged_stays_when_a_die_comes_to_its_end() {
     let all: Vec<_> = (0..12).map(|block| (BlockIndex(block), 4)).collect();
@@ -249,7 +250,7 @@ fn what_was_acknowledged_stays_when_a_die_comes_to_its_end() {
     assert_eq!(array.verify().unwrap().wrong, Vec::<String>::new());
 }
 
-/// A number that the array has not given is given to nobody, and does not stand in the way of those to come.
+/// A read-only vSSD refuses every allocation with this reason.
 #[test]
 fn a_read_only_vssd_says_so_each_time() {
     let blocks = GEOMETRY.blocks_of(DieIndex(0));

@@ -1,6 +1,6 @@
-//! The power fails at thousands of points, in drives and in images: what was acknowledged has its bytes.
+//! The power fails at thousands of points, in drives and in images: acknowledged data has its bytes.
 //!
-//! `LARDER_CRASH_POINTS` says how often (3,000), `LARDER_CRASH_SEED` where it begins.
+//! `LARDER_CRASH_POINTS` is the number of power failures (default 3,000), `LARDER_CRASH_SEED` the first seed.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ struct Known {
     bytes: Vec<u8>,
 }
 
-/// What the power interrupted.
+/// The operation that the power failure interrupted.
 #[derive(Debug)]
 enum Pending {
     Nothing,
@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    /// Makes tenants where there is room for some.
+    /// Creates tenants while there is room.
     fn fill(&mut self) {
         while self.known.len() < 5 {
             let isolation = match self.rng.u32(..4) {
@@ -161,7 +161,7 @@ impl World {
         let Ok(pairs) = channel_pairs(GEOMETRY.array, a, b, None) else { return Ok(()) };
         match self.rig.array.swap_begin(self.rng.u32(..DRIVES), &pairs) {
             Err(error) if error.kind() == ErrorKind::Gone => Err(error),
-            // Done, or another exchange is under way.
+            // It has begun, or another exchange is in progress.
             _ => Ok(()),
         }
     }
@@ -180,7 +180,7 @@ impl World {
             if let Err(error) = self.step() {
                 break error;
             }
-            // A tenant that could not be made anew: the power is gone.
+            // A tenant could not be created again: the power is gone.
             if self.known.is_empty() || self.stores.len() < self.known.len() {
                 break Error::new(ErrorKind::Gone, "no tenant");
             }
@@ -193,7 +193,7 @@ impl World {
         self.judge();
     }
 
-    /// Every third time the power fails in the opening too.
+    /// One time in three the power also fails during the opening.
     fn reopen(&mut self) {
         self.stores.clear();
         loop {
@@ -203,7 +203,7 @@ impl World {
                 0 => images.left = Some(self.rng.u64(..2)),
                 1 => {
                     drop(images);
-                    // Of drives that are off: when they are on again.
+                    // The drives are off now; the cut applies once they are on again.
                     let (drive, after) = (self.rng.u32(..DRIVES), self.rng.u64(..3));
                     self.rig.array.cut_power_after(drive, after);
                     images = self.rig.images.lock();
@@ -225,7 +225,7 @@ impl World {
         }
     }
 
-    /// Takes what was interrupted for done or not, as the array has it.
+    /// Takes the interrupted operation as done or not done, depending on what the array reports.
     fn settle(&mut self) {
         let there: Vec<VssdId> = self.rig.array.list().iter().map(|info| info.id).collect();
         if let Pending::Destroy(id) = self.pending
@@ -234,7 +234,7 @@ impl World {
             self.known.remove(&id);
         }
         for id in there {
-            // One that was made when the power failed.
+            // This also covers a vSSD whose creation the power failure interrupted.
             self.known.entry(id).or_default();
             self.stores.insert(id, self.rig.array.store(id).unwrap());
         }

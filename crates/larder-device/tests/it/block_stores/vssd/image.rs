@@ -1,7 +1,7 @@
-//! The model image: every beginning of what was written is an image of drives that lost power then; damage is mended by
-//! the copy, or refused.
+//! The model image: every prefix of the sequence of writes is an image of drives that lost power at that point. Damage
+//! is repaired from the copy, or refused.
 //!
-//! `LARDER_IMAGE_SEEDS` says how many lives are taken apart (2), `LARDER_IMAGE_SEED` which is the first.
+//! `LARDER_IMAGE_SEEDS` is the number of runs to take apart (default 2), `LARDER_IMAGE_SEED` the first seed.
 
 #![allow(clippy::cast_possible_truncation, reason = "images of tests are small")]
 
@@ -34,7 +34,7 @@ fn config() -> ImageConfig {
     ImageConfig { identity: *b"an image of test", drives: 1, drive }
 }
 
-/// Something that was written.
+/// One recorded write.
 #[derive(Debug, Clone)]
 enum Write {
     Bytes(u64, Vec<u8>),
@@ -47,7 +47,7 @@ struct Written {
     log: Vec<Write>,
 }
 
-/// An image in memory that remembers what was written in which order.
+/// An image in memory that records the writes in order.
 #[derive(Debug, Clone, Default)]
 struct Recording(Arc<Mutex<Written>>);
 
@@ -65,7 +65,7 @@ fn apply(bytes: &mut [u8], write: &Write) {
     let range = |at: u64, length: usize| at as usize..at as usize + length;
     match write {
         Write::Bytes(at, new) => bytes[range(*at, new.len())].copy_from_slice(new),
-        // Whoever gives room back does not know what is there then.
+        // The content of a released range is undefined.
         Write::Released(at, count) => bytes[range(*at, *count as usize)].fill(0xee),
     }
 }
@@ -108,7 +108,7 @@ impl ImageIo for Recording {
     }
 }
 
-/// What was acknowledged.
+/// The acknowledged state.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Shadow {
     vssds: BTreeSet<VssdId>,
@@ -200,7 +200,7 @@ impl Life {
     }
 }
 
-/// What an image has.
+/// The content of an image.
 fn found(array: &VssdArray) -> Shadow {
     let mut shadow = Shadow::default();
     for info in array.list() {
@@ -220,7 +220,7 @@ fn found(array: &VssdArray) -> Shadow {
     shadow
 }
 
-/// Whether `found` could be what is left between two acknowledgements.
+/// Whether `found` is a possible state between two acknowledgements.
 fn is_between(found: &Shadow, before: &Shadow, after: &Shadow) -> bool {
     let vssds = found.vssds == before.vssds || found.vssds == after.vssds;
     let of_vssd = |block: &BlockId| {
@@ -298,7 +298,7 @@ fn every_beginning_of_what_was_written_is_an_image() {
     assert!(whole > 1000 && torn > 250);
 }
 
-/// An image with some blocks, one of which has a tail, and its bytes.
+/// An image with some blocks, one of them with a tail: its bytes and its expected content.
 fn example() -> (Vec<u8>, Shadow) {
     let io = Recording::default();
     let array = VssdArray::format_image(io.clone(), config(), RATES).unwrap();
@@ -345,7 +345,7 @@ fn of_what_is_there_twice_the_copy_serves_and_both_gone_are_refused() {
             let mut bytes = good.clone();
             bytes[(damaged + offset) as usize] ^= 1;
             check(bytes.clone(), &shadow, &shadow, what);
-            // It is mended: then the other one may go.
+            // The opening has repaired it, so now the other copy may be damaged.
             let io = Recording::holding(bytes);
             drop(VssdArray::open_image(io.clone()).unwrap());
             let mut bytes = io.lock().bytes.clone();
@@ -375,7 +375,7 @@ fn what_is_no_image_says_why() {
     assert!(refused(&vec![7; good.len()]).to_string().contains("no model image"));
 }
 
-/// Bytes of pages have a checksum each: damage is an error of a read, and no other page's.
+/// Each page has a checksum of its own: damage makes a read fail, and affects no other page.
 #[test]
 fn damaged_pages_are_found() {
     let (good, _) = example();

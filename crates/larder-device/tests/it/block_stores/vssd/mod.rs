@@ -1,4 +1,4 @@
-//! Blocks of virtual SSDs: what any store promises, bytes that move, and losses of power.
+//! Blocks of virtual SSDs: the guarantees of every store, bytes that migrate, and losses of power.
 
 mod bytes;
 mod crash;

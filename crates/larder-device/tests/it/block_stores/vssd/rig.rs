@@ -36,7 +36,7 @@ impl Rig {
         Self::with(drives, Box::new(MemoryKeeper::default()), &[])
     }
 
-    /// Drives of which the programs of these pages fail.
+    /// Drives on which programming the given pages fails.
     pub(crate) fn with(
         drives: usize,
         keeper: Box<dyn Keeper>,
@@ -56,14 +56,14 @@ impl Rig {
     }
 }
 
-/// Two images. The power may fail during any write, which leaves a part of it.
+/// Two images. The power may fail during any write, which leaves a part of that write.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PowerImages(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
     bytes: [Vec<u8>; IMAGES],
-    /// Writes until the power fails.
+    /// Number of writes until the power fails; `None` means never.
     pub(crate) left: Option<u64>,
     pub(crate) seed: u64,
 }
@@ -75,7 +75,7 @@ impl PowerImages {
 }
 
 impl State {
-    /// How many of `bytes` are written.
+    /// The number of `bytes` that get written; as `Err` if the power fails.
     fn admit(&mut self, bytes: usize) -> Result<usize, usize> {
         match &mut self.left {
             None => Ok(bytes),

@@ -1,4 +1,5 @@
-//! Losses of power at any moment, openings included. `LARDER_CRASH_POINTS` says how many (1,500).
+//! Loss of power at any moment, including during an opening. `LARDER_CRASH_POINTS` is the number of losses (default
+//! 1,500).
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ fn open(device: &Arc<EmulatedZones>) -> Result<ZonedBlocks, Error> {
     finish(&**device, ZonedBlocks::open(Arc::clone(device) as Arc<dyn ZonedDevice>))
 }
 
-/// Returns how often power was lost.
+/// Returns the number of power losses.
 fn lives(seed: u64) -> u64 {
     let mut rng = fastrand::Rng::with_seed(seed);
     let active = seed.is_multiple_of(3).then_some(5);

@@ -1,6 +1,6 @@
-//! A zoned device in memory that is as strict as a real one: a write that does not begin at the write pointer fails, as
-//! does one that would make too many zones active. Its requests may end when the test says so, and its power can be
-//! lost: of a write that was under way so many blocks are there as chance has it.
+//! A zoned device in memory, as strict as a real one: a write that does not begin at the write pointer fails, as does
+//! one that would make too many zones active. A test can decide when requests end, and can cut the power: of a write in
+//! flight a random number of blocks is then there.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -23,20 +23,20 @@ struct State {
     bytes: Vec<u8>,
     zones: Vec<Zone>,
     rng: fastrand::Rng,
-    /// Requests wait for [`EmulatedZones::release`].
+    /// Whether requests wait for [`EmulatedZones::release`].
     holds: bool,
     held: Vec<(Io, Completer)>,
     /// Operations until power is lost.
     left: u64,
-    /// Writes that fail, one in so many; 0 is none.
+    /// One write in this number fails; 0 means none.
     fail_one_in: u32,
     written_bytes: u64,
     most_active: usize,
-    /// What no store may do.
+    /// A write that no store may send.
     violation: Option<String>,
 }
 
-/// What it is made of.
+/// The parameters of the device.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) zones: u64,
@@ -76,7 +76,8 @@ impl EmulatedZones {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a zone so. At the moment of a loss of power it happens or does not.
+    /// Sets the state and the write pointer of a zone. If the power is lost at this operation, it happens or not, at
+    /// random.
     fn manage(&self, zone: &Zone, becomes: (ZoneState, u64)) -> Result<(), Error> {
         let mut state = self.lock();
         let had_power = state.left > 0;
@@ -91,7 +92,7 @@ impl EmulatedZones {
 
     fn checked<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let Some(violation) = state.violation.take() else { return state };
-        // Whoever unwinds comes back here.
+        // Unwinding drops values that lock the state again.
         drop(state);
         panic!("{violation}");
     }
@@ -100,7 +101,7 @@ impl EmulatedZones {
         self.lock().holds = holds;
     }
 
-    /// Ends one of the requests that are held, any of them.
+    /// Completes one of the held requests, chosen at random.
     pub(super) fn release(&self) {
         let mut state = self.lock();
         assert!(!state.held.is_empty(), "nothing is under way, and somebody waits");
@@ -125,7 +126,7 @@ impl EmulatedZones {
         self.lock().left == 0
     }
 
-    /// Power is back, when all that was under way has failed, and what it led to.
+    /// Fails all held requests, and those that follow from them, then restores the power.
     pub(super) fn restart(&self) {
         self.lock().left = 0;
         loop {
@@ -151,7 +152,7 @@ impl EmulatedZones {
         self.lock().zones.clone()
     }
 
-    /// The most zones that were active at a time.
+    /// The highest number of zones that were active at the same time.
     pub(super) fn most_active(&self) -> usize {
         self.lock().most_active
     }
@@ -162,7 +163,7 @@ fn gone(io: Io) -> IoFailure {
 }
 
 impl State {
-    /// Whether power is still there for another operation.
+    /// Counts an operation; whether the power lasts for it.
     fn has_power(&mut self) -> bool {
         self.left = self.left.saturating_sub(1);
         self.left > 0

@@ -1,4 +1,4 @@
-//! Blocks on zones: the promises of any store, losses of power, few active zones, and what an opening refuses.
+//! Blocks on zones: the guarantees of every store, losses of power, few active zones, and the checks of an opening.
 
 mod crash;
 mod emulated;
@@ -14,7 +14,7 @@ use super::promises::{a_block_store_keeps_its_promises, open_blocks_are_limited}
 use emulated::{EmulatedZones, Shape};
 
 const PAGE: usize = 4096;
-/// A rest of 1.5 KiB at the end of each zone is no page.
+/// The 1.5 KiB left over at the end of each zone are too short for a page.
 const SHAPE: Shape =
     Shape { zones: 12, zone_bytes: 64 << 10, capacity_bytes: (48 << 10) + 1536, active: None };
 
@@ -59,7 +59,7 @@ fn no_more_zones_are_active_than_may_be() {
     assert!(device.most_active() <= 4);
 }
 
-/// Whoever starts anew leaves blocks behind that it will not go on with: they must not stand in the way.
+/// A restarted cache leaves blocks behind that it will not append to. They must not stop new blocks from being opened.
 #[test]
 fn blocks_of_before_are_closed_early_for_new_ones() {
     let device = device(Shape { active: Some(4), ..SHAPE });
@@ -71,7 +71,7 @@ fn blocks_of_before_are_closed_early_for_new_ones() {
             store.append(block, 0, pages(number, 3)).wait().unwrap();
             written.push((block, number));
         }
-        // The one that is gone on with is not closed.
+        // A block that is still appended to is not closed.
         let (kept, byte) = written[written.len() - 1];
         store = open(&device).unwrap();
         store.append(kept, 3 * PAGE as u64, pages(byte, 1)).wait().unwrap();
@@ -121,7 +121,7 @@ fn a_failed_append_closes_its_block_and_its_zone() {
     }
 }
 
-/// Numbers are never given twice, though the highest was freed and its zone says nothing any more.
+/// No number is given twice, even when the block with the highest number was freed and its zone no longer records it.
 #[test]
 fn numbers_are_given_once() {
     let device = device(SHAPE);
@@ -169,7 +169,7 @@ fn an_opening_takes_only_what_is_its_own() {
     assert!(refusal(&used).contains("there is none"));
     used.change_zone(half, |_, bytes| bytes.copy_from_slice(&log));
     assert_eq!(open(&used).unwrap().list()[0].written_bytes, PAGE as u64);
-    // A store that was made anew knows nothing of the old one's blocks, wherever they come from.
+    // A newly formatted store does not accept blocks of the old one, wherever they turn up.
     let mut old = Vec::new();
     used.change_zone(2, |_, bytes| old = bytes.to_vec());
     drop(format(&used));
