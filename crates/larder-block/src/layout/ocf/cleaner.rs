@@ -1,12 +1,12 @@
-//! How far a cleaning has come.
+//! The progress of a cleaning.
 
 use super::table::CoreLine;
 use crate::layout::{Data, Span};
 
-/// Some lines whose dirty sectors go to their cores.
+/// Lines whose dirty sectors are being written to their cores.
 #[derive(Debug)]
 pub(super) struct Cleaning {
-    /// In the order of their cores.
+    /// Ordered by core and line.
     pub(super) lines: Vec<Cleaned>,
     pub(super) phase: Phase,
     /// I/Os, or pages, that have not ended.
@@ -15,7 +15,7 @@ pub(super) struct Cleaning {
 }
 
 impl Cleaning {
-    /// Whether something of `span` is among it.
+    /// Whether it includes a line of `span`.
     pub(super) fn has_some_of(&self, span: Span, line_sectors: u32) -> bool {
         let line_sectors = u64::from(line_sectors);
         let numbers = span.first / line_sectors..=(span.end() - 1) / line_sectors;
@@ -29,7 +29,7 @@ pub(super) struct Cleaned {
     pub(super) of: CoreLine,
     pub(super) line: u32,
     pub(super) dirty: u128,
-    /// All of the line, once it was read.
+    /// The whole line, once it was read.
     pub(super) data: Option<Data>,
 }
 
