@@ -1,4 +1,4 @@
-//! A cache whose headers lie in the metadata of its device's blocks.
+//! A cache whose headers are in the metadata of its device's blocks.
 
 use super::*;
 
