@@ -103,7 +103,7 @@ fn times(
     Ok(times)
 }
 
-/// What is measured.
+/// The subject of a measurement.
 enum Subject {
     Log(Box<Blind<LogLayout>>),
     Cache(Box<BlindCache>),

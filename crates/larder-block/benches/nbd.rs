@@ -114,7 +114,7 @@ struct Servers(Child);
 impl Servers {
     const NAMES: [&'static str; 4] = ["io_uring", "epoll", "cache", "nbdkit"];
 
-    /// `None`: it is not installed.
+    /// `None` if the server is not installed.
     fn start(name: &str, socket: &Path) -> Result<Option<Self>, Failed> {
         let mut command = match name {
             "nbdkit" => {

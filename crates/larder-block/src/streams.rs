@@ -116,7 +116,7 @@ mod tests {
     fn the_newest_are_remembered_and_the_oldest_are_not() {
         for (others, is_remembered) in [(63, true), (128, false)] {
             let mut streams = Streams::remembering(64);
-            // Full already, of others.
+            // 127 runs of others fill the list.
             (0..127)
                 .for_each(|other| _ = saw(&mut streams, Direction::Read, (1 << 40) + other * 64));
             saw(&mut streams, Direction::Read, 0);

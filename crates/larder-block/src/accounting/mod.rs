@@ -72,7 +72,7 @@ pub struct Accounting<L> {
     cache_whole_bytes: usize,
 }
 
-/// Longest read of a layout.
+/// Most bytes of a read that a layout requests.
 const READ_BYTES_MAX: usize = 1 << 20;
 
 impl<L: Driven> Accounting<L> {
@@ -221,7 +221,7 @@ impl<L: Driven> Accounting<L> {
     /// Runs `request` alone.
     ///
     /// # Panics
-    /// If the layout does not end it.
+    /// If the layout does not end the request.
     pub fn run(&mut self, request: L::Request) -> (Ending, Vec<u8>) {
         let id = self.submit(request);
         loop {
@@ -449,7 +449,7 @@ pub fn stamped(core: CoreId, first: u64, sectors: u32, version: u64) -> Request 
     Request::Write { span, data: stamps(span, version) }
 }
 
-/// The data of such a write.
+/// The data of a write: each sector contains its place and the version.
 pub fn stamps(span: Span, version: u64) -> Data {
     let mut bytes = vec![0; span.bytes()];
     for (sector, bytes) in (span.first..).zip(bytes.chunks_exact_mut(SECTOR_BYTES)) {

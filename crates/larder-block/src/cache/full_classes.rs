@@ -1,4 +1,4 @@
-//! Destages for IO classes that are full of dirty data, in the background. Requests of such a class pass the cache by
+//! Destages for IO classes that are full of dirty data, in the background. Requests of such a class bypass the cache
 //! until there is room.
 
 use std::time::Duration;

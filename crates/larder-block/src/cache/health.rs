@@ -107,7 +107,7 @@ impl Cache {
         ranges
     }
 
-    /// The reason why all requests pass the cache by, if they do.
+    /// The reason why all requests bypass the cache, if they do.
     pub(super) fn why_unused(&self) -> Option<BypassReason> {
         match self.health {
             Health::Whole => None,
@@ -116,7 +116,7 @@ impl Cache {
         }
     }
 
-    /// Counts a request that passes the cache by.
+    /// Counts a request that bypasses the cache.
     pub(super) fn passes(&mut self, key: usize, reason: BypassReason) {
         self.statistics.bypassed(reason);
         let op = &self.ops[key];

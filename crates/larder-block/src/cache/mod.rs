@@ -12,7 +12,7 @@
 //! ```
 //!
 //! *Always:* nothing that overlaps a write is in flight together with it. Cached clean data equals the data of the
-//! core. A request that passes the cache by invalidates the cached data of its range before it is acknowledged.
+//! core. A request that bypasses the cache invalidates the cached data of its range before it is acknowledged.
 
 mod ahead;
 mod cleaning;
@@ -307,7 +307,7 @@ impl Cache {
         self.options.mode = mode;
     }
 
-    /// Changes which sequential requests pass the cache by.
+    /// Changes which sequential requests bypass the cache.
     pub fn set_cut_off(&mut self, policy: CutOffPolicy, threshold_bytes: u64) {
         (self.options.cut_off, self.options.cut_off_bytes) = (policy, threshold_bytes);
         self.cut_off.set(policy, threshold_bytes);
@@ -372,13 +372,13 @@ impl Cache {
         self.router.measures() || self.pressure.measures()
     }
 
-    /// Changes which writes pass by when the cache is full of dirty data, and resets the measurements.
+    /// Changes which writes bypass the cache when the cache is full of dirty data, and resets the measurements.
     pub fn set_bypass(&mut self, policy: BypassPolicy) {
         self.options.bypass = policy;
         self.pressure = Pressure::new(policy);
     }
 
-    /// How short of room writes are that would be dirty.
+    /// How short of room writes of dirty data are.
     pub fn pressure(&self) -> PressureState {
         self.pressure.state()
     }

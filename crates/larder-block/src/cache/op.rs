@@ -43,7 +43,7 @@ pub(super) enum What {
         span: Span,
         of: Option<usize>,
     },
-    /// For an IO class that is full of dirty data.
+    /// Destaging for an IO class that is full of dirty data.
     Relieve {
         class: ClassId,
         sectors: u64,
@@ -74,7 +74,7 @@ impl Clean {
 /// What an op waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Its lock.
+    /// The lock of its range.
     Lock,
     /// The layout's read; `keep` is the part to cache.
     Read { keep: Option<Span> },

@@ -13,7 +13,7 @@ pub struct PartCounts {
     pub reads: RequestCounts,
     /// Writes.
     pub writes: RequestCounts,
-    /// Requests that have passed the cache by, and reads that were not cached, for any reason.
+    /// Requests that have bypassed the cache, and reads that were not cached, for any reason.
     pub bypasses: u64,
 }
 

@@ -102,7 +102,7 @@ impl Cache {
         (class.allocation_percent() > 0).then_some(mode)
     }
 
-    /// The mode for a read, or the reason why it passes the cache by.
+    /// The mode for a read, or the reason why it bypasses the cache.
     fn mode_of_read(&mut self, class: ClassId, span: Span) -> Result<Mode, BypassReason> {
         let is_sequential = self.cuts_off(span, Direction::Read);
         if let Some(reason) = self.why_unused() {

@@ -11,7 +11,7 @@ pub enum Request {
         span: Span,
     },
     /// Writes these sectors. Ends when reads return the data. The data is durable then if `durable` is set, and always
-    /// in the write-back modes unless the write [passes the cache by](crate::policy::pressure::BypassPolicy). In all
+    /// in the write-back modes unless the write [bypasses the cache](crate::policy::pressure::BypassPolicy). In all
     /// other cases it becomes durable with the next flush.
     Write {
         /// The sectors.

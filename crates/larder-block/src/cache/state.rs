@@ -25,9 +25,9 @@ pub(super) const RETRY: Duration = Duration::from_secs(1);
 /// Options of a cache. Use `..Default::default()` for the rest. All of them may be changed while it runs.
 #[derive(Clone, Debug)]
 pub struct CacheOptions {
-    /// Default write-through.
+    /// The mode. Default write-through.
     pub mode: Mode,
-    /// Which sequential requests pass the cache by. Default [`CutOffPolicy::Full`]: when there is no room left.
+    /// Which sequential requests bypass the cache. Default [`CutOffPolicy::Full`]: only while the cache is full.
     pub cut_off: CutOffPolicy,
     /// Length in bytes from which a run of requests counts as sequential. Default 1 MiB.
     pub cut_off_bytes: u64,
@@ -39,9 +39,9 @@ pub struct CacheOptions {
     pub cleaning: CleaningOptions,
     /// Rules for requests that are cached differently. Default none.
     pub classes: IoClasses,
-    /// Which clean hits the core serves. Default none.
+    /// Which clean hits the core serves. Default [`RoutingPolicy::Off`]: none.
     pub routing: RoutingPolicy,
-    /// Which writes pass by when the cache is full of dirty data. Default [`BypassPolicy::Cost`].
+    /// Which writes bypass the cache when the cache is full of dirty data. Default [`BypassPolicy::Cost`].
     pub bypass: BypassPolicy,
     /// Number of errors of the cache device after which it is no longer written to. 1 or more; default 8.
     pub cache_errors_max: u32,

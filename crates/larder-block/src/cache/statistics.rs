@@ -1,20 +1,20 @@
 //! Statistics of a cache in Open CAS's categories (block-cache.md, 1.12): requests, bytes and errors. Also the reasons
-//! for which requests passed the cache by, and the metadata that was written.
+//! for which requests bypassed the cache, and the metadata that was written.
 
 use super::coverage::Coverage;
 use crate::layout::{Class, DeviceIo, Refusal, Span, Target};
 
-/// Why a request has passed the cache by.
+/// Why a request has bypassed the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum BypassReason {
     /// The mode requires it.
     Mode,
-    /// It is part of a long sequential run.
+    /// The request is part of a long sequential run.
     SequentialCutOff,
-    /// The promotion policy does not admit it yet.
+    /// The promotion policy does not admit the data yet.
     Promotion,
-    /// Its IO class is never cached.
+    /// The IO class of the request is never cached.
     IoClass,
     /// Its IO class has used up its share of the cache.
     ClassFull,
@@ -34,7 +34,7 @@ pub enum BypassReason {
 }
 
 impl BypassReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 11] = [
         Self::Mode,
         Self::SequentialCutOff,
@@ -49,7 +49,7 @@ impl BypassReason {
         Self::NoRoom,
     ];
 
-    /// Its name in reports.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mode => "mode",
@@ -85,9 +85,9 @@ pub struct RequestCounts {
     pub partial_misses: u64,
     /// No sector was cached.
     pub full_misses: u64,
-    /// The request has passed the cache by; not included in the others.
+    /// The request has bypassed the cache; not included in the others.
     pub pass_through: u64,
-    /// Bytes of all of them.
+    /// Bytes of all these requests.
     pub bytes: u64,
 }
 
@@ -144,9 +144,9 @@ impl Errors {
 /// Read-ahead of read streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadAheadCounts {
-    /// Reads of cores.
+    /// Number of reads of cores.
     pub requests: u64,
-    /// Bytes of all of them.
+    /// Bytes of these reads.
     pub bytes: u64,
     /// Reads that a core has refused. No client sees these errors.
     pub failed: u64,
@@ -165,13 +165,13 @@ pub struct Statistics {
     pub read_ahead: ReadAheadCounts,
     /// How often routing has found the cache device saturated.
     pub saturations: u64,
-    /// Read from cores, in bytes.
+    /// Bytes read from cores.
     pub core_read_bytes: u64,
-    /// Written to cores, in bytes.
+    /// Bytes written to cores.
     pub core_written_bytes: u64,
-    /// Read from the cache device, in bytes.
+    /// Bytes read from the cache device.
     pub cache_read_bytes: u64,
-    /// Written to the cache device, in bytes.
+    /// Bytes written to the cache device.
     pub cache_written_bytes: u64,
     /// Of these, metadata: all but the next two.
     pub metadata_bytes: u64,
@@ -195,7 +195,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Requests that have passed the cache by for this reason, and reads that were not cached for it.
+    /// Requests that have bypassed the cache for this reason, and reads that were not cached for it.
     pub fn bypasses(&self, reason: BypassReason) -> u64 {
         self.bypassed[reason as usize]
     }

@@ -12,11 +12,11 @@ use crate::policy::pressure::{BypassPolicy, PressureState, WriteFacts};
 /// How a write is handled.
 #[derive(PartialEq, Eq)]
 enum Way {
-    /// To the cache device.
+    /// To the cache device only.
     Back,
     /// To the core, and then to the cache device.
     Through,
-    /// To the core alone.
+    /// To the core only.
     Around(BypassReason),
 }
 
@@ -123,7 +123,7 @@ impl Cache {
         }
     }
 
-    /// The reason why a write that would be dirty passes the cache by, if it does. A fully cached write normally needs
+    /// The reason why a write that would be dirty bypasses the cache, if it does. A fully cached write normally needs
     /// no room.
     fn why_no_room(&mut self, span: Span, coverage: Coverage) -> Option<BypassReason> {
         if self.options.bypass == BypassPolicy::Never || coverage.is_full() {

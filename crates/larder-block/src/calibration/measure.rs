@@ -17,7 +17,7 @@ const REQUESTS_MIN: u64 = 16;
 /// A point takes at most this multiple of the given time.
 const LONGER: u32 = 16;
 
-/// How a device is measured.
+/// Options of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeasureOptions {
     /// The range of the device; `None`: all of it. Whole blocks, at least 512 KiB.

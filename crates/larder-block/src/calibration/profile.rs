@@ -58,7 +58,7 @@ const _: () = assert!(size_of::<Head>() == 4 && size_of::<FixedPoint>() == 24);
 /// The performance of a device with requests of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// Reads or writes, at random offsets.
+    /// The direction of the requests, which have random offsets.
     pub direction: Direction,
     /// Bytes of a request.
     pub bytes: u32,
@@ -92,7 +92,7 @@ impl Point {
 /// The performance of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceProfile {
-    /// By direction, size and depth.
+    /// Measured points, ordered by direction, size and depth.
     pub points: Vec<Point>,
 }
 

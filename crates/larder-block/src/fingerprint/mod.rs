@@ -42,7 +42,7 @@ pub fn places_for(cores: usize) -> u16 {
     wanted.clamp(PLACES_MIN, PLACES_MAX)
 }
 
-/// Bytes of `places` places.
+/// Size in bytes of an area of `places` places.
 pub fn area_bytes(places: u16) -> u64 {
     u64::from(places) * 2 * SLOT_BYTES as u64
 }

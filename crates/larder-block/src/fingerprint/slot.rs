@@ -74,7 +74,7 @@ struct FixedEntry {
 
 const _: () = assert!(size_of::<Header>() == IDENTITY_AT && ENTRIES_MAX == 298);
 
-/// What is known of a block on its core.
+/// The known content of a block on its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Nothing: the cache has changed it, or has not read it yet.
@@ -83,7 +83,7 @@ pub enum Content {
     Trimmed,
     /// Its content at the last read.
     Known {
-        /// CRC-32C.
+        /// CRC-32C of the block.
         checksum: u32,
         /// Whether all its bytes are the same, so that it does not distinguish cores.
         is_uniform: bool,
@@ -102,7 +102,7 @@ pub enum Origin {
 /// A block of a core, and its content when the cache last read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its number.
+    /// The number of the block.
     pub block: u64,
     /// Why it is in the fingerprint.
     pub origin: Origin,
@@ -119,11 +119,11 @@ pub struct Slot {
     pub uuid: Uuid,
     /// The later one of two slots counts.
     pub sequence: u64,
-    /// Bytes of the core.
+    /// Size of the core in bytes.
     pub core_bytes: u64,
     /// The identity of the core.
     pub identity: Identity,
-    /// Its blocks.
+    /// The blocks of the fingerprint.
     pub entries: Vec<Entry>,
 }
 

@@ -43,7 +43,7 @@ impl Home {
     /// Erases the fingerprint durably.
     ///
     /// # Errors
-    /// That of the device.
+    /// The error of the device.
     pub async fn clear(&self) -> Result<(), Error> {
         let (handle, durability) = (PlacementHandle::DEFAULT, Durability::Power);
         let (offset, buffer) = (self.offset, IoBuffer::zeroed(2 * SLOT_BYTES));
@@ -103,7 +103,7 @@ struct State {
 struct Watched {
     origin: Origin,
     content: Content,
-    /// The change by which it became void.
+    /// The number of the change that made it void.
     void_since: u64,
 }
 
@@ -340,7 +340,7 @@ impl State {
 pub(crate) enum ChangeKind {
     /// Destaging of dirty data.
     Destage,
-    /// A write that passes the cache by, or goes to both.
+    /// A write of a client to the core, around the cache or in addition to it.
     Write,
     /// A trim: the content is no longer needed.
     Trim,

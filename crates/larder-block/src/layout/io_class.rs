@@ -16,7 +16,7 @@ impl ClassId {
         (usize::from(number) < Self::COUNT).then_some(Self(number))
     }
 
-    /// Its number.
+    /// The number of the class.
     pub fn get(self) -> u8 {
         self.0
     }
@@ -30,7 +30,7 @@ impl ClassId {
         usize::from(self.0)
     }
 
-    /// Its bit in a set of classes.
+    /// The bit of the class in a bit set.
     pub(super) fn bit(self) -> u64 {
         1 << self.0
     }
@@ -41,7 +41,7 @@ impl ClassId {
 pub struct Share {
     /// 255 is evicted first, 0 last; `None` is pinned: no other class evicts it.
     pub priority: Option<u8>,
-    /// Of the cache, 0 to 100.
+    /// Most percent of the cache that the class may use, 0 to 100.
     pub percent: u8,
 }
 

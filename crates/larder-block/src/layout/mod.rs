@@ -50,7 +50,7 @@ impl CoreId {
         (number < CORES_MAX).then_some(Self(number))
     }
 
-    /// Its number.
+    /// The number of the core.
     pub fn get(self) -> u16 {
         self.0
     }
@@ -82,7 +82,7 @@ impl Span {
         self.sectors as usize * SECTOR_BYTES
     }
 
-    /// Where it begins on its core, in bytes.
+    /// Offset on its core, in bytes.
     pub fn offset(self) -> u64 {
         self.first * SECTOR_BYTES as u64
     }
@@ -207,7 +207,7 @@ pub enum DeviceIo {
     Read {
         /// The device.
         target: Target,
-        /// In bytes.
+        /// Offset in bytes.
         offset: u64,
         /// Number of bytes.
         bytes: usize,
@@ -219,7 +219,7 @@ pub enum DeviceIo {
     Write {
         /// The device.
         target: Target,
-        /// In bytes.
+        /// Offset in bytes.
         offset: u64,
         /// Each is a multiple of the device's blocks.
         parts: Vec<Data>,
@@ -233,7 +233,7 @@ pub enum DeviceIo {
         /// Whether it must be durable when it completes.
         durable: bool,
     },
-    /// Make durable what has completed.
+    /// Make all completed writes of the device durable.
     Flush {
         /// The device.
         target: Target,
@@ -242,7 +242,7 @@ pub enum DeviceIo {
     Deallocate {
         /// The device.
         target: Target,
-        /// In bytes.
+        /// Offset in bytes.
         offset: u64,
         /// Number of bytes.
         bytes: u64,
@@ -295,7 +295,7 @@ pub struct Piece {
     pub state: PieceState,
 }
 
-/// See [`Piece`].
+/// The state of a [`Piece`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PieceState {
     /// Not on the cache device.
@@ -306,10 +306,10 @@ pub enum PieceState {
     Dirty,
 }
 
-/// What a layout holds, in sectors.
+/// The content of a layout, in sectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Cached, dirty or not.
+    /// Cached sectors, both clean and dirty.
     pub valid_sectors: u64,
     /// Of these, dirty ones.
     pub dirty_sectors: u64,

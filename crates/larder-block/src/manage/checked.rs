@@ -149,7 +149,7 @@ pub(super) fn watches(
 /// Compares the given cores with what is stored. `force`: cores that are accepted as they are.
 ///
 /// # Errors
-/// [`ErrorKind::Changed`] if one is another device.
+/// [`ErrorKind::Changed`] if a core is another device.
 pub(super) async fn check(
     device: &Arc<dyn Device>,
     (uuid, stored): (Uuid, &StoredCache),

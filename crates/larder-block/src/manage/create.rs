@@ -60,7 +60,7 @@ pub enum Over {
 pub struct CreateOptions {
     /// The layout of the cache device.
     pub layout: LayoutOptions,
-    /// The mode of its first start.
+    /// The mode in which the cache first starts.
     pub mode: Mode,
     /// What may be overwritten.
     pub over: Over,

@@ -14,7 +14,7 @@ const RANGES_NAMED: usize = 4;
 /// The damaged parts of the metadata, and damaged dirty data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Damage {
-    /// Sectors of a table.
+    /// Damaged sectors of a table.
     pub(super) sectors: u64,
     /// Lines that a table assigns twice, or to an unknown core.
     pub(super) refused_lines: u64,
@@ -22,7 +22,7 @@ pub(super) struct Damage {
     pub(super) failed_reads: u64,
     /// Batches of a log that were complete before a crash and are missing.
     pub(super) missing_batches: u64,
-    /// A log is not as it was left.
+    /// A log does not match the state that the stop recorded.
     pub(super) is_log: bool,
     /// Ranges of cores whose data is damaged, as far as known.
     pub(super) torn: Vec<Span>,

@@ -28,10 +28,10 @@ pub enum DirtyElsewhere {
     Unknown,
 }
 
-/// A core that another cache has, too.
+/// A core that another cache also has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CachedElsewhere {
-    /// The core that was asked about.
+    /// The core in question.
     pub core: CoreId,
     /// Its name.
     pub name: String,

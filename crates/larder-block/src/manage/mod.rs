@@ -44,7 +44,7 @@ pub use stored::{StoredCache, StoredCore, StoredLayout, front_bytes};
 /// A core and its device.
 #[derive(Clone)]
 pub struct Core {
-    /// Its number.
+    /// The number of the core.
     pub id: CoreId,
     /// The name by which its user knows it.
     pub name: String,

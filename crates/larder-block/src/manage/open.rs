@@ -26,7 +26,7 @@ const DIRTY_BLOCKS: usize = 64;
 /// What to do if a core was written while the cache was away, and the cache has dirty data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChangedCore {
-    /// The start is refused.
+    /// Refuse the start.
     #[default]
     Refuse,
     /// Destage the dirty data over what was written to the core, and drop clean data.
@@ -78,7 +78,7 @@ pub struct Opened {
     pub cache: RunningCache,
     /// Its UUID.
     pub uuid: Uuid,
-    /// What the start has found.
+    /// The data that the start has found.
     pub started: Started,
     pub(super) keeper: Keeper,
     /// The cores that are present.
@@ -175,7 +175,7 @@ pub async fn open(
     let opened =
         Opened { cache, uuid, started, keeper, cores, checked, watches, claims, block_bytes };
     opened.prepare_mark()?;
-    // Write fingerprints that begin anew, or whose core has another identity now.
+    // Write fingerprints that start from scratch, or whose core has another identity now.
     for (core, watch) in opened.watches.iter().filter(|(_, watch)| !watch.is_stored()) {
         note(*core, watch, &[]).await;
     }
@@ -183,7 +183,7 @@ pub async fn open(
 }
 
 /// Recovers the layout, and compares it with the cores. If a core has changed, or if dirty data is damaged and that is
-/// accepted, the dirty data is destaged if the options allow it, and the cache begins anew.
+/// accepted, the dirty data is destaged if the options allow it, and the cache starts empty.
 async fn find(
     device: &Arc<dyn Device>,
     cores: &[Core],
@@ -244,7 +244,7 @@ fn missing(stored: &StoredCache, cores: &[Core]) -> Vec<CoreId> {
     ids.filter(|id| cores.iter().all(|core| core.id != *id)).collect()
 }
 
-/// Refuses to begin anew while there is dirty data of a missing core.
+/// Refuses to start empty while there is dirty data of a missing core.
 fn check_missing(layout: &dyn Layout, stored: &StoredCache, cores: &[Core]) -> Result<(), Error> {
     for id in missing(stored, cores) {
         let bytes = layout.dirty_sectors(id) * SECTOR_BYTES as u64;

@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind};
 /// Concurrent reads.
 const READS: usize = 32;
 
-/// What a start has found.
+/// The data that a start has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Started {
     /// Cached sectors; an upper bound until everything is loaded.

@@ -94,10 +94,10 @@ struct FixedDirty {
 const _: () = assert!(size_of::<FixedDirty>() == 16);
 const _: () = assert!(size_of::<Fixed>() == 24 && size_of::<FixedCore>() == 16);
 
-/// What a cache knows of a core.
+/// A core in the label of a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredCore {
-    /// Its number.
+    /// The number of the core.
     pub id: CoreId,
     /// Its name, usually its path.
     pub name: String,
@@ -107,7 +107,7 @@ pub struct StoredCore {
     pub place: Option<u16>,
 }
 
-/// The layout that was chosen at format.
+/// The layout that was chosen when the cache was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredLayout {
     /// A log of segments.
@@ -125,7 +125,7 @@ impl StoredLayout {
         }
     }
 
-    /// Where it begins on the device.
+    /// Offset of the layout on the device.
     fn offset(&self) -> u64 {
         match self {
             Self::Log(superblock) => superblock.geometry.offset,
@@ -157,7 +157,7 @@ impl StoredLayout {
         }
     }
 
-    /// Whether an orderly stop has left it.
+    /// Whether an orderly stop recorded the state of the layout.
     pub(super) fn is_left(&self) -> bool {
         match self {
             Self::Log(superblock) => superblock.left.is_some(),
@@ -215,7 +215,7 @@ pub(super) fn data_offset(places: u16) -> u64 {
 /// The content of the label of a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredCache {
-    /// Whether it was stopped in order, and has not been started since.
+    /// Whether the cache was stopped in order and has not been started since.
     pub was_stopped: bool,
     /// If its layout was left in order too: the dirty sectors of each core that had any. A start clears this before it
     /// writes anything else.
@@ -224,7 +224,7 @@ pub struct StoredCache {
     pub is_distrusted: bool,
     /// Its last mode.
     pub mode: Mode,
-    /// Its cores, by number.
+    /// The cores, ordered by number.
     pub cores: Vec<StoredCore>,
     /// Cached data of an unlisted core with a lower number than this belongs to a removed core.
     pub next_core: u16,
@@ -251,7 +251,7 @@ impl StoredCache {
     /// Encodes the content of a label.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if it has no room for the cores.
+    /// [`ErrorKind::Setup`] if the label has no room for the cores.
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         let layout = self.layout.encode();
         let profile = self.profile.as_ref().map(Profile::encode).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Policies of the block cache: whether a request passes the cache by, whether a miss is cached, what is read ahead,
+//! Policies of the block cache: whether a request bypasses the cache, whether a miss is cached, what is read ahead,
 //! and what is destaged when.
 //!
 //! Pure logic: no I/O, no threads, no clock. Times are those of the caller's clock.

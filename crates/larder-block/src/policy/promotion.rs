@@ -56,9 +56,9 @@ pub struct Promotion {
     counts: Box<[Set]>,
 }
 
-/// Places in which a line may be counted.
+/// Number of places in which a line may be counted.
 const WAYS: usize = 16;
-/// A fingerprint above a count; 0 is an empty place.
+/// A fingerprint above a count of [`COUNT_BITS`] bits; 0 is an empty place.
 type Mark = u32;
 type Set = [Mark; WAYS];
 

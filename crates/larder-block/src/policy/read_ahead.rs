@@ -21,10 +21,10 @@ const DIRTY_PERCENT_MAX: u8 = 80;
 /// Which read streams are read ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadAheadPolicy {
-    /// None.
+    /// No stream is read ahead.
     #[default]
     Off,
-    /// Those that are long enough.
+    /// Streams that have reached the threshold are read ahead.
     On(ReadAheadOptions),
 }
 
@@ -77,7 +77,7 @@ impl ReadAheadPolicy {
         if (from - end) * 2 >= window {
             return None;
         }
-        // Reads beyond this would pass the cache by.
+        // Reads beyond this would bypass the cache.
         let to = end.saturating_add(window.min(stream.bytes_left / sector));
         let to = (to - to % line_sectors).min(stream.core_sectors);
         (from < to).then_some(from..to)
@@ -89,11 +89,11 @@ impl ReadAheadPolicy {
 pub(crate) struct StreamFacts {
     /// The end of the last read, in sectors.
     pub(crate) end: u64,
-    /// Bytes that it has read in order.
+    /// Bytes that the stream has read in order.
     pub(crate) bytes: u64,
-    /// The sector up to which it was read ahead.
+    /// The sector up to which the stream was read ahead.
     pub(crate) ahead: u64,
-    /// Bytes that it may still read before it passes the cache by.
+    /// Bytes that it may still read before it bypasses the cache.
     pub(crate) bytes_left: u64,
     /// Length of its core, in whole blocks.
     pub(crate) core_sectors: u64,

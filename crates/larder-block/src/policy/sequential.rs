@@ -1,4 +1,4 @@
-//! Sequential cut-off: long streams pass the cache by. A slow device serves them fast, and in the cache they would
+//! Sequential cut-off: long streams bypass the cache. A slow device serves them fast, and in the cache they would
 //! displace data that is requested again. As in Open CAS (`ocf_seq_cutoff`), but without its two levels of streams,
 //! because there are no queues here.
 
@@ -9,19 +9,19 @@ use crate::streams::{Run, Streams};
 /// Streams that are always remembered, as many as per queue in Open CAS.
 const STREAMS: usize = 64;
 
-/// Which streams pass by.
+/// Which streams bypass the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CutOffPolicy {
-    /// All that are long enough.
+    /// All streams that have reached the threshold.
     Always,
     /// Those that arrive while the cache is full.
     #[default]
     Full,
-    /// None.
+    /// No stream bypasses the cache.
     Never,
 }
 
-/// Sees every request, and decides which ones pass the cache by.
+/// Sees every request, and decides which ones bypass the cache.
 ///
 /// A stream belongs to one core and one direction; each of its requests begins where an earlier one ended. The 64 most
 /// recently continued streams are remembered, and up to 127.
@@ -43,14 +43,14 @@ impl SequentialCutOff {
         Self { policy, threshold_bytes, streams: Streams::remembering(STREAMS), before: 0 }
     }
 
-    /// Changes the parameters from the next request on. Known streams stay known. A stream passes by from the request
-    /// on that makes it at least `threshold_bytes` long. Default 1 MiB; any number is allowed; 0 cuts off every
-    /// request.
+    /// Changes the parameters from the next request on. Known streams stay known. A stream bypasses the cache from the
+    /// request on that makes it at least `threshold_bytes` long. Default 1 MiB; any number is allowed; 0 cuts off
+    /// every request.
     pub fn set(&mut self, policy: CutOffPolicy, threshold_bytes: u64) {
         (self.policy, self.threshold_bytes) = (policy, threshold_bytes);
     }
 
-    /// Whether this request passes the cache by. Call it once for every request. `is_full` says that the cache would
+    /// Whether this request bypasses the cache. Call it once for every request. `is_full` says that the cache would
     /// have to evict for it (Open CAS: it has at most 512 free lines beyond those of the request).
     pub fn cuts_off(&mut self, span: Span, direction: Direction, is_full: bool) -> bool {
         // Track streams under each policy, so that a new policy knows the existing streams.
@@ -69,7 +69,8 @@ impl SequentialCutOff {
         self.streams.run_mut(span, direction)
     }
 
-    /// The bytes that a run of `bytes` may still grow by before it passes by, if the cache stays as full as it is.
+    /// Number of bytes by which a run of `bytes` may still grow before it bypasses the cache, if the cache stays as
+    /// full as it is.
     pub(crate) fn bytes_left(&self, bytes: u64, is_full: bool) -> u64 {
         let is_cut_off = match self.policy {
             CutOffPolicy::Always => true,

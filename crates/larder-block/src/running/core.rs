@@ -56,12 +56,12 @@ impl CachedCore {
         Self { cache, core, below, info }
     }
 
-    /// The cache.
+    /// The cache of this core.
     pub fn cache(&self) -> &RunningCache {
         &self.cache
     }
 
-    /// Its number.
+    /// The number of the core.
     pub fn id(&self) -> CoreId {
         self.core
     }

@@ -49,7 +49,7 @@ pub enum Timed {
 }
 
 impl Timed {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 5] =
         [Self::CacheRead, Self::CoreRead, Self::Write, Self::Flush, Self::Trim];
 

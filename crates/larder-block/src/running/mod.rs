@@ -149,7 +149,7 @@ impl RunningCache {
         self.0.lock().latencies.clone()
     }
 
-    /// Like [`latencies`](Self::latencies), and starts anew: requests that end later count for the next call.
+    /// Like [`latencies`](Self::latencies), and resets them: requests that end later count for the next call.
     pub fn take_latencies(&self) -> Latencies {
         std::mem::take(&mut self.0.lock().latencies)
     }
@@ -179,7 +179,7 @@ impl RunningCache {
         Some(CachedCore::new(self.clone(), core, device, block_bytes))
     }
 
-    /// The numbers of its cores, ascending.
+    /// The numbers of the cores, ascending.
     pub fn cores(&self) -> impl Iterator<Item = CoreId> + use<> {
         self.0.cores.numbers().into_iter()
     }
@@ -239,7 +239,7 @@ impl RunningCache {
         });
     }
 
-    /// The cache device; `None` if it was detached.
+    /// The cache device; `None` if it is detached.
     pub fn device(&self) -> Option<Arc<dyn Device>> {
         self.0.front().map(|front| front.device)
     }

@@ -17,13 +17,13 @@ pub use on_device::DeviceVolume;
 /// Properties of a volume. They do not change while it is exported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeInfo {
-    /// Length, in bytes.
+    /// Length of the volume in bytes.
     pub size_bytes: u64,
     /// Sizes of the requests that it takes.
     pub blocks: BlockSizes,
     /// What it can report of a range ([`Volume::status`]).
     pub contexts: Vec<Context>,
-    /// Whether [`Volume::cache`] does anything.
+    /// Whether [`Volume::cache`] has an effect.
     pub caches: bool,
 }
 
@@ -34,7 +34,7 @@ pub struct BlockSizes {
     pub min: u32,
     /// Requests whose offset and length are multiples of it are served best; 512 or more.
     pub preferred: u32,
-    /// Longest read or write.
+    /// Most bytes of a read or write.
     pub max: u32,
 }
 
@@ -73,9 +73,9 @@ pub struct Extent {
 impl Extent {
     /// Of [`Context::Allocation`]: no space is reserved for it.
     pub const HOLE: u32 = 1;
-    /// Of [`Context::Allocation`]: it reads as zeros.
+    /// Of [`Context::Allocation`]: the extent reads as zeros.
     pub const ZERO: u32 = 2;
-    /// Of [`Context::Cached`]: it is in the cache.
+    /// Of [`Context::Cached`]: the extent is cached.
     pub const CACHED: u32 = 1;
     /// Of [`Context::Dirty`]: only the cache has it.
     pub const DIRTY: u32 = 1;

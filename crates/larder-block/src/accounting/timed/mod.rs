@@ -39,7 +39,7 @@ pub struct Timed<L: Driven> {
     devices: [ShapedStorage; 2],
     processor: Processor,
     now: Moment,
-    /// When each I/O ends, and its key.
+    /// The end of each I/O in flight, and its key in `ios`.
     ends: BinaryHeap<Reverse<(Moment, usize)>>,
     /// The I/Os in flight; for reads of the layout, the number of bytes.
     ios: Slab<(IoId, Option<usize>)>,
@@ -127,7 +127,7 @@ impl<L: Driven> Timed<L> {
     /// The same for a limited time. Requests may then still be in flight; the next run continues with them.
     ///
     /// # Panics
-    /// As [`run`](Self::run).
+    /// Like [`run`](Self::run).
     pub fn run_for(
         &mut self,
         time: Duration,

@@ -17,9 +17,9 @@ pub struct IoCost {
 pub struct ProcessorCost {
     /// For a request without its I/Os, in nanoseconds.
     pub request_ns: u64,
-    /// For I/Os of the cache device.
+    /// Cost of an I/O of the cache device.
     pub cache: IoCost,
-    /// For I/Os of the core.
+    /// Cost of an I/O of the core.
     pub core: IoCost,
 }
 

@@ -7,9 +7,9 @@ use crate::accounting::Counts;
 /// Measurements of a run.
 #[derive(Clone, Debug)]
 pub struct TimedRun {
-    /// Requests that have ended in it.
+    /// Requests that ended in this run.
     pub requests: u64,
-    /// Bytes that they have read or written.
+    /// Bytes that these requests read or wrote.
     pub bytes: u64,
     /// Its length.
     pub elapsed: Duration,

@@ -14,7 +14,7 @@ use crate::volume::{Volume, VolumeInfo};
 /// Longest accepted read or write in bytes, whatever a volume would accept: the length that every client may assume.
 pub(super) const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
 
-/// A volume under a name.
+/// A volume that is offered under a name.
 pub struct Export {
     name: String,
     description: String,
@@ -44,7 +44,7 @@ impl Export {
     /// Sets a description for people who list exports.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if it is longer than 4096 bytes.
+    /// [`ErrorKind::Setup`] if the description is longer than 4096 bytes.
     pub fn described(mut self, description: impl Into<String>) -> Result<Self, Error> {
         self.description = description.into();
         check_string("description", &self.description)?;
@@ -58,7 +58,7 @@ impl Export {
         self
     }
 
-    /// Its name.
+    /// The name of the export.
     pub fn name(&self) -> &str {
         &self.name
     }

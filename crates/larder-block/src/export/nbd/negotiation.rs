@@ -48,9 +48,9 @@ pub(crate) struct Negotiation {
 pub(crate) enum Encryption {
     /// TLS is not available.
     Unavailable,
-    /// It must, and does not yet.
+    /// The client must use TLS and has not begun it yet.
     Required,
-    /// It does.
+    /// The client uses TLS.
     Begun,
 }
 

@@ -74,7 +74,7 @@ impl Presences {
 }
 
 impl Presence {
-    /// Its client has closed the connection: it begins no more changes.
+    /// The client has closed the connection, so the connection begins no more changes.
     pub(super) fn goes(&self) {
         self.is_gone.store(true, Ordering::SeqCst);
     }
@@ -100,7 +100,7 @@ impl Presence {
         self.is_gone.load(Ordering::SeqCst)
     }
 
-    /// Begins a change, unless it is gone.
+    /// Begins a change, unless the connection is gone.
     pub(super) fn begin(self: &Arc<Self>) -> Option<Change> {
         // Count before the check: a thread that finds it gone then also finds this change, or the change is not begun.
         self.changes.fetch_add(1, Ordering::SeqCst);
@@ -108,7 +108,7 @@ impl Presence {
         (!self.is_gone()).then_some(change)
     }
 
-    /// Whether nothing is left of it.
+    /// Whether the connection is gone, its socket has been taken, and its changes have ended.
     fn has_left(&self) -> bool {
         self.is_gone() && lock(&self.socket).is_none() && self.has_settled()
     }

@@ -58,9 +58,9 @@ pub(super) struct Transmission<S> {
     output: Output,
     /// A request has arrived that cannot begin yet.
     is_stalled: bool,
-    /// Nothing more is read.
+    /// The server reads no more requests.
     is_over: bool,
-    /// Nothing can be sent any more.
+    /// The server cannot send any more replies.
     is_broken: bool,
 }
 

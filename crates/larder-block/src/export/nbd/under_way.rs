@@ -8,13 +8,13 @@ use larder_device::{IoFuture, IoResult, steps};
 
 use super::presence::Change;
 
-/// What its reply needs.
+/// Data of a request that its reply needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) cookie: u64,
     /// For a read: its offset.
     pub(super) read_at: Option<u64>,
-    /// Bytes of memory that it takes until it is answered.
+    /// Bytes of memory that the request occupies until it is answered.
     pub(super) held_bytes: usize,
 }
 

@@ -15,7 +15,7 @@ pub enum UblkId {
 }
 
 impl UblkId {
-    /// The highest number.
+    /// The highest device number.
     pub const MAX: u32 = ID_MAX;
 }
 

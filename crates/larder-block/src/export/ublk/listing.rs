@@ -11,20 +11,20 @@ use super::wire::State;
 /// A device of Larder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UblkStatus {
-    /// Its number.
+    /// The number of the device.
     pub id: u32,
     /// Its owner.
     pub owner: Owner,
-    /// Its length, in bytes.
+    /// Length of the device in bytes.
     pub size_bytes: u64,
     /// Its server.
     pub served: UblkService,
 }
 
-/// Whether a device is served.
+/// Whether a device has a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UblkService {
-    /// By this process.
+    /// The process with this id serves the device.
     Process(i32),
     /// It has no server: requests wait for one.
     Waits,
@@ -65,7 +65,7 @@ pub fn devices() -> Result<Vec<UblkStatus>, Error> {
 ///
 /// # Errors
 /// [`ErrorKind::Setup`] if there is no device with this number, if it is not Larder's, or as for [`devices`];
-/// [`ErrorKind::InUse`] if it is served.
+/// [`ErrorKind::InUse`] if the device has a server.
 pub fn remove(id: u32) -> Result<UblkStatus, Error> {
     let mut control = Control::open()?;
     let known = control.look(id)?;

@@ -26,7 +26,7 @@ const LAST_SERVER_WAIT: Duration = Duration::from_secs(30);
 const NODE_WAIT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Called once, with the reason, if a device ends without being told to.
+/// Called once, with the reason, if a device ends without a request to end it.
 pub type OnEnd = Box<dyn Fn(String) + Send + Sync>;
 
 /// The volume of a device, and how it is served.
@@ -35,7 +35,7 @@ pub struct UblkConfig {
     pub volume: Arc<dyn Volume>,
     /// Its owner: a device of the same owner without a server is taken over.
     pub owner: Owner,
-    /// Its number.
+    /// The number of the device.
     pub id: UblkId,
     /// Queues, 1 to 4096, with a thread each; at most as many as there are processors. A device that is taken over
     /// keeps its number of queues.
@@ -46,9 +46,9 @@ pub struct UblkConfig {
     pub logical_block_bytes: u32,
     /// The preferred granularity of requests, in bytes: a power of two.
     pub optimal_bytes: u32,
-    /// Whether changes are refused.
+    /// Whether the device refuses changes.
     pub is_read_only: bool,
-    /// See [`OnEnd`].
+    /// Called if the device ends unexpectedly; see [`OnEnd`].
     pub on_end: Option<OnEnd>,
 }
 
@@ -156,7 +156,7 @@ impl UblkDevice {
         Ok(device)
     }
 
-    /// Its number.
+    /// The number of the device.
     pub fn id(&self) -> u32 {
         self.id
     }
@@ -233,11 +233,11 @@ impl UblkDevice {
         self.volume.flush().wait().map(drop).map_err(|failure| failure.error)
     }
 
-    /// Stops and deletes it.
+    /// Stops and deletes the device.
     fn halt(&mut self) -> Result<(), Error> {
         self.is_over = true;
         self.ends.is_expected.store(true, Ordering::SeqCst);
-        // If another process has deleted it, its number may belong to another device by now.
+        // If another process has deleted it, its number may now belong to another device.
         let known = self.control.look(self.id)?;
         if known.is_none_or(|known| known.owner != Some(self.owner)) {
             self.abandon();

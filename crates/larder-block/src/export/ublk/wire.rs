@@ -25,9 +25,9 @@ pub(super) mod operation {
 
     const READ: u32 = 2;
     const READ_WRITE: u32 = 3;
-    /// `struct ublksrv_ctrl_cmd`.
+    /// Size of `struct ublksrv_ctrl_cmd`.
     const CONTROL_BYTES: u32 = 32;
-    /// `struct ublksrv_io_cmd`.
+    /// Size of `struct ublksrv_io_cmd`.
     const IO_BYTES: u32 = 16;
 
     pub(in super::super) const GET_DEV_INFO: u32 = encoded(READ, 0x02, CONTROL_BYTES);
@@ -82,7 +82,7 @@ pub(super) mod request {
     pub(in super::super) const FLUSH: u8 = 2;
     pub(in super::super) const DISCARD: u8 = 3;
     pub(in super::super) const WRITE_ZEROES: u8 = 5;
-    /// Durable when it is answered.
+    /// The request must be durable when it is answered.
     pub(in super::super) const FUA: u32 = 1 << 13;
     /// Reserved space stays reserved.
     pub(in super::super) const NOUNMAP: u32 = 1 << 15;
@@ -96,7 +96,7 @@ pub(super) mod request {
 pub(super) struct ControlCommand {
     pub(super) dev_id: u32,
     pub(super) queue_id: u16,
-    /// Bytes at `addr`.
+    /// Number of bytes at `addr`.
     pub(super) len: u16,
     pub(super) addr: u64,
     pub(super) data: u64,
@@ -156,10 +156,10 @@ pub(super) struct BasicParams {
     pub(super) physical_block_shift: u8,
     pub(super) io_optimal_shift: u8,
     pub(super) io_min_shift: u8,
-    /// Of a read or write.
+    /// Most sectors of a read or write.
     pub(super) sectors_max: u32,
     pub(super) chunk_sectors: u32,
-    /// Of the device.
+    /// Length of the device in sectors.
     pub(super) sectors: u64,
     pub(super) virtual_boundary_mask: u64,
 }
@@ -208,11 +208,11 @@ pub(super) struct IoDescriptor {
 /// The state of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It was not started, or is stopped.
+    /// The device was not started, or is stopped.
     Dead,
-    /// It is served.
+    /// The device has a server.
     Live,
-    /// Its server is gone, and requests wait.
+    /// The server of the device is gone, and requests wait.
     Quiesced,
     /// Any other state. No device of Larder has it.
     Other(u16),

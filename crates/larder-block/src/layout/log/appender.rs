@@ -32,7 +32,7 @@ pub(super) enum Source {
     Insert { request: RequestId },
     /// These sectors become void.
     Void { request: RequestId },
-    /// The same, and a write around waits for it.
+    /// Like `Void`, and a write around waits for it.
     VoidBefore { request: RequestId },
     /// The core durably has the data of these sectors at this location, which was dirty.
     Destaged { request: RequestId, location: u64 },
@@ -81,7 +81,7 @@ pub(super) struct Batch {
     pub(super) generation: u64,
     /// Its end in the segment.
     pub(super) end: u32,
-    /// Whether the footer of its segment is written with it.
+    /// Whether the footer of its segment is written together with the batch.
     pub(super) has_footer: bool,
     pub(super) records: Vec<Appended>,
     /// What the index had before; in force again if the batch fails.
@@ -254,7 +254,7 @@ impl Appender {
         Some((lane, segment))
     }
 
-    /// Takes out the first batch if it has ended, and counts it.
+    /// Removes the first batch if it has ended, and counts it.
     pub(super) fn take_ended(&mut self) -> Option<Batch> {
         self.in_flight.front().filter(|batch| batch.ended.is_some())?;
         let batch = self.in_flight.pop_front()?;

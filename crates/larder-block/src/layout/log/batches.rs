@@ -13,7 +13,7 @@ use crate::layout::{Data, DeviceIo, Span, Target};
 
 /// A batch of this many bytes does not wait for others to complete.
 const FULL_BATCH_BYTES: usize = 128 << 10;
-/// Longest batch.
+/// Most bytes of a batch.
 const BATCH_BYTES_MAX: usize = 512 << 10;
 /// Most batches of a lane in flight.
 const IN_FLIGHT_MAX: usize = 8;
@@ -420,7 +420,7 @@ impl LogLayout {
         found
     }
 
-    /// What the index knows to be in a segment, evicted or not.
+    /// The data in a segment that is in the index, whether evicted or not.
     fn recorded_in(&self, segment: u32, lines: &[u64]) -> Vec<Found> {
         let line_sectors = self.geometry.line_sectors();
         let mut lines = lines.to_vec();

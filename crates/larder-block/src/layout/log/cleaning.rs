@@ -55,9 +55,9 @@ enum Stage {
     Looking,
     /// These are busy; writes that may overwrite them are in flight.
     Waiting(Vec<Found>, Phase),
-    /// Reads what is not in memory.
+    /// Reads of data that is not in memory are in flight.
     Reading(Vec<(Found, Data)>),
-    /// Writes to the core.
+    /// Writes to the core are in flight.
     Writing,
     /// Waits for the flush of the core.
     Flushing,

@@ -57,7 +57,7 @@ impl Queue {
         self.0.pop_front()
     }
 
-    /// Takes out what overlaps `span`.
+    /// Removes and returns the queued data that overlaps `span`.
     pub(super) fn take(&mut self, span: Span) -> Vec<Found> {
         let mut taken = Vec::new();
         for run in &mut self.0 {

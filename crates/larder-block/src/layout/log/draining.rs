@@ -88,7 +88,7 @@ impl LogLayout {
         self.read_drained(dirty, kept);
     }
 
-    /// Reads what is not in memory, in the order of the device.
+    /// Reads data that is not in memory, in device order.
     fn read_drained(&mut self, dirty: Vec<Found>, kept: Vec<Found>) {
         let (mut read, mut unread) = (Vec::new(), Vec::new());
         for one in dirty.into_iter().chain(kept.iter().copied()) {
@@ -111,7 +111,7 @@ impl LogLayout {
                 Some(Drain {
                     phase: Phase::Reading { outstanding, read, .. }, attempt, ..
                 }) if *attempt == of => (outstanding, read),
-                // Another read of that attempt has failed.
+                // Another read of this attempt has failed.
                 _ => return self.no_longer_busy(&found),
             };
         *outstanding -= 1;

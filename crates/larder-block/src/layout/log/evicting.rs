@@ -41,7 +41,7 @@ impl Cursor {
     }
 }
 
-/// What is lost when the next segment is filled.
+/// Data that the cache loses when the next segment is filled.
 #[derive(Clone, Copy, Debug, Default)]
 struct AtStake {
     /// Generation of its current filling; 0: none.

@@ -22,7 +22,7 @@ pub(super) struct Filling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Batch {
     pub(super) sequence: u64,
-    /// Where it begins in the segment.
+    /// Offset of the batch in the segment.
     pub(super) position: u32,
     /// Includes its data.
     pub(super) bytes: u32,
@@ -80,7 +80,7 @@ impl Filling {
         self.batches.last().expect("it was begun with one")
     }
 
-    /// Where the next batch would begin.
+    /// The offset at which the next batch would begin.
     pub(super) fn end(&self) -> u32 {
         self.last().position + self.last().bytes
     }

@@ -139,7 +139,7 @@ fn checksum(uuid: &CacheUuid, entries: &[u8], trailer: &[u8]) -> u32 {
 /// The result of parsing the last bytes of a segment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Footer {
-    /// A footer.
+    /// A valid footer.
     Of(Filling),
     /// Perhaps a footer, with this number of bytes.
     Longer(usize),

@@ -13,7 +13,7 @@ use super::short_header;
 use crate::layout::SECTOR_BYTES;
 use crate::{Error, ErrorKind};
 
-/// Fewest segments of a log: one open for each class, one that drains, some ready to be filled.
+/// Fewest segments of a log: one open for each class, one draining, and some ready to be filled.
 pub const SEGMENTS_MIN: u32 = 8;
 
 /// Options of a log. Use `..Default::default()` for the rest.
@@ -32,7 +32,7 @@ pub struct LogOptions {
     /// The unit that the exported device promises to write atomically: its logical block, at least 512 bytes. Dirty
     /// data is overwritten in place only if the cache device writes such units atomically. Default 512.
     pub write_unit_bytes: u32,
-    /// What a start does not wait for.
+    /// Loading of the index that a start does not wait for.
     pub load: LoadOptions,
     /// Whether a start reads dirty data, and compares it with the checksums of its records. Default: no.
     pub verifies_dirty: bool,
@@ -90,7 +90,7 @@ impl NotePlace {
 /// The position of the segments. Fixed at format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Where the first segment begins on the cache device, in bytes.
+    /// Offset of the first segment on the cache device, in bytes.
     pub offset: u64,
     /// The number of segments.
     pub segments: u32,

@@ -6,7 +6,7 @@
 #[derive(Debug, Default)]
 pub(super) struct Grace {
     phase: u64,
-    /// Writes of even and of odd phases.
+    /// Number of writes in flight that began in even and in odd phases.
     under_way: [usize; 2],
 }
 

@@ -49,7 +49,7 @@ pub(super) fn fits(
 /// Writes the header to the beginning of `into`, the metadata of the batch's data blocks or more, and zeros after it.
 ///
 /// # Panics
-/// As [`BatchHeader::encode`].
+/// Like [`BatchHeader::encode`].
 pub(super) fn encode(header: &BatchHeader, uuid: &CacheUuid, records: &[Record], into: &mut [u8]) {
     short_header::encode_as(MAGIC, header, uuid, records, into);
 }

@@ -39,7 +39,7 @@ const UNSETTLED: u8 = 4;
 const DESTAGED: u8 = 5;
 const OVERWRITABLE: u8 = 16;
 
-/// What a record says of its sectors.
+/// The state of the sectors that a record describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecordKind {
     Dirty {
@@ -49,7 +49,7 @@ pub(super) enum RecordKind {
     Void,
     /// Clean now, void after a crash.
     Unsettled,
-    /// What older records call dirty is clean.
+    /// The sectors that older records call dirty are clean.
     Destaged,
 }
 

@@ -39,7 +39,7 @@ const CHAIN_BYTES: usize = 128 << 10;
 /// Bytes that are searched after the last batch of a segment without a footer: more than a batch.
 const TAIL_BYTES: usize = 1 << 20;
 
-/// A read that a recovery wants.
+/// A read that a recovery requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryRead {
     what: Want,
@@ -67,10 +67,10 @@ enum Want {
     Verify { segment: u32, batch: usize },
 }
 
-/// What a recovery has found.
+/// Result of a recovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// Batches that count.
+    /// Valid batches.
     pub batches: u64,
     /// Their records.
     pub records: u64,
@@ -95,7 +95,7 @@ pub struct Recovered {
 pub struct LogRecovery {
     pub(super) geometry: Geometry,
     pub(super) uuid: CacheUuid,
-    /// By segment.
+    /// By segment number.
     pub(super) fillings: Vec<Option<Filling>>,
     /// By segment, for those that were found.
     note_places: Vec<NotePlace>,
@@ -105,7 +105,7 @@ pub struct LogRecovery {
     pub(super) found: Recovered,
     pub(super) clean_up_to: u64,
     settled_up_to: u64,
-    /// How an orderly stop has left it, if one has.
+    /// The state that an orderly stop recorded, if the log was stopped in that way.
     left: Option<Left>,
     /// The existing cores, if they were given.
     cores: Option<BTreeSet<CoreId>>,
@@ -152,7 +152,7 @@ impl LogRecovery {
         Self { settled_up_to: sequence, ..self }
     }
 
-    /// It was stopped in order, and left like this.
+    /// Sets the state that an orderly stop recorded.
     #[must_use]
     pub fn after_stop(self, left: Option<Left>) -> Self {
         Self { left, ..self }
@@ -357,7 +357,7 @@ impl LogRecovery {
         }
     }
 
-    /// Earlier generations are void.
+    /// The generation below which segments are void.
     fn void_below(&self) -> u64 {
         self.found().map(|filling| filling.void_below).max().unwrap_or(0)
     }

@@ -19,13 +19,13 @@ pub(super) fn entries_bytes(records: usize, geometry: &Geometry) -> usize {
         + footer_bytes(records, geometry.block_bytes)
 }
 
-/// Where a batch goes.
+/// The place of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) position: u32,
     /// No batch follows it in its segment.
     pub(super) is_last: bool,
-    /// Whether the footer follows it.
+    /// Whether the footer follows the batch.
     pub(super) has_footer: bool,
 }
 

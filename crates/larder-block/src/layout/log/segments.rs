@@ -14,7 +14,6 @@
 //! Before anything else is written there, a header on the device says that they are void. If necessary this is a
 //! header without a batch. It is atomic by fitting into one sector, or, where a device can tear sectors, by being
 //! written next to the previous one. So no record outlives a younger one of the same sectors.
-//! younger one of the same sectors.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +76,7 @@ pub(super) struct Segments {
     /// All segments that are not free, by generation.
     order: BTreeMap<u64, u32>,
     next_generation: u64,
-    /// Earlier generations are drained, and void.
+    /// Segments of lower generations are drained and void.
     void_below: u64,
     /// The `void_below` that a header on the device states.
     stated_void_below: u64,
@@ -211,7 +210,7 @@ impl Segments {
         self.order.keys().next().copied().unwrap_or(self.next_generation)
     }
 
-    /// Whether a header on the device says that it is void.
+    /// Whether a header on the device says that the segment is void.
     pub(super) fn is_void(&self, segment: u32) -> bool {
         self.get(segment).generation < self.stated_void_below
     }

@@ -61,12 +61,12 @@ pub(super) fn header_bytes(records: usize) -> usize {
 /// Like [`BatchHeader::encode`].
 ///
 /// # Panics
-/// As there.
+/// Like [`BatchHeader::encode`].
 pub(super) fn encode(header: &BatchHeader, uuid: &CacheUuid, records: &[Record], into: &mut [u8]) {
     encode_as(MAGIC, header, uuid, records, into);
 }
 
-/// The same with another magic.
+/// Like [`encode`], with another magic.
 pub(super) fn encode_as(
     magic: [u8; 4],
     header: &BatchHeader,
@@ -109,7 +109,7 @@ pub(super) fn parse(
     Some((BatchHeader { bytes, ..header }, records))
 }
 
-/// The same with another magic, and without the length of the batch, which is 0.
+/// Parses with another magic, and without the length of the batch, which is 0.
 pub(super) fn parse_as(
     magic: [u8; 4],
     bytes: &[u8],

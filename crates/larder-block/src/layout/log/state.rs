@@ -38,7 +38,7 @@ pub struct LogLayout {
     pub(super) epoch: u32,
     pub(super) policy: Policy,
     pub(super) shares: Shares,
-    /// How classes make room for themselves.
+    /// How classes evict data to make room.
     pub(super) evicting: Evicting,
     /// Whether classes have different priorities, or are pinned.
     pub(super) has_ranks: bool,
@@ -70,7 +70,7 @@ pub struct LogLayout {
     pub(super) unloaded: Option<Unloaded>,
     /// Dirty data that was loaded since it was last queried.
     pub(super) loaded_dirty: Vec<Span>,
-    /// Of overwrites and batches.
+    /// Grace periods of overwrites and batches.
     pub(super) grace: Grace,
     pub(super) ios: Slab<Purpose>,
     /// Empty: a reusable buffer for look-ups of client requests.

@@ -21,12 +21,12 @@ const VOID: u64 = LOCATION_END - 64;
 /// Stands for a location: the data of older records is clean.
 const DESTAGED: u64 = LOCATION_END - 128;
 
-/// What a record says of its sectors.
+/// The state that a record gives its sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Cached(Extent),
     Void,
-    /// What older records call dirty is clean.
+    /// The sectors that older records call dirty are clean.
     Destaged,
 }
 
@@ -105,7 +105,7 @@ impl Unloaded {
         scattered(core.get(), range) & (self.parts.len() - 1)
     }
 
-    /// A part of `span` that is not loaded.
+    /// The number of a part of `span` that is not loaded yet.
     fn missing(&self, span: Span) -> Option<usize> {
         let (first, last) = (span.first >> self.range_shift, (span.end() - 1) >> self.range_shift);
         if last - first >= self.parts.len() as u64 {

@@ -53,7 +53,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Takes out the data of exactly these sectors at exactly this location.
+    /// Removes and returns the data of exactly these sectors at exactly this location.
     pub(super) fn take(&mut self, span: Span, location: u64) -> Option<Data> {
         let key = (span.core, span.first);
         let held = self.held.get(&key)?;

@@ -15,7 +15,7 @@ const RUN_BYTES: usize = 16 << 10;
 
 /// Bytes that a run of writes must have before it counts as a stream.
 const STREAM_BYTES: u64 = 128 << 10;
-/// Runs that are remembered.
+/// Number of runs that are remembered.
 pub(super) const STREAMS: usize = 128;
 
 /// How a write is handled.
@@ -30,7 +30,7 @@ enum Way {
 
 /// Consecutive sectors on the cache device, from sector `first` of the core on.
 struct Run {
-    /// In bytes.
+    /// Offset in bytes.
     location: u64,
     first: u64,
     sectors: u64,
@@ -53,7 +53,7 @@ impl LogLayout {
         }
     }
 
-    /// `false` if it has to wait.
+    /// Begins a write. Returns `false` if it has to wait.
     fn begin_writing(&mut self, write: &HeldWrite, is_stream: bool) -> bool {
         let HeldWrite { id: request, span, data, .. } = write;
         let (request, span) = (*request, *span);

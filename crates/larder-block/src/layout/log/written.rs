@@ -6,14 +6,14 @@ use crate::layout::ClassId;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) generation: u64,
-    /// Its number there.
+    /// The index of the line in its filling.
     pub(super) line: usize,
 }
 
 /// Lines in the order in which they were written. Lines that a start has found are of class 0.
 #[derive(Debug, Default)]
 pub(super) struct Written {
-    /// Packed.
+    /// Core lines, packed into numbers.
     lines: Vec<u64>,
     /// Where lines of another class begin. Lines before the first run are of class 0.
     runs: Vec<Run>,
@@ -25,7 +25,7 @@ pub(super) struct Written {
 
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// The number of a line.
+    /// The first line of the run.
     from: u32,
     class: ClassId,
 }

@@ -31,7 +31,7 @@ impl OcfLayout {
         })
     }
 
-    /// An I/O of it, or a page that it waited for, has ended.
+    /// An I/O of a change has ended, or a page that it waited for was written.
     pub(super) fn change_went_on(&mut self, number: usize, is_well: bool) {
         let change = &mut self.changes[number];
         change.outstanding -= 1;

@@ -9,7 +9,7 @@ pub(super) struct Cleaning {
     /// Ordered by core and line.
     pub(super) lines: Vec<Cleaned>,
     pub(super) phase: Phase,
-    /// I/Os, or pages, that have not ended.
+    /// I/Os in flight, or pages that are not written yet.
     pub(super) outstanding: u32,
     pub(super) has_failed: bool,
 }
@@ -37,9 +37,9 @@ pub(super) struct Cleaned {
 pub(super) enum Phase {
     Reading,
     Writing,
-    /// Flushes of the cores.
+    /// Flushes of the cores are in flight.
     FlushingCores,
-    /// Pages of the table.
+    /// Waits for pages of the table.
     Pages,
     FlushingCache,
 }

@@ -10,9 +10,9 @@ use super::pages::Waiter;
 use super::state::{OcfLayout, Purpose, runs};
 use crate::layout::{Class, CoreId, Data, DeviceIo, SECTOR_BYTES, Span, Target};
 
-/// Lines that are cleaned to make room.
+/// Number of lines that are cleaned at once to make room.
 const ROOM_LINES: usize = 32;
-/// Longest read of lines, and longest write to a core.
+/// Most bytes of a read of lines, and of a write to a core.
 const TRANSFER_BYTES_MAX: usize = 1 << 20;
 
 impl OcfLayout {
@@ -79,7 +79,7 @@ impl OcfLayout {
         self.cleaning_went_on(number, true);
     }
 
-    /// An I/O of it, or a page that it waited for, has ended.
+    /// An I/O of a cleaning has ended, or a page that it waited for was written.
     pub(super) fn cleaning_went_on(&mut self, number: usize, is_well: bool) {
         let cleaning = &mut self.cleanings[number];
         cleaning.outstanding -= 1;

@@ -10,7 +10,7 @@ pub(super) struct Destage {
     pub(super) span: Span,
     /// The next line: all lines before it are on the core.
     pub(super) next: CoreLine,
-    /// Lines that it waits for.
+    /// Lines that the destage waits for.
     pub(super) claimed: Vec<u32>,
     /// The cleaning that runs for it.
     pub(super) cleaning: Option<usize>,

@@ -8,7 +8,7 @@ use super::destages::Destage;
 use super::state::OcfLayout;
 use crate::layout::{RequestId, Span};
 
-/// Lines that are cleaned at a time.
+/// Number of lines that are cleaned at a time.
 const LINES_AT_ONCE: usize = 128;
 
 impl OcfLayout {

@@ -19,7 +19,7 @@ const JOURNAL_BYTES: std::ops::RangeInclusive<u64> = 32 << 10..=64 << 20;
 const ALIGN_BYTES: u64 = 128 << 10;
 /// Line numbers have 29 bits.
 const LINES_MAX: u32 = (1 << 29) - 1;
-/// Fewest lines: two cleanings.
+/// Fewest lines: enough for two cleanings.
 const LINES_MIN: u32 = 64;
 
 /// Options of a cache of lines.
@@ -42,7 +42,7 @@ impl Default for OcfOptions {
 pub struct Geometry {
     /// The version of Open CAS that it imitates.
     pub version: OcfVersion,
-    /// Where the collision table begins on the cache device, in bytes.
+    /// Offset of the collision table on the cache device, in bytes.
     pub offset: u64,
     /// The number of lines.
     pub lines: u32,
@@ -131,7 +131,7 @@ impl Geometry {
         u64::from(self.lines) * u64::from(self.line_bytes)
     }
 
-    /// Pages of the collision table.
+    /// Number of pages of the collision table.
     pub fn pages(&self) -> u32 {
         self.lines.div_ceil(self.lines_per_page())
     }
@@ -183,7 +183,7 @@ impl Geometry {
         }
     }
 
-    /// Blocks of the log, an even number.
+    /// Number of blocks of the log; it is even.
     pub(super) fn journal_blocks(&self) -> u32 {
         u32::try_from(self.journal_bytes() / u64::from(self.block_bytes)).expect("of 64 MiB")
     }
@@ -198,7 +198,7 @@ impl Geometry {
         (self.page_offset(self.pages()) + self.journal_bytes()).next_multiple_of(ALIGN_BYTES)
     }
 
-    /// Where a line begins on the device, in sectors.
+    /// First sector of a line on the device.
     pub(super) fn sector_of(&self, line: u32) -> u64 {
         debug_assert!(line < self.lines, "line {line} of {}", self.lines);
         self.data_offset() / 512 + u64::from(line) * u64::from(self.line_sectors())

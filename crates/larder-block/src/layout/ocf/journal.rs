@@ -61,7 +61,7 @@ pub(super) struct Journal {
     blocks: u32,
     block_bytes: usize,
     entry_bytes: usize,
-    /// The next block.
+    /// The number of the block that is written next.
     next: u32,
     sequence: u64,
     /// A write of blocks is in flight: one at a time, so that the entries of a line stay in order.

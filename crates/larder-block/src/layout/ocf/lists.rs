@@ -19,7 +19,7 @@ pub(super) enum Kind {
 
 #[derive(Clone, Copy, Debug)]
 struct Links {
-    /// Towards the head: used later.
+    /// The neighbour towards the head, which was used later.
     newer: u32,
     older: u32,
 }
@@ -121,7 +121,7 @@ impl Lists {
         self.balance(place_of(kind, self.class(line)), list);
     }
 
-    /// Takes a line out of its list, if it is in one.
+    /// Removes a line from its list, if it is in one.
     pub(super) fn remove(&mut self, list: usize, line: u32) {
         let Some(kind) = self.kind(line) else { return };
         let is_hot = self.is_hot(line);
@@ -149,7 +149,7 @@ impl Lists {
         self.balance(place, list);
     }
 
-    /// A line was used.
+    /// Records a use of a line.
     pub(super) fn touch(&mut self, list: usize, line: u32) {
         if let Some(kind) = self.kind(line)
             && !self.is_hot(line)

@@ -7,7 +7,7 @@ struct Lock {
     /// Requests that read or write some of its sectors.
     users: u32,
     is_cleaned: bool,
-    /// Destages that wait until they may clean it.
+    /// Number of destages that wait to clean the line.
     claims: u32,
 }
 

@@ -23,7 +23,7 @@ pub(super) enum Waiter {
 #[derive(Debug, Default)]
 struct Wanted {
     waiters: Vec<Waiter>,
-    /// A cleaning flushes the device itself.
+    /// Whether the device is flushed after the write. A cleaning flushes the device itself.
     durable: bool,
 }
 

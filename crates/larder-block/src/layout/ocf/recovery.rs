@@ -16,7 +16,7 @@ use crate::layout::{ClassId, CoreId};
 /// Pages per read.
 const READ_PAGES: u32 = 64;
 
-/// A read that a recovery wants.
+/// A read that a recovery requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryRead {
     what: Want,
@@ -34,7 +34,7 @@ enum Want {
     Journal { first_block: u32 },
 }
 
-/// What a recovery has found.
+/// Result of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// Lines with dirty sectors.
@@ -92,7 +92,7 @@ impl OcfRecovery {
         }
     }
 
-    /// What the label says of the table: [`OcfSuperblock`](super::OcfSuperblock).
+    /// Sets the state of the table that the label records: [`OcfSuperblock`](super::OcfSuperblock).
     #[must_use]
     pub fn left(self, told_up_to: u64, was_left: bool) -> Self {
         Self { told_up_to, was_left, ..self }
@@ -185,7 +185,7 @@ impl OcfRecovery {
     /// Makes a layout of the recovered cache. Returns it, and what was found.
     ///
     /// # Panics
-    /// If reads are left.
+    /// If there are reads left.
     pub fn finish(mut self) -> (OcfLayout, Recovered) {
         let is_read = self.next_page == self.geometry.pages()
             && self.next_block == self.geometry.journal_blocks();

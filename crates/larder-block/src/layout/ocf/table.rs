@@ -62,7 +62,7 @@ pub(super) struct CoreLine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Adopted {
     Whole,
-    /// Zeros: never written.
+    /// All zeros: never written.
     Blank,
     Damaged,
 }

@@ -1,9 +1,9 @@
 //! Differences between the two versions of Open CAS: sizes of records, and the order in which lines are handed out.
 
-/// Lists of each kind: free lines, clean lines, dirty lines.
+/// Number of lists of each kind: free lines, clean lines, dirty lines.
 pub(super) const LISTS: usize = 32;
 
-/// Lines of a run that belongs to one list, since 2026.
+/// Number of consecutive lines that belong to the same list, since 2026.
 const RUN_LINES: u32 = 256;
 
 /// Number of positions, in each half of a list, over which the starting points of the lists of version 22 are spread.
@@ -15,9 +15,9 @@ const APART: [u32; 2] = [266, 66];
 /// The version of Open CAS that a cache of lines imitates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OcfVersion {
-    /// 22.6, of the time of the HotStorage'23 study.
+    /// 22.6, from the time of the HotStorage'23 study.
     V22,
-    /// 26.3, of 2026.
+    /// 26.3, from 2026.
     V26,
     /// Like that of 2026, with a write-ahead log in front of the table: shows the effect of writing records instead of
     /// pages.
@@ -88,7 +88,7 @@ impl OcfVersion {
     }
 }
 
-/// A number that looks random, by the last steps of MurmurHash3.
+/// A pseudo-random number, from the last steps of MurmurHash3.
 fn scattered(number: u32) -> u32 {
     let mut mixed = number.wrapping_add(1);
     mixed = (mixed ^ mixed >> 16).wrapping_mul(0x85EB_CA6B);

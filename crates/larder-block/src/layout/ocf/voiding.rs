@@ -10,7 +10,7 @@ use crate::layout::line::by_line;
 use crate::layout::{Class, Data, DeviceIo, RequestId, Span, Target};
 
 impl OcfLayout {
-    /// `false` if it has to wait.
+    /// Writes around the cache. Returns `false` if the write has to wait.
     pub(super) fn bypass(
         &mut self,
         request: RequestId,
@@ -51,7 +51,7 @@ impl OcfLayout {
         self.issue(io, Purpose::Change { number });
     }
 
-    /// `false` if it has to wait.
+    /// Discards cached data. Returns `false` if the discard has to wait.
     pub(super) fn discard(&mut self, request: RequestId, span: Span) -> bool {
         let may = self.may_change(span);
         if may {

@@ -7,9 +7,9 @@ use crate::layout::{Class, ClassId, Data, DeviceIo, RequestId, SECTOR_BYTES, Spa
 
 /// Data that is consecutive both on the cache device and in the request.
 struct Run {
-    /// On the cache device, in sectors.
+    /// First sector on the cache device.
     at: u64,
-    /// In the request, in sectors.
+    /// First sector in the request.
     from: u64,
     sectors: u64,
 }

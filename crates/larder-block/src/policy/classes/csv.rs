@@ -17,7 +17,7 @@ impl FromStr for IoClasses {
     type Err = Error;
 
     /// # Errors
-    /// [`ErrorKind::Setup`], naming line, field, value and fix.
+    /// [`ErrorKind::Setup`]; the message names line, field, value and fix.
     fn from_str(text: &str) -> Result<Self, Error> {
         let lines = text.lines().map(str::trim).enumerate();
         let mut lines = lines.filter(|(_, line)| !line.is_empty()).map(|(at, line)| (at + 1, line));

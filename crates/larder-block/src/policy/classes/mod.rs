@@ -73,7 +73,7 @@ impl IoClass {
         self.id
     }
 
-    /// Its name, which is its rule.
+    /// The name of the class, which is its rule.
     pub fn name(&self) -> impl fmt::Display + '_ {
         let rule: &dyn fmt::Display = match &self.rule {
             None => &UNCLASSIFIED,

@@ -28,7 +28,7 @@ enum Condition {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
-    /// In bytes.
+    /// Size of the request in bytes.
     RequestSize,
     /// The first sector of 512 bytes.
     Lba,
@@ -279,7 +279,7 @@ mod tests {
             ("fua", false, true),
             ("export:vm-1", true, false),
             ("done", true, true),
-            // From left to right.
+            // Conditions are evaluated from left to right.
             ("fua|core_id:3&io_direction:read", true, false),
             ("core_id:3|core_id:4&fua", false, true),
             // A condition after a failed `&` cannot make the rule hold.

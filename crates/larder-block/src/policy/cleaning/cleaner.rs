@@ -48,7 +48,7 @@ pub struct Cleaning {
     pub(super) full_classes: FullClasses,
     /// The dirty share has reached `dirty_high_percent`, and has since stayed above `dirty_low_percent`.
     is_above: bool,
-    /// When the policy looks again, in elapsed time.
+    /// When the policy checks for work again, in elapsed time.
     wake_at: Duration,
     /// ALRU found work when it last looked.
     is_running: bool,
@@ -82,7 +82,7 @@ impl Cleaning {
     /// A cleaner for a cache with lines of `line_bytes`, without dirty data.
     ///
     /// # Errors
-    /// [`CleaningOptions::check`].
+    /// As for [`CleaningOptions::check`].
     pub fn new(options: CleaningOptions, line_bytes: u32) -> Result<Self, Error> {
         options.check()?;
         Ok(Self {

@@ -1,5 +1,5 @@
 //! Destages for IO classes that have used up their share with only dirty data. Nothing of such a class can be evicted,
-//! so its new data passes the cache by. As in Open CAS, some of its data is destaged whatever the policy would do;
+//! so its new data bypasses the cache. As in Open CAS, some of its data is destaged whatever the policy would do;
 //! with [`CleaningPolicy::Nop`] none is.
 //!
 //! A class that was refused room gets a part of its share destaged, in batches of what may be in flight at a time.
@@ -41,7 +41,7 @@ pub(super) struct FullClasses {
 struct Wish {
     /// Sectors that remain to be destaged.
     sectors: u64,
-    /// In elapsed time.
+    /// The end of the rest, in elapsed time.
     rests_until: Duration,
 }
 

@@ -8,7 +8,7 @@ const BURST: Duration = Duration::from_millis(100);
 /// A rate limit. Times are [elapsed](super::elapsed) times: they never run back.
 #[derive(Debug)]
 pub(super) struct RateLimit {
-    /// 0: no limit.
+    /// The limit; 0 means no limit.
     bytes_per_second: u64,
     /// When the data sent up to now is paid for.
     free_at: Duration,

@@ -15,7 +15,7 @@ const COUNTED: u64 = 64;
 const LENGTHS: [u64; 3] = [16 << 10, 64 << 10, 256 << 10];
 /// Number of kinds of writes around the cache: by length, and by whether they belong to a stream.
 const KINDS: usize = 2 * (LENGTHS.len() + 1);
-/// Runs of writes that are remembered.
+/// Number of runs of writes that are remembered.
 const STREAMS: usize = 16;
 
 /// Writes around the cache that cost about the same per byte.

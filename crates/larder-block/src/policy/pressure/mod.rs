@@ -1,4 +1,4 @@
-//! Pressure: decides which writes pass by a write-back cache that is full of dirty data. Such a write needs room, and
+//! Pressure: decides which writes bypass a write-back cache that is full of dirty data. Such a write needs room, and
 //! room is made by destaging other data. If that costs the core more than the write itself, the write goes to the
 //! core.
 //!
@@ -11,11 +11,11 @@
 //! ```
 //!
 //! - `Absorb`: all writes are cached.
-//! - `Pressure`: long writes and streams pass by, if that is cheaper for the core.
-//! - `Saturated`: every write that is cheaper for the core passes by, except writes of cached data.
+//! - `Pressure`: long writes and streams bypass the cache, if that is cheaper for the core.
+//! - `Saturated`: every write that is cheaper for the core bypasses the cache, except writes of cached data.
 //!
-//! Costs are measured as the time in which the core is busy. Writes begin to pass by when that is cheaper by a fifth.
-//! In `Absorb` nothing is measured.
+//! Costs are measured as the time in which the core is busy. Writes begin to bypass the cache when that is cheaper by
+//! a fifth. In `Absorb` nothing is measured.
 
 mod costs;
 
@@ -36,7 +36,7 @@ const DIRTY_PERCENT: [u8; 2] = [50, 40];
 /// Number of refused writes of a kind after which its cost is measured again.
 const ASKED_AGAIN: u32 = 1000;
 
-/// Which writes pass by a write-back cache that is full of dirty data.
+/// Which writes bypass a write-back cache that is full of dirty data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BypassPolicy {
     /// None: writes wait for room.
@@ -94,7 +94,7 @@ impl PressureState {
     }
 }
 
-/// A write that would be dirty.
+/// A write whose data would become dirty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteFacts {
     pub(crate) core: CoreId,
@@ -114,7 +114,7 @@ pub(crate) struct Pressure {
     policy: BypassPolicy,
     state: PressureState,
     costs: Costs,
-    /// By core and kind of write: whether it passes by, and the number of refused writes since that changed.
+    /// By core and kind of write: whether it bypasses the cache, and the number of refused writes since that changed.
     worth: BTreeMap<(CoreId, Kind), (bool, u32)>,
 }
 
@@ -142,7 +142,7 @@ impl Pressure {
         self.costs.ended(io, now);
     }
 
-    /// Whether a write passes by. Call it for each write that would be dirty.
+    /// Whether a write bypasses the cache. Call it for each write that would be dirty.
     pub(crate) fn passes(&mut self, write: &WriteFacts) -> bool {
         if self.policy == BypassPolicy::Never {
             return false;

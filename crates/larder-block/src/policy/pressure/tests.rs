@@ -78,7 +78,7 @@ fn what_the_core_takes_for_less_passes_by() {
     assert!(pressure.passes(&facts(1 << 17, MIB, 100)));
     assert!(!pressure.passes(&facts(32 << 10, MIB, 100)));
     assert!(pressure.passes(&WriteFacts { is_stream: true, ..facts(32 << 10, MIB, 100) }));
-    // Bypassing takes 120 ms: no longer a fifth less. These writes still pass by, until they cost more.
+    // Bypassing takes 120 ms: no longer a fifth less. These writes still bypass the cache, until they cost more.
     writes(&mut pressure, Class::Clean, 1 << 17, Duration::from_millis(120), &mut now);
     assert!(pressure.passes(&facts(1 << 17, 0, 100)));
     assert!(!pressure.passes(&facts(1 << 17, 0, 90)), "a tenth of the room is made for nothing");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::trial::Trial;
 use super::window::{PERMILLE, RoutingWindow, tenths};
 
-/// The widest step.
+/// The largest step.
 const STEP_MAX: u16 = 80;
 /// The smallest step down while requests wait for the core.
 const STEP_DOWN: u16 = 10;

@@ -66,7 +66,7 @@ impl RoutingCalibration {
 pub enum RoutingState {
     /// The cache device serves all hits, and misses are cached.
     Absorb,
-    /// It has queues: a share for the core is tried.
+    /// The cache device has queues, so a share for the core is tried.
     Pressure,
     /// The core serves its share of the clean hits, and nothing new is cached.
     Saturated,

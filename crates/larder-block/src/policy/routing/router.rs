@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind};
 /// Which clean hits the core serves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RoutingPolicy {
-    /// None.
+    /// The core serves no hits.
     #[default]
     Off,
     /// A share that is tuned while the cache device is saturated. Needs the time whenever I/Os are issued and end

@@ -3,7 +3,7 @@
 use super::*;
 
 const WINDOW: Duration = Duration::from_millis(10);
-/// A second.
+/// One second, in windows.
 const SECOND: u32 = 100;
 const REQUEST_BYTES: f64 = 4096.0;
 

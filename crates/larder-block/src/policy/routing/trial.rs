@@ -15,7 +15,7 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// Windows that are counted.
+    /// Default number of counted windows.
     pub(super) const COUNTED: u32 = 2;
 
     /// Adds a window. Returns bytes per second once there are enough windows.

@@ -186,7 +186,7 @@ fn what_cannot_be_attached_is_refused_and_the_cores_are_served_on() {
     assert_eq!(read(&opened.cache.core(core(0)).unwrap(), 0, 4096), [4; 4096]);
 }
 
-/// A log that begins anew reuses sequences that the earlier log had declared clean.
+/// A log that starts empty reuses sequences that the earlier log had declared clean.
 #[test]
 fn what_is_written_to_a_device_that_began_anew_is_dirty_after_a_crash() {
     for create in layouts() {

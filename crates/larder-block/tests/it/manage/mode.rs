@@ -151,7 +151,7 @@ fn a_loss_of_power_within_a_change_leaves_one_of_both_modes_and_dirty_data_by_it
     }
 }
 
-/// While the write of the label waits, data that only the new mode makes dirty waits too.
+/// While the write of the label waits, nothing becomes dirty: the core gets the writes too.
 #[test]
 fn nothing_is_dirty_before_the_label_says_that_it_may_be() {
     for create in layouts() {

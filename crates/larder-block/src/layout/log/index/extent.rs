@@ -7,7 +7,7 @@ use crate::layout::{ClassId, SECTOR_BYTES};
 pub(crate) struct Extent {
     /// Offset on the cache device, in bytes: a multiple of 64 below 2^49.
     pub(crate) location: u64,
-    /// 1 to 128.
+    /// Number of sectors, 1 to 128.
     pub(crate) sectors: u32,
     pub(crate) is_dirty: bool,
     /// Its record says dirty, and says that the data may be younger than the checksum in the record.
@@ -100,7 +100,7 @@ impl Extent {
         }
     }
 
-    /// Whether a start after a crash takes it for dirty.
+    /// Whether a start after a crash considers it dirty.
     pub(in crate::layout::log) fn looks_dirty(self) -> bool {
         self.is_dirty || self.was_dirty
     }

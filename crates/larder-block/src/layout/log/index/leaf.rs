@@ -42,7 +42,7 @@ impl Leaf {
     }
 
     /// # Panics
-    /// If it is full.
+    /// If the leaf is full.
     pub(super) fn insert(&mut self, number: usize, offset: u32, packed: u64) {
         assert!(!self.is_full() && number <= self.len, "a leaf is divided before it overflows");
         self.offsets.copy_within(number..self.len, number + 1);
