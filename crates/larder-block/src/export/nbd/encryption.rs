@@ -1,7 +1,7 @@
 //! The TLS handshake of a connection, after `NBD_OPT_STARTTLS`.
 //!
 //! Its computation takes up to a millisecond. A worker computes one handshake at a time, and runs its other
-//! connections before the next one. So many simultaneous handshakes delay the other connections by no more than one
+//! connections before the next one. Many simultaneous handshakes delay the other connections by no more than one
 //! computation.
 
 use std::future::poll_fn;
