@@ -1,10 +1,11 @@
-//! What the log itself takes for a request of 4 KiB, and what a write-back cache on it does, with locks, policies and
-//! counts: without devices, every I/O ends at once, and no bytes are moved. The checksum of what is appended is part of
-//! it. Medians and spread of five rounds, of processor time (Linux).
+//! Processor time of the log for a request of 4 KiB, and of a write-back cache on it with locks, policies and counts.
+//! Without devices: every I/O ends at once, and no bytes are moved. Includes the checksums of appended data. Medians
+//! and spread of five rounds, of processor time (Linux).
 //!
-//! `cargo bench -p larder-block --bench layout`; `-- quick` for a look whether it works. Instructions a request, on
-//! machines that do not count them: `valgrind --tool=callgrind --toggle-collect='layout::measured*' BENCH -- only N`
-//! with the number of a line of the table. That does one round.
+//! `cargo bench -p larder-block --bench layout`; `-- quick` only checks that it works. To count instructions per
+//! request on machines without hardware counters:
+//! `valgrind --tool=callgrind --toggle-collect='layout::measured*' BENCH -- only N` with the number of a line of the
+//! table. That runs one round.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use larder_workload::{Spread, machine};
 type Failed = Box<dyn std::error::Error>;
 
 const LINE: usize = 4096;
-/// Lines that are cached: 1 GiB of them.
+/// Cached lines: 1 GiB.
 const LINES: u64 = 1 << 18;
 const CACHE_BYTES: u64 = 5 << 28;
 const ROUNDS: usize = 5;
@@ -68,7 +69,7 @@ fn main() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Nanoseconds of processor time a request, of each round.
+/// Nanoseconds of processor time per request, for each round.
 fn times(
     blank: Blank,
     load: Load,
@@ -82,7 +83,7 @@ fn times(
     }
     let mut subject = blank()?;
     if !matches!(load, Load::FirstTouch) {
-        // Twice: only what a later header states as complete is overwritten in place.
+        // Twice: only data that a later header states as complete is overwritten in place.
         for _ in 0..2 {
             carry_out(&mut subject, Load::FirstTouch, &order, 32);
         }
@@ -92,7 +93,7 @@ fn times(
         if matches!(load, Load::FirstTouch) {
             subject = blank()?;
         }
-        // Others may want the processor too.
+        // Other processes may use the processor too.
         let on_cpu = || machine::thread_cpu("/proc/thread-self");
         let before = on_cpu()?;
         measured(&mut subject, load, &order, depth);
@@ -102,13 +103,13 @@ fn times(
     Ok(times)
 }
 
-/// What is measured.
+/// The subject of a measurement.
 enum Subject {
     Log(Box<Blind<LogLayout>>),
     Cache(Box<BlindCache>),
 }
 
-/// Makes one that is empty.
+/// Makes an empty subject.
 type Blank = fn() -> Result<Subject, Failed>;
 
 impl Subject {
@@ -116,7 +117,7 @@ impl Subject {
         Ok(Self::Log(Box::new(Blind::new(empty_log()?.0))))
     }
 
-    /// All policies as they are by default, but that streams go to the cache too.
+    /// All policies have their defaults, except that streams are cached too.
     fn cache() -> Result<Self, Failed> {
         let (layout, shape) = empty_log()?;
         let options = CacheOptions {
@@ -176,7 +177,7 @@ impl BlindCache {
     }
 }
 
-/// By a name of its own for tools that count instructions.
+/// Has a name of its own, for tools that count instructions.
 #[inline(never)]
 fn measured(subject: &mut Subject, load: Load, order: &[u64], depth: usize) {
     carry_out(subject, load, order, depth);

@@ -1,7 +1,7 @@
 //! A durable write of 4 KiB to memory: by a mapped device, by the block cache's log on one, and by `pwrite` with
 //! `O_DSYNC` on the same file system, in turns. Medians and spread of the rounds, of wall time on one thread (Linux).
 //!
-//! `cargo bench -p larder-block --bench mapped`; `-- quick` for a look whether it works; `-- DIR` for another place
+//! `cargo bench -p larder-block --bench mapped`; `-- quick` only checks that it works; `-- DIR` uses another directory
 //! than `/dev/shm`.
 
 use larder_workload::machine;
@@ -45,7 +45,7 @@ mod linux {
     const BLOCK: usize = 4096;
     const FILE_BYTES: u64 = 256 << 20;
     const WRITES: u64 = 30_000;
-    /// `O_DSYNC` of Linux, but on MIPS and SPARC.
+    /// `O_DSYNC` of Linux, except on MIPS and SPARC.
     const O_DSYNC: i32 = 0o10000;
 
     pub(super) fn run(place: &Path, rounds: usize) -> Result<(), Failed> {
@@ -64,7 +64,7 @@ mod linux {
         let cached = cached(&path("cache"), &options)?;
         let mut buffer = Some(IoBuffer::zeroed(BLOCK));
         let mut times = [const { Vec::new() }; 4];
-        // The first round is for pages that were never touched.
+        // The first round touches all pages for the first time, and does not count.
         for round in 0..=rounds {
             let each = [
                 timed(|at| write(&mapped, at, Durability::Power, &mut buffer))?,
@@ -88,7 +88,7 @@ mod linux {
         Ok(())
     }
 
-    /// A core in memory before which a cache is in write-back mode, on a mapped file.
+    /// A core in memory behind a write-back cache on a mapped file.
     fn cached(path: &Path, options: &FileOptions) -> Result<Arc<dyn Device>, Failed> {
         let device: Arc<dyn Device> = Arc::new(MappedDevice::open(path, options)?);
         let bytes = usize::try_from(FILE_BYTES / 2)?;
@@ -115,7 +115,7 @@ mod linux {
         Ok(())
     }
 
-    /// Microseconds a call, at blocks of half the file in an order by chance.
+    /// Microseconds per call, at random blocks of half the file.
     fn timed(mut call: impl FnMut(u64) -> Result<(), Failed>) -> Result<f64, Failed> {
         let mut rng = fastrand::Rng::with_seed(1);
         let begin = Instant::now();

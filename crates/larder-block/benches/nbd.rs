@@ -1,10 +1,10 @@
-//! Reads and writes of 4 KiB over a Unix socket, in turns from this server, by either way of sockets, from a
-//! write-back cache in memory that has all that is asked for, and from `nbdkit memory`, where that is installed:
-//! requests a second, and processor time of the server for each.
+//! Reads and writes of 4 KiB over a Unix socket, in turns: from this server with each socket backend, from a
+//! write-back cache in memory that has all requested data, and from `nbdkit memory` if it is installed. Measures
+//! requests per second, and processor time of the server per request.
 //!
-//! `cargo bench -p larder-block --bench nbd`; `-- quick` for a look whether it works. Each server is a process of its
-//! own with 64 MiB of memory. The client is the same for all, one thread that sends a request for each reply that it
-//! has got, all of them in one write. Medians and spread of five rounds, in which they take turns.
+//! `cargo bench -p larder-block --bench nbd`; `-- quick` only checks that it works. Each server is a process of its
+//! own with 64 MiB of memory. The client is the same for all: one thread that sends a request for each reply that it
+//! has received, all of them in one write. Medians and spread of five rounds, in which they take turns.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -70,7 +70,7 @@ fn cached(core: Arc<dyn Device>) -> Result<Arc<CachedVolume>, Failed> {
     // Requests are timed, as in a server.
     opened.cache.set_clock(Arc::new(RealClock));
     let core = opened.cache.core(id).ok_or("the core")?;
-    // As long as the server runs.
+    // Keep it as long as the server runs.
     std::mem::forget(opened);
     Ok(Arc::new(CachedVolume::new(core)))
 }
@@ -108,13 +108,13 @@ fn compare(is_quick: bool) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A server that runs.
+/// A running server.
 struct Servers(Child);
 
 impl Servers {
     const NAMES: [&'static str; 4] = ["io_uring", "epoll", "cache", "nbdkit"];
 
-    /// `None`: it is not installed.
+    /// `None` if the server is not installed.
     fn start(name: &str, socket: &Path) -> Result<Option<Self>, Failed> {
         let mut command = match name {
             "nbdkit" => {
@@ -144,7 +144,7 @@ impl Drop for Servers {
     }
 }
 
-/// Requests a second, and microseconds of the server for each. `None`: there is no such server.
+/// Requests per second, and microseconds of the server per request. `None`: there is no such server.
 fn measure(
     name: &str,
     kind: [u8; 8],
@@ -163,7 +163,7 @@ fn measure(
         }
     };
     let mut client = Client::open(stream)?;
-    // A server that keeps only what was written has something to read.
+    // A server that stores only written data must have something to read.
     client.fill()?;
     client.run(kind, depth, time / 10)?;
     let cpu = || machine::threads_cpu(format!("/proc/{}", server.0.id()));
@@ -175,7 +175,7 @@ fn measure(
     Ok(Some((requests / elapsed.as_secs_f64(), used.as_secs_f64() * 1e6 / requests)))
 }
 
-/// A connection that has one kind of requests under way.
+/// A connection with requests of one kind in flight.
 struct Client {
     stream: UnixStream,
     chance: fastrand::Rng,
@@ -184,7 +184,7 @@ struct Client {
 }
 
 impl Client {
-    /// Takes the default export by the oldest option, whose replies are simple ones.
+    /// Selects the default export with the oldest option, whose replies are simple ones.
     fn open(mut stream: UnixStream) -> Result<Self, Failed> {
         stream.read_exact(&mut [0; 18])?;
         stream.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\0")?;
@@ -193,7 +193,7 @@ impl Client {
         Ok(Self { stream, chance, input: vec![0; 1 << 20], output: Vec::new() })
     }
 
-    /// Writes all that there is.
+    /// Writes the whole export.
     fn fill(&mut self) -> Result<(), Failed> {
         for block in 0..BYTES / BLOCK {
             self.push(WRITE, block);
@@ -204,7 +204,7 @@ impl Client {
         Ok(())
     }
 
-    /// Keeps so many requests under way for so long. Returns how many were answered.
+    /// Keeps `depth` requests in flight for `time`. Returns the number of answers.
     fn run(&mut self, kind: [u8; 8], depth: usize, time: Duration) -> Result<u32, Failed> {
         let reply_bytes = if kind == READ { 16 + BLOCK } else { 16 };
         let (begin, mut answered, mut under_way) = (Instant::now(), 0, 0);

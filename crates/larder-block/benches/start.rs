@@ -1,7 +1,7 @@
-//! What a start takes of a log that was full, by record: to read and check what lies there, until the first answer, and
-//! to load the rest. Without devices; processor time of one thread (Linux), medians and spread of five rounds.
+//! Processor time per record of starting from a full log: to read and check the log, until the first answer, and to
+//! load the rest. Without devices; processor time of one thread (Linux), medians and spread of five rounds.
 //!
-//! `cargo bench -p larder-block --bench start [-- SEGMENTS]`: of 16 MiB, 256 if not said: a million records.
+//! `cargo bench -p larder-block --bench start [-- SEGMENTS]`: segments of 16 MiB, default 256: a million records.
 
 #[path = "../tests/it/crashed.rs"]
 #[allow(dead_code)] // A test stops it elsewhere.
@@ -17,7 +17,7 @@ use larder_workload::{Spread, machine};
 type Failed = Box<dyn std::error::Error>;
 
 const ROUNDS: usize = 5;
-/// What is loaded of a terabyte, in lines of 4 KiB.
+/// Records of a cached terabyte, in lines of 4 KiB.
 const TERABYTE_RECORDS: f64 = 1e12 / 4096.0;
 
 fn main() -> Result<(), Failed> {
@@ -57,7 +57,7 @@ fn main() -> Result<(), Failed> {
 struct Round {
     records: f64,
     parts: usize,
-    /// Of each step, by record.
+    /// Of each step, per record.
     ns: [f64; 4],
 }
 
@@ -75,7 +75,7 @@ fn round(crashed: &Crashed) -> Result<Round, Failed> {
         if reads.is_empty() {
             break;
         }
-        // What brings the bytes is no part of it.
+        // The time to provide the bytes does not count.
         clock.lap()?;
         reads.into_iter().for_each(|(read, bytes)| recovery.completed(read, Some(&bytes)));
         reading += clock.lap()?;

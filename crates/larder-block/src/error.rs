@@ -1,24 +1,24 @@
-//! What can go wrong in a block cache.
+//! Errors of a block cache.
 
 use std::fmt;
 
-/// What kind of thing went wrong.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Options or a device that no cache can be made of.
+    /// The options or the device cannot be used for a cache.
     Setup,
-    /// What lies on the cache device is not what it has to be.
+    /// The content of the cache device is not in the expected format.
     Format,
-    /// What lies on the cache device is damaged, and data may be lost with it.
+    /// The content of the cache device is damaged. Data may be lost.
     Damaged,
-    /// A core is not what the cache has of it.
+    /// A core has changed: it no longer matches what the cache knows of it.
     Changed,
     /// A device has failed.
     Device,
 }
 
-/// What went wrong: the field, its value, and what helps.
+/// An error. The message names the field and its value, and says what helps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
@@ -30,12 +30,12 @@ impl Error {
         Self { kind, message: message.into() }
     }
 
-    /// A device has failed in the course of something.
+    /// An error of a device while the cache was `doing` something.
     pub(crate) fn of_device(doing: &str, error: &larder_device::Error) -> Self {
         Self::new(ErrorKind::Device, format!("{doing}: {error}"))
     }
 
-    /// What kind of error it is.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

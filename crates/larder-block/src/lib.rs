@@ -1,11 +1,11 @@
-//! A block cache before a slow device, exported to the system.
+//! A block cache in front of a slow device, exported to the system.
 //!
-//! A *core* device is large and slow; a *cache* device before it is small and fast. What the cache keeps of a core it
-//! keeps in lines, and a *layout* decides where on the cache device they lie and what has to be written beside them,
-//! so that they are found again after a crash.
+//! A *core* device is large and slow. A *cache* device in front of it is small and fast. The cache keeps parts of a
+//! core in cache lines. A *layout* decides where on the cache device the lines are stored, and which metadata is
+//! written with them so that they are found again after a crash.
 //!
-//! What is exported is a [`Volume`](volume::Volume), a cache or any device; how, a protocol says
-//! (`export`, Linux).
+//! An export serves a [`Volume`](volume::Volume): a cached core or any other device. The protocols are in `export`
+//! (Linux).
 
 pub mod accounting;
 pub mod cache;

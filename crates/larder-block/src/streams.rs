@@ -1,48 +1,48 @@
-//! Which requests belong to a stream: those that begin where another of their direction ended.
+//! Detects sequential streams: requests that begin where an earlier request in the same direction ended.
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::layout::{CoreId, Span};
 
-/// Which way data go.
+/// Direction of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// To the user.
+    /// From the cache to the client.
     Read,
-    /// From the user.
+    /// From the client to the cache.
     Write,
 }
 
-/// Runs of requests that follow each other, by core, direction and where the next one would begin. Costs one look-up
-/// and one insertion a request.
+/// Runs of consecutive requests, keyed by core, direction and the sector at which the next request would begin. Costs
+/// one look-up and one insertion per request.
 #[derive(Debug)]
 pub(crate) struct Streams {
     runs: FxHashMap<(CoreId, Direction, u64), Run>,
-    /// Runs that are remembered whatever comes.
+    /// The number of most recent runs that are always remembered.
     runs_min: usize,
     turn: u64,
 }
 
-/// What is known of a run.
+/// The state of one run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Run {
-    /// Bytes so far.
+    /// Bytes of the run up to now.
     pub(crate) bytes: u64,
-    /// The sector up to which it was read ahead, if it was; 0 if not.
+    /// The sector up to which the run was read ahead; 0 if it was not read ahead.
     pub(crate) ahead: u64,
-    /// When it was last continued.
+    /// The turn in which the run was last continued.
     turn: u64,
 }
 
 impl Streams {
-    /// One that remembers the `runs` that were continued last, and up to twice as many.
+    /// Remembers the `runs` most recently continued runs, and up to twice that number.
     pub(crate) fn remembering(runs: usize) -> Self {
         assert!(runs > 0, "a run is remembered until its next request");
         let held = FxHashMap::with_capacity_and_hasher(2 * runs, FxBuildHasher);
         Self { runs: held, runs_min: runs, turn: 0 }
     }
 
-    /// Bytes of the run that a request goes on with: 0 where nothing ended that is remembered.
+    /// Records a request. Returns the bytes of the run that it continues, or 0 if it continues no remembered run.
     pub(crate) fn saw(&mut self, span: Span, direction: Direction) -> u64 {
         self.turn += 1;
         let before = self.runs.remove(&(span.core, direction, span.first)).unwrap_or_default();
@@ -55,12 +55,12 @@ impl Streams {
         before.bytes
     }
 
-    /// The run of a request that was seen and that none has gone on with.
+    /// The run that ends with this request, if no later request has continued it.
     pub(crate) fn run_mut(&mut self, span: Span, direction: Direction) -> Option<&mut Run> {
         self.runs.get_mut(&(span.core, direction, span.end()))
     }
 
-    /// In halves, so that a request need not look for the oldest.
+    /// Forgets half of the runs at once, so that no request has to search for the oldest run.
     fn forget_older_half(&mut self) {
         let mut turns: Vec<u64> = self.runs.values().map(|run| run.turn).collect();
         let middle = turns.len() / 2;
@@ -116,7 +116,7 @@ mod tests {
     fn the_newest_are_remembered_and_the_oldest_are_not() {
         for (others, is_remembered) in [(63, true), (128, false)] {
             let mut streams = Streams::remembering(64);
-            // Full already, of others.
+            // 127 runs of others fill the list.
             (0..127)
                 .for_each(|other| _ = saw(&mut streams, Direction::Read, (1 << 40) + other * 64));
             saw(&mut streams, Direction::Read, 0);

@@ -2,10 +2,11 @@
 
 use crate::layout::{Data, DeviceIo, Ending, IoId, Layout, Outcome, Request, RequestId};
 
-/// What reads bring, byte for byte.
+/// The value of each byte that reads return.
 pub const BLIND_BYTE: u8 = 7;
 
-/// A layout whose I/Os end at once: what its own logic costs, in time or in memory, and which I/Os it asks for.
+/// Runs a layout whose I/Os end at once. Measures the time or the memory of its own logic, and shows which I/Os it
+/// issues.
 #[derive(Debug)]
 pub struct Blind<L> {
     layout: L,
@@ -15,20 +16,20 @@ pub struct Blind<L> {
 }
 
 impl<L: Layout> Blind<L> {
-    /// A layout before anything was asked of it.
+    /// A layout before its first request.
     pub fn new(layout: L) -> Self {
         Self { layout, ios: Vec::new(), ended: Vec::new(), next: 0 }
     }
 
-    /// The layout, after all that was asked of it.
+    /// The layout, after all requests.
     pub fn into_layout(self) -> L {
         self.layout
     }
 
-    /// Lets these end, all at once. `see` gets each I/O.
+    /// Runs these requests to their end, all at the same time. `see` gets each I/O.
     ///
     /// # Panics
-    /// If the layout does not end one.
+    /// If the layout does not end a request.
     pub fn run(&mut self, requests: impl Iterator<Item = Request>, mut see: impl FnMut(&DeviceIo)) {
         let mut under_way = 0;
         for request in requests {

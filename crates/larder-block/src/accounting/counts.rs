@@ -1,21 +1,21 @@
-//! What a pattern of requests has cost.
+//! The cost of a pattern of requests.
 
 use crate::layout::{Class, Data, DeviceIo, Target};
 
-/// What was read and written, in bytes and I/Os.
+/// Bytes and I/Os that were read and written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests that have ended.
     pub requests: u64,
-    /// Bytes that users have written.
+    /// Bytes that clients have written.
     pub user_written_bytes: u64,
     /// Bytes written to the cache device.
     pub cache_written_bytes: u64,
-    /// Of these, those of placement class metadata, dirty and clean.
+    /// Of these, bytes by placement class: metadata, dirty and clean.
     pub cache_written_bytes_by_class: [u64; 3],
-    /// Of these, those that only say where others are.
+    /// Of these, metadata.
     pub cache_written_metadata_bytes: u64,
-    /// Bytes of metadata that were sent beside the blocks of the cache device; they are in no other number.
+    /// Bytes of per-block metadata on the cache device; included in no other number.
     pub cache_beside_bytes: u64,
     /// Writes to the cache device.
     pub cache_writes: u64,
@@ -32,7 +32,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// What has been counted since `before`.
+    /// The counts since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let by_class = |class: usize| {
@@ -55,27 +55,27 @@ impl Counts {
         }
     }
 
-    /// Cache bytes written per byte that users wrote.
+    /// Bytes written to the cache device per byte that clients wrote.
     pub fn cw(&self) -> f64 {
         self.per_user_byte(self.cache_written_bytes)
     }
 
-    /// What comes beside that in the metadata of blocks.
+    /// The same for per-block metadata, which [`cw`](Self::cw) does not include.
     pub fn beside(&self) -> f64 {
         self.per_user_byte(self.cache_beside_bytes)
     }
 
-    /// The part of [`cw`](Self::cw) that only says where data are.
+    /// The part of [`cw`](Self::cw) that is metadata.
     pub fn metadata(&self) -> f64 {
         self.per_user_byte(self.cache_written_metadata_bytes)
     }
 
-    /// Cache bytes read per byte that users wrote.
+    /// Bytes read from the cache device per byte that clients wrote.
     pub fn cr(&self) -> f64 {
         self.per_user_byte(self.cache_read_bytes)
     }
 
-    /// Core bytes written per byte that users wrote.
+    /// Bytes written to cores per byte that clients wrote.
     pub fn kw(&self) -> f64 {
         self.per_user_byte(self.core_written_bytes)
     }

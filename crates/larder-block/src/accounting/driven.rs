@@ -1,4 +1,4 @@
-//! What can be driven without time: a layout alone, or a cache on one.
+//! What can be driven without real time: a layout alone, or a cache on one.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,35 +6,35 @@ use std::time::Duration;
 use crate::cache::{self, Cache, Ended, Keep};
 use crate::layout::{self, Data, DeviceIo, IoId, Layout, Outcome, RequestId, Span};
 
-/// What decides and does no I/O.
+/// A component that decides and does no I/O.
 pub trait Driven {
-    /// What users ask of it.
+    /// The requests of clients.
     type Request: Asked;
-    /// Takes a request.
+    /// Submits a request.
     fn submit(&mut self, id: RequestId, request: Self::Request);
-    /// Says how an I/O has ended.
+    /// Reports the result of an I/O.
     fn completed(&mut self, io: IoId, outcome: Outcome);
     /// Appends the requests that have ended.
     fn ended(&mut self, ended: &mut Vec<Ended>);
-    /// Appends what is to be carried out.
+    /// Appends the I/Os to carry out.
     fn turn(&mut self, ios: &mut Vec<(IoId, DeviceIo)>);
-    /// Gives the data of what shall be kept.
+    /// Gives the data that is to be cached.
     fn keep(&mut self, keep: Keep, data: Option<Data>);
-    /// Lets it try once more what a device has refused.
+    /// Retries I/Os that a device has refused.
     fn retry(&mut self);
-    /// Tells it the time. It says when it wants to be told again, if it does.
+    /// Sets the time. Returns when it wants to be called again, if it does.
     fn work(&mut self, _now: Duration) -> Option<Duration> {
         None
     }
 }
 
-/// What users ask.
+/// A request of a client.
 pub trait Asked: Clone + fmt::Debug {
-    /// The sectors that it is about, for itself alone but for reads.
+    /// The sectors that it is about. They are exclusive, except for reads.
     fn span(&self) -> Option<Span>;
-    /// How many bytes it reads.
+    /// The number of bytes that it reads.
     fn read_bytes(&self) -> Option<usize>;
-    /// How many bytes it writes.
+    /// The number of bytes that it writes.
     fn written_bytes(&self) -> usize;
 }
 
@@ -114,7 +114,7 @@ impl Driven for Cache {
         self.keep(keep, data);
     }
 
-    /// A day later.
+    /// Sets the time to a day later.
     fn retry(&mut self) {
         let now = self.now() + Duration::from_secs(24 * 3600);
         self.work(now);

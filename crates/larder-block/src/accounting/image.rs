@@ -1,21 +1,21 @@
-//! Bytes of a device in memory.
+//! The content of a device in memory.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Bytes of a device, kept sector by sector where it was written, and metadata of its blocks.
+/// The bytes of a device, stored only where it was written, and the metadata of its blocks.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
     chunks: BTreeMap<u64, Vec<u8>>,
-    /// By where the block begins; of all others they are zeros.
+    /// By the offset of the block; all others are zeros.
     metadata: BTreeMap<u64, Vec<u8>>,
 }
 
-/// Bytes of an image that are kept together.
+/// Bytes of an image that are stored together.
 const CHUNK_BYTES: u64 = 64 << 10;
 
 impl Image {
-    /// Fills `into` with what lies at `offset`; zeros where nothing was written.
+    /// Fills `into` with the content at `offset`; zeros where nothing was written.
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         each_chunk(offset, into.len(), |chunk, at, range| match self.chunks.get(&chunk) {
             Some(bytes) => into[range.clone()].copy_from_slice(&bytes[at..at + range.len()]),
@@ -23,7 +23,7 @@ impl Image {
         });
     }
 
-    /// Fills `into` with the metadata of blocks of `block_bytes` from `offset` on, `each` bytes of each.
+    /// Fills `into` with the metadata of the blocks of `block_bytes` from `offset` on, `each` bytes per block.
     pub fn read_metadata(&self, offset: u64, block_bytes: u32, each: usize, into: &mut [u8]) {
         let blocks = (offset..).step_by(block_bytes as usize);
         for (at, into) in blocks.zip(into.chunks_mut(each.max(1))) {
@@ -34,17 +34,17 @@ impl Image {
         }
     }
 
-    /// Puts the metadata of a block that was written beside it.
+    /// Sets the metadata of a block that was written with it.
     pub(super) fn put_metadata(&mut self, offset: u64, bytes: &[u8]) {
         self.metadata.insert(offset, bytes.to_vec());
     }
 
-    /// Metadata of the blocks that begin in a range.
+    /// The metadata of the blocks that begin in a range.
     pub(super) fn metadata_in(&self, range: Range<u64>) -> Vec<(u64, Vec<u8>)> {
         self.metadata.range(range).map(|(at, bytes)| (*at, bytes.clone())).collect()
     }
 
-    /// Puts `bytes` at `offset`. The metadata of blocks that begin there are zeros then.
+    /// Writes `bytes` at `offset`. The metadata of blocks that begin there becomes zeros.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
         if !self.metadata.is_empty() {
             for (at, _) in self.metadata_in(offset..offset + bytes.len() as u64) {

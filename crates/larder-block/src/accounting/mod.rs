@@ -1,8 +1,9 @@
-//! A layout, or a cache on one, on devices in memory that count: what a pattern of requests costs, to the byte.
+//! Runs a layout, or a cache on one, on devices in memory that count: measures the cost of a pattern of requests, to
+//! the byte.
 //!
-//! Time does not pass: the I/Os of a turn are carried out, all of them, and then told to the layout. So many requests
-//! are under way as there are clients; who is answered sends the next one before the next turn. [`timed`] has devices
-//! that take their time, [`Blind`] has none.
+//! No time passes: all I/Os of a turn are carried out, and then reported to the layout. The number of requests in
+//! flight is the number of clients. A client that gets its answer sends its next request before the next turn.
+//! [`timed`] has devices that take time, [`Blind`] has no devices.
 
 mod blind;
 mod counts;
@@ -25,7 +26,7 @@ fn in_order(count: usize) -> Vec<usize> {
     (0..count).collect()
 }
 
-/// Who has one request at a time.
+/// A client with one request at a time.
 #[derive(Debug)]
 struct Client<R> {
     span: Option<Span>,
@@ -47,7 +48,7 @@ impl<R> Client<R> {
     }
 }
 
-/// A layout, its devices, and the requests under way.
+/// A layout, its devices, and the requests in flight.
 #[derive(Debug)]
 pub struct Accounting<L> {
     layout: L,
@@ -55,27 +56,27 @@ pub struct Accounting<L> {
     cores: HashMap<CoreId, Image>,
     counts: Counts,
     next_request: u64,
-    /// What reads have brought so far.
+    /// The data of reads up to now.
     reads: HashMap<RequestId, Vec<u8>>,
     ended: HashMap<RequestId, Ending>,
-    /// With the number of the turn that asked for it.
+    /// With the number of the turn that issued it.
     under_way: Vec<(u64, IoId, DeviceIo)>,
     turns: u64,
-    /// What a loss of power may undo, oldest first.
+    /// Writes that a power loss may undo, oldest first.
     unflushed: Vec<Unflushed>,
-    /// Devices fail one in so many I/Os, by these dice.
+    /// Devices randomly fail one in this number of I/Os.
     failures: Option<(fastrand::Rng, u32)>,
-    /// What all reads bring, if devices keep nothing.
+    /// The data of all reads, if the devices store nothing.
     zeros: Option<Data>,
-    /// What the cache device writes whole; cores have sectors.
+    /// The unit that the cache device writes atomically; cores write sectors atomically.
     cache_whole_bytes: usize,
 }
 
-/// Longest read of a layout.
+/// Most bytes of a read that a layout requests.
 const READ_BYTES_MAX: usize = 1 << 20;
 
 impl<L: Driven> Accounting<L> {
-    /// A layout, or a cache, on a cache device that holds `cache`, before cores of zeros.
+    /// A layout, or a cache, on a cache device with the content `cache`, and cores of zeros.
     pub fn new(layout: L, cache: Image) -> Self {
         Self {
             layout,
@@ -94,14 +95,14 @@ impl<L: Driven> Accounting<L> {
         }
     }
 
-    /// A loss of power tears writes to the cache device between so many bytes, a divisor of its block; 512 if nothing
-    /// is said. Of a device that keeps metadata it must be its block.
+    /// Sets the unit at which a power loss tears writes to the cache device: a divisor of its block size, 512 by
+    /// default. If the device keeps metadata, it must be its block size.
     #[must_use]
     pub fn tearing_between(self, bytes: usize) -> Self {
         Self { cache_whole_bytes: bytes, ..self }
     }
 
-    /// What was counted so far.
+    /// The counts up to now.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -111,19 +112,19 @@ impl<L: Driven> Accounting<L> {
         &self.layout
     }
 
-    /// The layout, to be changed while requests are under way.
+    /// The layout; it may be changed while requests are in flight.
     pub fn layout_mut(&mut self) -> &mut L {
         &mut self.layout
     }
 
-    /// Puts what lies on the cores in the place of zeros.
+    /// Replaces the zeros of the cores by this content.
     #[must_use]
     pub fn with_cores(mut self, cores: HashMap<CoreId, Image>) -> Self {
         self.cores = cores;
         self
     }
 
-    /// Keeps nothing of what is written, and reads zeros: a count takes no time for copies then, and no memory.
+    /// Stores no written data, and reads zeros: then counting needs no time and no memory for copies.
     #[must_use]
     pub fn without_bytes(mut self) -> Self {
         self.zeros = Some(Data::copy_of(&vec![0; READ_BYTES_MAX]));
@@ -143,7 +144,7 @@ impl<L: Driven> Accounting<L> {
         id
     }
 
-    /// Carries out what is under way, in any order that `order` makes of it, and hears what has ended.
+    /// Carries out the I/Os in flight, in the order that `order` returns, and collects the requests that have ended.
     pub fn carry_out_all(&mut self, order: impl FnOnce(usize) -> Vec<usize>) {
         let issued = std::mem::take(&mut self.under_way);
         let mut issued: Vec<Option<(u64, IoId, DeviceIo)>> = issued.into_iter().map(Some).collect();
@@ -158,12 +159,12 @@ impl<L: Driven> Accounting<L> {
         self.hear_of_ended();
     }
 
-    /// What is under way, as [`carry_out_all`](Self::carry_out_all) numbers it.
+    /// The I/Os in flight, as numbered by [`carry_out_all`](Self::carry_out_all).
     pub fn under_way(&self) -> impl Iterator<Item = &DeviceIo> {
         self.under_way.iter().map(|(_, _, io)| io)
     }
 
-    /// From now on devices fail one in `one_in` I/Os; 0: none. Of a write that fails all is there, or nothing.
+    /// From now on devices fail one in `one_in` I/Os; 0: none. A write that fails is either complete or absent.
     pub fn fail_one_in(&mut self, one_in: u32, seed: u64) {
         self.failures = (one_in > 0).then(|| (fastrand::Rng::with_seed(seed), one_in));
     }
@@ -180,12 +181,12 @@ impl<L: Driven> Accounting<L> {
         Outcome::Failed
     }
 
-    /// Lets the layout try once more what failed.
+    /// Lets the layout retry what has failed.
     pub fn retry(&mut self) {
         self.layout.retry();
     }
 
-    /// Asks the layout what is to be done. Whether anything is.
+    /// Collects the I/Os of the next turn. Returns whether any are in flight.
     pub fn turn(&mut self) -> bool {
         self.turns += 1;
         let mut ios = Vec::new();
@@ -211,16 +212,16 @@ impl<L: Driven> Accounting<L> {
         }
     }
 
-    /// The request has ended if this says how, and what it read.
+    /// The result of a request and the data that it read, if it has ended.
     pub fn take_ended(&mut self, id: RequestId) -> Option<(Ending, Vec<u8>)> {
         let ending = self.ended.remove(&id)?;
         Some((ending, self.reads.remove(&id).unwrap_or_default()))
     }
 
-    /// Carries out `request` alone.
+    /// Runs `request` alone.
     ///
     /// # Panics
-    /// If the layout does not end it.
+    /// If the layout does not end the request.
     pub fn run(&mut self, request: L::Request) -> (Ending, Vec<u8>) {
         let id = self.submit(request);
         loop {
@@ -233,10 +234,11 @@ impl<L: Driven> Accounting<L> {
         }
     }
 
-    /// Keeps `depth` of the requests under way until all have ended. One that overlaps an earlier one waits for it.
+    /// Keeps `depth` of the requests in flight until all have ended. A request that overlaps an earlier one waits for
+    /// it.
     ///
     /// # Panics
-    /// If the layout does not end one, or one fails.
+    /// If the layout does not end a request, or if one fails.
     pub fn run_all(&mut self, depth: usize, requests: impl IntoIterator<Item = L::Request>) {
         let mut requests = requests.into_iter().fuse();
         let mut clients: Vec<Client<L::Request>> = Vec::new();
@@ -265,10 +267,10 @@ impl<L: Driven> Accounting<L> {
         }
     }
 
-    /// Carries out one after the other. What the layout does of its own ends before the next one comes.
+    /// Runs the requests one after the other. The layout's own I/Os end before the next request begins.
     ///
     /// # Panics
-    /// If the layout does not end one, or one fails.
+    /// If the layout does not end a request, or if one fails.
     pub fn run_one_by_one(&mut self, requests: impl IntoIterator<Item = L::Request>) {
         for request in requests {
             let (ending, _) = self.run(request);
@@ -277,7 +279,7 @@ impl<L: Driven> Accounting<L> {
         }
     }
 
-    /// Submits those that overlap none that came before.
+    /// Submits the requests that overlap no earlier one.
     fn submit_free(&mut self, clients: &mut [Client<L::Request>]) {
         for number in 0..clients.len() {
             let (before, rest) = clients.split_at_mut(number);
@@ -294,7 +296,7 @@ impl<L: Driven> Accounting<L> {
         }
     }
 
-    /// Carries out what is under way until nothing is.
+    /// Carries out I/Os until none are in flight.
     pub fn settle(&mut self) {
         while self.turn() {
             self.carry_out_all(in_order);
@@ -341,7 +343,7 @@ impl<L: Driven> Accounting<L> {
                 let zeros = vec![0; usize::try_from(bytes).expect("a request in memory")];
                 self.put(target, offset, &zeros, false);
             }
-            // It covers what had completed before it was asked for.
+            // It covers the writes that had completed before it was issued.
             DeviceIo::Flush { target } => {
                 self.unflushed.retain(|one| one.target != target || one.turn >= turn)
             }
@@ -361,13 +363,14 @@ impl<L: Driven> Accounting<L> {
         self.image(target).write(offset, bytes);
     }
 
-    /// Power is lost: of what is under way, and of what was written and not flushed, those sectors (or whatever the
-    /// cache device writes whole) are on the devices of which `survives` says so. Gives the cache device and the cores.
+    /// Simulates a power loss. Of the writes in flight, and of writes that were not flushed, those sectors (or atomic
+    /// units of the cache device) reach the devices for which `survives` returns true. Returns the cache device and
+    /// the cores.
     pub fn lose_power(self, mut survives: impl FnMut() -> bool) -> (Image, HashMap<CoreId, Image>) {
         self.lose_power_where(|_, _| survives())
     }
 
-    /// The same, where it depends on the device and on where the sector begins there, in bytes.
+    /// The same, where `survives` gets the device and the offset of the sector there, in bytes.
     pub fn lose_power_where(
         mut self,
         mut survives: impl FnMut(Target, u64) -> bool,
@@ -417,17 +420,17 @@ impl<L: Driven> Accounting<L> {
 struct Unflushed {
     target: Target,
     offset: u64,
-    /// What was there before.
+    /// The previous content.
     before: Vec<u8>,
-    /// And beside it.
+    /// The previous metadata.
     beside: Vec<(u64, Vec<u8>)>,
-    /// Turn in which it completed.
+    /// The turn in which it completed.
     turn: u64,
-    /// It stays, and what was there before it does not come back.
+    /// It is durable, and the content before it does not come back.
     durable: bool,
 }
 
-/// The metadata of a write by where its blocks begin.
+/// The metadata of a write, by the offsets of its blocks.
 fn beside_each(
     (offset, block_bytes): (u64, usize),
     parts: &[Data],
@@ -440,13 +443,13 @@ fn beside_each(
     starts.zip(beside.bytes().chunks(each.max(1)).map(<[u8]>::to_vec)).collect()
 }
 
-/// A write of `sectors` from `first` on whose every sector says where it belongs and which version it is.
+/// A write of `sectors` from `first` on. Each sector contains its position and the version.
 pub fn stamped(core: CoreId, first: u64, sectors: u32, version: u64) -> Request {
     let span = Span { core, first, sectors };
     Request::Write { span, data: stamps(span, version) }
 }
 
-/// The data of such a write.
+/// The data of a write: each sector contains its place and the version.
 pub fn stamps(span: Span, version: u64) -> Data {
     let mut bytes = vec![0; span.bytes()];
     for (sector, bytes) in (span.first..).zip(bytes.chunks_exact_mut(SECTOR_BYTES)) {

@@ -1,28 +1,30 @@
-//! Reading ahead of streams: absent parts of their cores are read in the background and kept like what was missed.
+//! Reads ahead of streams: reads absent parts of a core in the background, and caches them like missed reads.
 //!
-//! *Always:* a piece that is read ahead has its lock for itself from before the core is asked until it is kept. So what
-//! is kept is what the core has, for a write of these sectors waits; and nothing is read twice, for a read of them
-//! waits too, and asks the core itself if the piece was not kept. It takes that lock only where nobody has or wants
-//! one: it reads nothing that others read, and waits for nobody. Users hear nothing of it, however it ends.
+//! *Always:* a piece that is read ahead holds its range lock exclusively from before the read of the core until the
+//! piece is cached. Writes of these sectors wait, so the cached data equals the data of the core. Reads of them wait
+//! too, so nothing is read twice; if the piece was not cached, they read the core themselves. The lock is taken only
+//! where no request holds or wants one: read-ahead never reads what another request reads, and never waits. Clients do
+//! not see how it ends.
 
 use super::op::{Op, Step, What};
 use super::state::{Cache, Health};
 use crate::layout::{CoreId, DeviceIo, Piece, PieceState, RequestId, SECTOR_BYTES, Span, Target};
 use crate::policy::{Direction, ReadAheadPolicy, StreamFacts, is_short_of_room};
 
-/// Sectors that are read in one piece: 128 KiB. A read of some of them waits for all, so that is not much.
+/// Length of one read-ahead piece, in sectors: 128 KiB. A client read of a part waits for the whole piece, so pieces
+/// are short.
 const PIECE_SECTORS: u64 = (128 << 10) / SECTOR_BYTES as u64;
-/// Bytes that are read ahead at a time, in all: what they take of memory.
+/// Bytes that are read ahead at the same time, in total. This bounds the memory for read-ahead.
 const UNDER_WAY_BYTES_MAX: u64 = 16 << 20;
 
 impl Cache {
-    /// Says how long a core is, in bytes: whole blocks of the core and of the cache device. A core of which nobody says
-    /// it is not read ahead.
+    /// Sets the length of a core in bytes, in whole blocks of the core and of the cache device. Cores of unknown
+    /// length are not read ahead.
     pub fn set_core_bytes(&mut self, core: CoreId, bytes: u64) {
         self.core_sectors.insert(core, bytes / SECTOR_BYTES as u64);
     }
 
-    /// Begins what is to be read ahead behind a read that is served by the cache: for the class of that read.
+    /// Begins read-ahead after a client read that the cache serves, for the IO class of that read.
     pub(super) fn read_ahead(&mut self, key: usize, span: Span) {
         if self.options.read_ahead == ReadAheadPolicy::Off {
             return;
@@ -38,12 +40,12 @@ impl Cache {
             absent_runs(&pieces).flat_map(in_pieces).find(|absent| !self.begin_ahead(key, *absent));
         self.pieces = pieces;
         if let Some(run) = self.cut_off.run_mut(span, Direction::Read) {
-            // What was refused is asked for again with the next read.
+            // The next read of the stream retries the refused piece.
             run.ahead = refused.map_or(part.end(), |refused| refused.first);
         }
     }
 
-    /// What is to be ahead of the stream that `span` has gone on with, and is not.
+    /// The next part to read ahead of the stream that `span` continues.
     fn next_part(&mut self, span: Span) -> Option<Span> {
         let core_sectors = *self.core_sectors.get(&span.core)?;
         let is_full = self.is_full_for(span);
@@ -60,7 +62,7 @@ impl Cache {
         Some(Span { core: span.core, first: part.start, sectors })
     }
 
-    /// Whether something may be read ahead for the class of this op now.
+    /// Whether read-ahead for the class of this op is allowed now.
     fn may_read_ahead(&self, key: usize) -> bool {
         let keeps = self.mode_of(self.ops[key].class).is_some_and(|mode| mode.keeps_reads());
         keeps
@@ -69,7 +71,8 @@ impl Cache {
             && !is_short_of_room(self.layout.room(), self.dirty_percent())
     }
 
-    /// `false` if too much is under way, or its class may have no more. What somebody has a lock of is left to them.
+    /// Begins the read of one piece. `false` if too much is in flight, or if the class may have no more. Skips a piece
+    /// that another request has locked.
     fn begin_ahead(&mut self, of: usize, span: Span) -> bool {
         let class = self.ops[of].class;
         let bytes = span.bytes() as u64;
@@ -81,7 +84,7 @@ impl Cache {
         if !self.locks.is_free(span) {
             return true;
         }
-        // No user waits for it.
+        // No client waits for this op.
         let op = Op { class, ..Op::of(RequestId(u64::MAX), What::Ahead(span)) };
         let key = self.ops.insert(op);
         self.locks.acquire(key, span, true);
@@ -95,7 +98,7 @@ impl Cache {
         true
     }
 
-    /// The core has answered: what it has is kept, if it still may be.
+    /// The core has answered: caches the data, if that is still allowed.
     pub(super) fn ahead_was_read(&mut self, key: usize, is_well: bool) {
         self.statistics.read_ahead.failed += u64::from(!is_well);
         if !is_well || !self.may_read_ahead(key) {
@@ -106,7 +109,7 @@ impl Cache {
     }
 }
 
-/// Runs of what is absent; a layout may say it by lines.
+/// Joins adjacent absent pieces: a layout may report them line by line.
 fn absent_runs(pieces: &[Piece]) -> impl Iterator<Item = Span> {
     let runs = pieces.chunk_by(|a, b| a.state == b.state && a.span.end() == b.span.first);
     let absent = runs.filter(|run| run[0].state == PieceState::Absent);
@@ -116,11 +119,11 @@ fn absent_runs(pieces: &[Piece]) -> impl Iterator<Item = Span> {
     })
 }
 
-/// As they are read.
+/// Cuts a span into read-ahead pieces.
 fn in_pieces(span: Span) -> impl Iterator<Item = Span> {
     let end = span.end();
     std::iter::successors(Some(span.first), move |first| {
-        // Pieces end with whole ones of the core, whatever was there before.
+        // Pieces end at multiples of the piece length in the core, wherever the span begins.
         Some(first - first % PIECE_SECTORS + PIECE_SECTORS).filter(|next| *next < end)
     })
     .map(move |first| {

@@ -1,17 +1,18 @@
-//! Destaging: of a whole core when somebody asks, a few chunks at a time.
+//! Destages a whole core on request, a few chunks at a time.
 
 use super::op::{Clean, Op, Step, What};
 use super::state::Cache;
 use crate::layout::{CoreId, Request, RequestId, SECTOR_BYTES, Span};
 
-/// Sectors of a core that are destaged together: 4 MiB, so that runs are long and what is read fits into memory.
+/// Length of a chunk, in sectors: 4 MiB. Chunks are long enough for long runs, and short enough for the data to fit in
+/// memory.
 const CHUNK_SECTORS: u64 = (4 << 20) / SECTOR_BYTES as u64;
-/// Chunks of a core that are under way together.
+/// Chunks of a core that are destaged at the same time.
 const CHUNKS_MAX: usize = 4;
 
 impl Cache {
-    /// Begins with the first chunk, whether something of it is dirty or not: with that the layout makes durable on the
-    /// core what went there by itself.
+    /// Begins with the first chunk, even if it is clean: with this request the layout makes durable on the core what
+    /// it had destaged by itself before.
     pub(super) fn begin_cleaning(&mut self, key: usize) {
         if self.layout.unloaded_parts() > 0 {
             return self.clean_when_loaded(key);
@@ -24,7 +25,8 @@ impl Cache {
         self.go_on_cleaning(key);
     }
 
-    /// Begins the next chunks, or ends. While requests are held back it pauses: others wait for its I/Os to end.
+    /// Begins the next chunks, or ends. Pauses while requests are held back, because the holder waits for all I/Os to
+    /// end.
     fn go_on_cleaning(&mut self, key: usize) {
         let pauses = self.held.is_some();
         loop {
@@ -59,7 +61,7 @@ impl Cache {
         }
     }
 
-    /// Goes on where that has paused ([`Cache::is_quiet`]).
+    /// Continues the cleanings that had paused ([`Cache::is_quiet`]).
     pub(super) fn resume_cleaning(&mut self) {
         let is_paused = |what: &What| match what {
             What::Clean(clean) => clean.next.is_some() && clean.outstanding == 0,
@@ -77,7 +79,7 @@ impl Cache {
 
     fn destage_as(&mut self, request: Request, of: Option<usize>) {
         let span = request.span().expect("a chunk");
-        // No user waits for it.
+        // No client waits for this op.
         let key = self.ops.insert(Op::of(RequestId(u64::MAX), What::Destage { span, of }));
         self.step(key, Step::Destage);
         self.ask_layout(key, request);
@@ -105,7 +107,7 @@ fn first_chunk(core: CoreId) -> Span {
     chunk_of(Span { core, first: 0, sectors: 1 })
 }
 
-/// The chunk in which a span begins.
+/// The chunk that contains the beginning of a span.
 fn chunk_of(span: Span) -> Span {
     let sectors = u32::try_from(CHUNK_SECTORS).expect("a few MiB");
     Span { first: span.first - span.first % CHUNK_SECTORS, sectors, ..span }

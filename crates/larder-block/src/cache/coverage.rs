@@ -1,15 +1,15 @@
-//! What of a request is cached.
+//! Which part of a request is cached.
 
 use crate::layout::Span;
 
-/// What the layout knows of a range.
+/// What the layout has of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Coverage {
-    /// From the first to the last sector that is absent.
+    /// From the first absent sector to the last.
     pub(super) absent: Option<Span>,
-    /// Whether some are cached.
+    /// Whether some sectors are cached.
     pub(super) has_cached: bool,
-    /// Whether the core lacks some.
+    /// Whether some sectors are dirty.
     pub(super) has_dirty: bool,
 }
 
@@ -18,7 +18,7 @@ impl Coverage {
         self.absent.is_none()
     }
 
-    /// Whether the core has all that is cached, and all is.
+    /// Whether all sectors are cached and clean.
     pub(super) fn is_clean_hit(self) -> bool {
         self.is_full() && !self.has_dirty
     }

@@ -1,8 +1,8 @@
-//! Another cache device, or none, under requests that go on: they are held back until nothing is under way, the layout
-//! is exchanged, and they begin.
+//! Replaces or removes the cache device while requests keep coming. Requests are held back until nothing is in flight;
+//! then the layout is exchanged and the held requests begin.
 //!
-//! *Always:* a layout is left only when the cores have all that it has, and its label says by then that nothing of it
-//! must be believed ([`manage`](crate::manage) sees to both): what is written past it is never hidden by it.
+//! *Always:* a layout is left only when the cores have all its data and its label says that its content is void
+//! ([`manage`](crate::manage) ensures both). So old cached data never hides data that was written to the cores later.
 
 use super::Cache;
 use super::locks::Locks;
@@ -17,18 +17,18 @@ use crate::policy::routing::Router;
 use crate::{Error, ErrorKind};
 
 impl Cache {
-    /// Whether writes that would be dirty go to the core too from now on.
+    /// Whether writes that would be dirty also go to the core from now on.
     pub(crate) fn set_no_dirty(&mut self, has_none: bool) {
         self.has_no_dirty = has_none;
     }
 
-    /// Holds back whatever is asked from now on, until [`release`](Self::release).
+    /// Holds back all requests from now on, until [`release`](Self::release).
     pub(crate) fn hold(&mut self) {
         self.held.get_or_insert_default();
     }
 
-    /// Whether requests are held back and none is under way, nor any I/O. The cleaning of a whole core may take as long
-    /// as it likes: it pauses.
+    /// Whether requests are held back and no request or I/O is in flight. The cleaning of a whole core may be
+    /// unfinished: it pauses.
     pub(crate) fn is_quiet(&self) -> bool {
         let has_paused = |op: &Op| matches!(&op.what, What::Clean(clean) if clean.outstanding == 0);
         self.held.is_some()
@@ -37,7 +37,7 @@ impl Cache {
             && self.ended.is_empty()
     }
 
-    /// Has what was held back begin.
+    /// Begins the requests that were held back.
     pub(crate) fn release(&mut self) {
         for (id, request) in self.held.take().unwrap_or_default() {
             self.submit(id, request);
@@ -45,7 +45,7 @@ impl Cache {
         self.resume_cleaning();
     }
 
-    /// Keeps a request that is held back; `None` if it has been kept.
+    /// Stores the request if requests are held back, and returns `None`; otherwise returns the request.
     pub(super) fn held_back(&mut self, id: RequestId, request: Request) -> Option<Request> {
         match &mut self.held {
             Some(held) => {
@@ -56,10 +56,10 @@ impl Cache {
         }
     }
 
-    /// Goes on without a cache device.
+    /// Continues without a cache device.
     ///
     /// # Panics
-    /// If something is under way, or the cores lack something.
+    /// If something is in flight, or if the cores lack some data.
     pub(crate) fn leave_device(&mut self, cores: impl Iterator<Item = CoreId>) {
         assert!(self.layout.is_on_cores(), "a cache device is left with nothing on it alone");
         let shape = CacheShape { capacity_bytes: 0, ..self.shape };
@@ -68,13 +68,13 @@ impl Cache {
         self.health = Health::Detached;
     }
 
-    /// Goes on with a cache device that has nothing.
+    /// Continues with an empty cache device.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if an option cannot be on such a device; nothing has changed then.
+    /// [`ErrorKind::Setup`] if an option is impossible on such a device; then nothing has changed.
     ///
     /// # Panics
-    /// If something is under way, or cached.
+    /// If something is in flight, or cached.
     pub(crate) fn take_device(
         &mut self,
         layout: Box<dyn Layout>,
@@ -102,7 +102,7 @@ impl Cache {
         let promotion = Promotion::new(self.options.promotion, lines, shape.line_bytes)?;
         let cleaning = Cleaning::new(self.options.cleaning, shape.line_bytes)?;
         layout.set_shares(self.options.classes.shares());
-        // What was written to them so far may not be durable there.
+        // Data that was written to the cores before may not be durable there.
         cores.for_each(|core| layout.core_was_written(core));
         (self.layout, self.shape, self.promotion, self.cleaning) =
             (layout, shape, promotion, cleaning);

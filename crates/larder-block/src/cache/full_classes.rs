@@ -1,4 +1,5 @@
-//! IO classes that are full of dirty data: some of it is destaged for them beside requests, which pass by meanwhile.
+//! Destages for IO classes that are full of dirty data, in the background. Requests of such a class bypass the cache
+//! until there is room.
 
 use std::time::Duration;
 
@@ -8,14 +9,14 @@ use crate::layout::{ClassId, RequestId, SECTOR_BYTES};
 use crate::policy::cleaning::ClassTurn;
 
 impl Cache {
-    /// Begins what is due for classes that were refused room, and says when something is due next, if that is known.
+    /// Begins the destages that are due for full classes. Returns when the next one is due, if that is known.
     pub(super) fn relieve_full_classes(&mut self) -> Option<Duration> {
         let capacity_sectors = self.shape.capacity_bytes / SECTOR_BYTES as u64;
         while let Some(class) = self.layout.take_full_of_dirty() {
             let share = self.options.classes.shares().get(class);
             self.cleaning.class_is_full(class, share.of(capacity_sectors));
         }
-        // Whoever holds requests back waits for all I/Os to end.
+        // While requests are held back, the holder waits for all I/Os to end: begin no new ones.
         if self.held.is_some() || self.health != Health::Whole {
             return None;
         }
@@ -29,7 +30,7 @@ impl Cache {
     }
 
     fn relieve(&mut self, class: ClassId, sectors: u64) {
-        // No user waits for it.
+        // No client waits for this op.
         let what = What::Relieve { class, sectors: 0 };
         let key = self.ops.insert(Op::of(RequestId(u64::MAX), what));
         let begun = self.layout.destage_oldest(RequestId(key as u64), class, sectors);
@@ -42,7 +43,7 @@ impl Cache {
         self.step(key, Step::Relieve);
     }
 
-    /// Goes on at once: the pace is that of the cores.
+    /// Continues at once: the cores set the pace.
     pub(super) fn relief_ended(&mut self, key: usize, is_well: bool) {
         let What::Relieve { class, sectors } = self.ops.remove(key).what else {
             unreachable!("it is for a class")

@@ -1,16 +1,17 @@
 //! What a cache does when its device fails.
 //!
-//! Errors of the cache device are counted. A request that one has hit is tried again; when there are too many, the
-//! device is not written to any more ([`Health::Failed`]). Cores are read without it, but for what is dirty, which is
-//! read from the cache device if that can be. Writes are another matter, for what the cache device has is out of date
-//! as soon as a core is written without it, and it may come back:
+//! The cache counts the errors of the cache device, and retries a request that hits one. After too many errors it
+//! stops writing to the device ([`Health::Failed`]). Clean data is then read from the cores. Dirty data is read from
+//! the cache device if possible. For writes this is not enough: a write to a core makes the data on the cache device
+//! stale, and the device may come back:
 //!
-//! - as long as something is dirty, or not durable on its core, writes are refused.
-//!   [`Request::Clean`](super::Request::Clean) may still save it;
-//! - with all on the cores, whoever has the cache's label is asked to say there that nothing on the device must be
-//!   believed ([`Cache::wants_mark`]). When it does ([`Cache::marked`]), cores are written without the device.
+//! - While some data is dirty, or not durable on its core, writes are refused.
+//!   [`Request::Clean`](super::Request::Clean) may still save that data.
+//! - Once the cores have all data, the owner of the label is asked to write there that the content of the device is
+//!   void ([`Cache::wants_mark`]). When it has answered ([`Cache::marked`]), writes go to the cores without the
+//!   device.
 //!
-//! Writes that come before that is settled wait.
+//! Writes that arrive before this is settled wait.
 
 use super::op::{IoUnderWay, Op, Step};
 use super::state::{Cache, Health, Mark, RETRY};
@@ -18,7 +19,7 @@ use super::statistics::BypassReason;
 use crate::layout::{CoreId, Layout, Span, Target};
 
 impl Cache {
-    /// Whether the label is to say that nothing on the device must be believed. Tells it once; answer with
+    /// Whether the label must say that the content of the device is void. Returns `true` once; the caller answers with
     /// [`marked`](Self::marked).
     pub fn wants_mark(&mut self) -> bool {
         let wants = self.mark == Mark::Wanted;
@@ -28,8 +29,8 @@ impl Cache {
         wants
     }
 
-    /// Decides what becomes of those who wait, as soon as nothing is under way that could be dirty when it has ended.
-    /// Whether some have ended.
+    /// Decides about the parked writes, once no other write in flight can leave dirty data. Returns whether some have
+    /// ended.
     pub(super) fn settle_parked(&mut self) -> bool {
         if self.parked.is_empty() || self.mark != Mark::Unneeded {
             return false;
@@ -48,7 +49,7 @@ impl Cache {
         true
     }
 
-    /// The label says so, or the device has refused that too: nothing better can be done. Writes go on.
+    /// The label says so, or the device has refused that write too and nothing better can be done. Writes go on.
     pub fn marked(&mut self) {
         self.mark = Mark::Done;
         for key in std::mem::take(&mut self.parked) {
@@ -56,13 +57,14 @@ impl Cache {
         }
     }
 
-    /// Whether cores are written past the device: the label says so, or has refused it. Whoever has it tries again
-    /// then, for a device that comes back with an old label would be believed.
+    /// Whether writes go to the cores without the device. Either the label says that the content is void, or the
+    /// device has refused that. In the latter case the owner of the label tries again: if the device came back with
+    /// the old label, its content would be trusted.
     pub fn has_marked(&self) -> bool {
         self.mark == Mark::Done
     }
 
-    /// Whether the label is to say that nothing on the device must be believed, whatever else it says.
+    /// Whether the label must say that the content of the device is void, whatever else it says.
     pub fn is_given_up(&self) -> bool {
         self.mark != Mark::Unneeded
     }
@@ -83,12 +85,12 @@ impl Cache {
         }
     }
 
-    /// Whether the cache device has failed since the step of an op began: then it is worth another try.
+    /// Whether the cache device has failed since this step of the op began. If so, a retry makes sense.
     pub(super) fn has_cache_failed_since(&self, key: usize) -> bool {
         self.cache_errors > self.ops[key].cache_errors
     }
 
-    /// Ranges of a core that only the cache device has, joined where they touch; at most `ranges_max`.
+    /// The dirty ranges of a core, in sectors, joined where they touch; at most `ranges_max`.
     pub fn dirty_ranges(&mut self, core: CoreId, ranges_max: usize) -> Vec<std::ops::Range<u64>> {
         self.layout.load_all();
         let mut ranges: Vec<std::ops::Range<u64>> = Vec::new();
@@ -105,7 +107,7 @@ impl Cache {
         ranges
     }
 
-    /// Why everything passes the cache by, if it does.
+    /// The reason why all requests bypass the cache, if they do.
     pub(super) fn why_unused(&self) -> Option<BypassReason> {
         match self.health {
             Health::Whole => None,
@@ -114,21 +116,21 @@ impl Cache {
         }
     }
 
-    /// Counts a request that passes the cache by.
+    /// Counts a request that bypasses the cache.
     pub(super) fn passes(&mut self, key: usize, reason: BypassReason) {
         self.statistics.bypassed(reason);
         let op = &self.ops[key];
         self.parts.bypassed((op.span().core, op.class));
     }
 
-    /// What the layout itself has taken around, which it may decide long after it was asked.
+    /// Counts writes that the layout itself has sent around the cache. It may decide this long after the submission.
     pub(super) fn count_writes_around(&mut self) {
         let before = std::mem::replace(&mut self.writes_around, self.layout.writes_around());
         (before..self.writes_around).for_each(|_| self.statistics.bypassed(BypassReason::NoRoom));
     }
 }
 
-/// The runs of dirty sectors of a core, in their order.
+/// The runs of dirty sectors of a core, ascending.
 pub(super) fn dirty_runs(layout: &dyn Layout, core: CoreId) -> impl Iterator<Item = Span> + '_ {
     let first = layout.dirty_after(core, 0);
     std::iter::successors(first, move |before| layout.dirty_after(core, before.end()))

@@ -1,7 +1,7 @@
-//! A core that is taken away under requests to it and to the others.
+//! Removes a core while requests to it and to other cores keep coming.
 //!
-//! *Always:* a core is let go of only when it has all that was acknowledged, and the label calls it none of the cache's
-//! by then ([`manage`](crate::manage) sees to both): what a start finds of it is nobody's.
+//! *Always:* a core is released only when it has all acknowledged data and the label no longer lists it
+//! ([`manage`](crate::manage) ensures both). So a start attributes none of the remaining cached data to it.
 
 use super::Cache;
 use super::request::{Ended, Request};
@@ -10,22 +10,22 @@ use crate::policy::pressure::Pressure;
 use crate::policy::routing::RoutingPolicy;
 
 impl Cache {
-    /// A core is to be taken away, or not after all (`None`): as long as it is, writes to it that would be dirty go to
-    /// it too.
+    /// Sets the core that is to be removed, or `None` if it stays. Until the removal, writes to it that would be dirty
+    /// also go to the core.
     pub(crate) fn leaves(&mut self, core: Option<CoreId>) {
         self.leaving = core;
     }
 
-    /// Whether a core has all that is cached of it, and nothing is under way that could change that.
+    /// Whether a core has no dirty data, and nothing in flight can change that.
     pub(crate) fn has_settled(&self, core: CoreId) -> bool {
         let has_all = || self.layout.dirty_after(core, 0).is_none();
         self.is_quiet() && self.layout.unloaded_parts() == 0 && has_all()
     }
 
-    /// Lets go of a core. What is held back of it fails.
+    /// Releases a core. Held requests to it fail.
     ///
     /// # Panics
-    /// If something is under way, or the core lacks something.
+    /// If something is in flight, or if the core lacks some data.
     pub(crate) fn core_is_gone(&mut self, core: CoreId) {
         assert!(
             self.has_settled(core),
@@ -44,7 +44,7 @@ impl Cache {
         self.ended.extend(refused.map(failed));
     }
 
-    /// Forgets what was measured of the cores as they were: routing that was calibrated for them ends.
+    /// Forgets measurements of the previous set of cores. Routing that was calibrated for them is switched off.
     pub(crate) fn forget_measured(&mut self) {
         self.pressure = Pressure::new(self.options.bypass);
         if matches!(self.options.routing, RoutingPolicy::Tuned(_)) {
@@ -52,7 +52,7 @@ impl Cache {
         }
     }
 
-    /// Whether writes to a core that would be dirty have to go to it too.
+    /// Whether writes to a core that would be dirty must also go to the core.
     pub(super) fn may_not_dirty(&self, core: CoreId) -> bool {
         self.has_no_dirty || self.leaving == Some(core)
     }

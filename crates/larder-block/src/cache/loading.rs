@@ -1,31 +1,32 @@
-//! Loading what a start has found, beside requests ([`Layout::load_part`](crate::layout::Layout::load_part)).
+//! Loads the metadata that a start has found, while requests are served
+//! ([`Layout::load_part`](crate::layout::Layout::load_part)).
 //!
-//! What a request is about is loaded when it comes. The rest follows in the time that
-//! [`CacheOptions::load_time`](super::CacheOptions) gives, part by part, by whoever tells the time; what needs all of
-//! it, the cleaning of a whole core, makes that go on without a pause.
+//! A request loads the parts that it needs when it arrives. [`Cache::work`] loads the rest part by part, within the
+//! time in [`CacheOptions::load_time`](super::CacheOptions). The cleaning of a whole core needs all parts; while one
+//! waits, loading goes on without a pause.
 
 use std::time::Duration;
 
 use super::state::Cache;
 
-/// Parts that are loaded at once, at most, if nobody has told the time for long.
+/// Most parts that one call loads, if `work` was not called for long.
 const PARTS_AT_ONCE: usize = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct Loading {
-    /// When it began, and with how many parts.
+    /// When the loading began, and the number of parts then.
     began: Option<(Duration, usize)>,
-    /// Cleanings of whole cores that wait for its end.
+    /// Cleanings of whole cores that wait until all parts are loaded.
     waiting: Vec<usize>,
 }
 
 impl Cache {
-    /// Parts of what the start has found that are not loaded.
+    /// The number of parts that are not loaded yet.
     pub fn unloaded_parts(&self) -> usize {
         self.layout.unloaded_parts()
     }
 
-    /// Loads what is due, and says when more is.
+    /// Loads the parts that are due. Returns when the next part is due.
     pub(super) fn go_on_loading(&mut self) -> Option<Duration> {
         let left = self.layout.unloaded_parts();
         let (began, total) = match self.loading.began {
@@ -51,23 +52,23 @@ impl Cache {
         Some(if is_late { self.now } else { self.now + pace })
     }
 
-    /// Tells the cleaning policy what was found dirty.
+    /// Tells the cleaning policy about loaded dirty data.
     fn hear_of_loaded(&mut self) {
         for dirty in self.layout.take_loaded_dirty() {
-            // What a missing core lacks stays here.
+            // Dirty data of a missing core stays here.
             if !self.missing.contains(&dirty.core) {
                 self.cleaning.found_dirty(dirty);
             }
         }
     }
 
-    /// Lets the cleaning of a core wait until all is loaded.
+    /// Lets the cleaning of a core wait until all parts are loaded.
     pub(super) fn clean_when_loaded(&mut self, key: usize) {
         self.loading.waiting.push(key);
     }
 
-    /// Goes on with those that wait, if all is loaded. Where nobody tells the time it is now or never: as long as
-    /// nothing is under way with whose end the next turn would come, all is loaded here.
+    /// Begins the waiting cleanings if all parts are loaded. If `work` is never called, nothing else would load them:
+    /// then this loads all parts here, unless an I/O is in flight whose completion causes the next turn.
     pub(super) fn begin_loaded(&mut self) {
         if self.loading.waiting.is_empty() || self.held.is_some() {
             return;

@@ -1,15 +1,15 @@
-//! Locks by range: which requests may be under way together.
+//! Range locks: they decide which requests may be in flight together.
 //!
-//! Reads share, all else excludes. Who came earlier and overlaps goes first, whether it has begun or not, so nobody
-//! starves. A read whose data are to be kept becomes exclusive without losing its place ([`Locks::keep`]): nobody has
-//! written between.
+//! Reads share a lock; all other requests exclude each other. An earlier overlapping request goes first, whether it
+//! has begun or not, so no request starves. A read whose data is to be cached makes its lock exclusive without losing
+//! its place ([`Locks::keep`]), so no write comes in between.
 //!
-//! *Always:* each waits for earlier ones, and for later ones that hold their lock already; only readers come to hold
-//! theirs before an earlier one does, and a holder waits for nobody. So there are no circles.
+//! *Always:* a request waits for earlier ones, and for later ones that already hold their lock. Only reads get their
+//! lock before an earlier request, and a holder waits for no lock. So there is no deadlock.
 
 use crate::layout::Span;
 
-/// Names who wants a lock.
+/// The key of the request that wants or holds a lock.
 pub(super) type Holder = usize;
 
 #[derive(Debug)]
@@ -20,15 +20,15 @@ struct Entry {
     is_held: bool,
 }
 
-/// See the module.
+/// All range locks of a cache.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
-    /// In the order in which they came.
+    /// In order of arrival.
     entries: Vec<Entry>,
 }
 
 impl Locks {
-    /// Asks for a lock. Whether it is held at once; if not, a [`release`](Self::release) says so later.
+    /// Requests a lock. Returns whether it is held at once; if not, a later [`release`](Self::release) reports it.
     pub(super) fn acquire(&mut self, holder: Holder, span: Span, is_exclusive: bool) -> bool {
         let is_held = !self
             .entries
@@ -38,13 +38,13 @@ impl Locks {
         is_held
     }
 
-    /// Whether nobody has or wants a lock of any of it.
+    /// Whether no request holds or wants a lock of any part of the span.
     pub(super) fn is_free(&self, span: Span) -> bool {
         !self.entries.iter().any(|one| one.span.overlaps(span))
     }
 
-    /// Makes of a read's lock an exclusive one of `span`, a part of it. Whether it is held at once. Appends whoever may
-    /// go on for what it lets go of.
+    /// Turns the lock of a read into an exclusive lock of `span`, a part of it. Returns whether it is held at once.
+    /// Appends the requests that get their lock because of the released rest.
     pub(super) fn keep(&mut self, holder: Holder, span: Span, freed: &mut Vec<Holder>) -> bool {
         let number = self.number_of(holder);
         let one = &mut self.entries[number];
@@ -56,14 +56,14 @@ impl Locks {
         is_held
     }
 
-    /// Lets go of a lock, held or not. Appends those who hold theirs now, in the order in which they came.
+    /// Releases a lock, held or not. Appends the requests that get their lock now, in order of arrival.
     pub(super) fn release(&mut self, holder: Holder, freed: &mut Vec<Holder>) {
         let number = self.number_of(holder);
         let one = self.entries.remove(number);
         self.begin_overlapping(one.span, freed);
     }
 
-    /// How many hold or want a lock.
+    /// The number of locks that are held or wanted.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.entries.len()
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(freed_by, [1]);
     }
 
-    /// Random requests: those that hold locks together never conflict, and all come to hold theirs.
+    /// Random requests: requests that hold locks together never conflict, and every request gets its lock.
     #[test]
     fn whatever_comes_nobody_conflicts_and_nobody_waits_for_ever() {
         for seed in 0..200 {

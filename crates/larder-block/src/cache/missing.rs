@@ -1,4 +1,4 @@
-//! Missing cores: their cached blocks are not served, and their dirty blocks stay dirty.
+//! Missing cores: cached blocks of theirs are not served, and dirty blocks stay dirty.
 
 use std::collections::BTreeSet;
 
@@ -6,22 +6,22 @@ use super::Cache;
 use crate::layout::CoreId;
 
 impl Cache {
-    /// Says which of its cores are not there.
+    /// Sets which of its cores are missing.
     pub(crate) fn set_missing(&mut self, cores: BTreeSet<CoreId>) {
         self.missing = cores;
     }
 
-    /// One of these is there now.
+    /// A missing core is present again.
     pub(crate) fn is_there(&mut self, core: CoreId) {
         self.missing.remove(&core);
     }
 
-    /// Which of its cores are not there.
+    /// The cores that are missing.
     pub fn missing(&self) -> &BTreeSet<CoreId> {
         &self.missing
     }
 
-    /// Whether the cores that are there have durably all that is cached of them.
+    /// Whether the present cores durably have all data that is cached of them.
     pub(crate) fn has_destaged(&self) -> bool {
         let of_missing: u64 =
             self.missing.iter().map(|core| self.layout.dirty_sectors(*core)).sum();

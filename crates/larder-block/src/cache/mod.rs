@@ -1,9 +1,9 @@
-//! A cache before its cores: modes, locks by range, what passes by and why, what happens when devices fail.
+//! A cache in front of its cores: modes, range locks, bypass decisions, and the handling of device failures.
 //!
-//! Like the [layout](crate::layout) on which it stands, a [`Cache`] decides and does no I/O, and has no clock: byte
-//! accounting, simulation and rings drive the same code. What it is asked for by users, it asks of the layout in one
-//! step or two; what a request becomes is decided when it holds its lock, so a mode that changes under load applies to
-//! whatever has not begun.
+//! Like the [layout](crate::layout) below it, a [`Cache`] only decides. It does no I/O and has no clock, so that byte
+//! accounting, simulation and rings drive the same code. It turns a client request into one or two requests to the
+//! layout. It decides about a request when the request gets its lock, so a mode change under load applies to all
+//! requests that have not begun.
 //!
 //! ```text
 //!   submit ──► lock by range ──► way, by mode and policies ──► layout ──► ended
@@ -11,8 +11,8 @@
 //!                                  └ second step: keep, retry ───┘
 //! ```
 //!
-//! *Always:* nothing that overlaps a write is under way beside it; what is kept is what the core has; what passes the
-//! cache by makes void what was cached of it, before it is acknowledged.
+//! *Always:* nothing that overlaps a write is in flight together with it. Cached clean data equals the data of the
+//! core. A request that bypasses the cache invalidates the cached data of its range before it is acknowledged.
 
 mod ahead;
 mod cleaning;
@@ -64,7 +64,7 @@ impl Cache {
     /// A cache on `layout`.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`], naming the option, if one cannot be.
+    /// [`ErrorKind::Setup`], naming the option, if an option is invalid.
     pub fn new(
         mut layout: Box<dyn Layout>,
         shape: CacheShape,
@@ -112,7 +112,7 @@ impl Cache {
         })
     }
 
-    /// Takes a request. Nothing is to be done before the next [`turn`](Self::turn).
+    /// Submits a request. The caller need not act before the next [`turn`](Self::turn).
     pub fn submit(&mut self, id: RequestId, request: Request) {
         self.asked_at = self.now;
         let Some(request) = self.held_back(id, request) else { return };
@@ -128,7 +128,7 @@ impl Cache {
         }
     }
 
-    /// Says how an I/O of an earlier turn has ended.
+    /// Reports how an I/O of an earlier turn has ended.
     pub fn completed(&mut self, io: IoId, outcome: Outcome) {
         let under_way = self.ios.remove(io.0);
         if matches!(outcome, Outcome::Failed) {
@@ -156,14 +156,14 @@ impl Cache {
         }
     }
 
-    /// Appends the requests that have ended since it was asked last, each with what shall be kept of it: whoever gets
-    /// that answers with [`keep`](Self::keep).
+    /// Appends the requests that have ended since the last call, each with the sectors whose data is to be cached. For
+    /// these the caller answers with [`keep`](Self::keep).
     pub fn ended(&mut self, ended: &mut Vec<Ended>) {
         self.hear_of_layout();
         ended.append(&mut self.ended);
     }
 
-    /// Appends what is to be carried out. Requests may end in a turn.
+    /// Appends the I/Os to carry out. Requests may end in a turn.
     pub fn turn(&mut self, ios: &mut Vec<(IoId, DeviceIo)>) {
         self.hear_of_layout();
         self.begin_loaded();
@@ -182,7 +182,7 @@ impl Cache {
                 let under_way = IoUnderWay::Layout { io, target, reads, began, of_core };
                 ios.push((IoId(self.ios.insert(under_way)), what));
             }
-            // What ends in a turn may go on to another step.
+            // An op whose step ended in this turn may need another step.
             if !self.hear_of_layout() && !self.settle_parked() {
                 break;
             }
@@ -192,7 +192,7 @@ impl Cache {
         ios.append(&mut self.issued);
     }
 
-    /// Goes on with what the layout has ended. Whether it has ended anything.
+    /// Continues with the requests that the layout has ended. Returns whether there were any.
     fn hear_of_layout(&mut self) -> bool {
         let mut of_layout = std::mem::take(&mut self.layout_ended);
         self.layout.ended(&mut of_layout);
@@ -205,7 +205,7 @@ impl Cache {
         has_ended
     }
 
-    /// Gives the data of what shall be kept of a read; `None`: they cannot be had after all.
+    /// Gives the data of a read that is to be cached; `None` if the data is not available after all.
     pub fn keep(&mut self, keep: Keep, data: Option<Data>) {
         let op = &mut self.ops[keep.key];
         op.data = data;
@@ -215,148 +215,146 @@ impl Cache {
         }
     }
 
-    /// What is known of some sectors, in their order, without holes.
+    /// The state of the sectors of a span, ascending, without gaps.
     pub fn lookup(&mut self, span: Span, pieces: &mut Vec<Piece>) {
         self.layout.lookup(span, pieces);
     }
 
-    /// The first run of dirty sectors of a core at `sector` or behind it, of what is loaded.
+    /// The first run of dirty sectors of a core at or after `sector`, among the loaded parts.
     pub fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span> {
         self.layout.dirty_after(core, sector)
     }
 
-    /// What is cached; of what is not loaded, what may be at most.
+    /// What is cached; for the parts that are not loaded, an upper bound.
     pub fn usage(&self) -> Usage {
         self.layout.usage()
     }
 
-    /// How much of a core only the cache device has, in sectors, of what is loaded.
+    /// The dirty sectors of a core, among the loaded parts.
     pub fn dirty_sectors(&self, core: CoreId) -> u64 {
         self.layout.dirty_sectors(core)
     }
 
-    /// Whether the cores have durably all that is cached.
+    /// Whether the cores durably have all that is cached.
     pub fn is_on_cores(&self) -> bool {
         self.layout.is_on_cores()
     }
 
-    /// If they have: what a label may say of that ([`Layout::tell_clean`]).
+    /// If the cores have all data: the value for the label that says so ([`Layout::tell_clean`]).
     pub fn tell_clean(&mut self) -> Option<u64> {
         self.layout.tell_clean()
     }
 
-    /// What a label may say of what is clean as long as cores have power ([`Layout::tell_settled`]).
+    /// The value for the label about data that is clean while the cores have power ([`Layout::tell_settled`]).
     pub fn tell_settled(&self) -> Option<u64> {
         self.layout.tell_settled()
     }
 
-    /// How the layout is left, once [`Request::PrepareStop`] has ended well ([`Layout::left`]).
+    /// The state in which the layout is left, once [`Request::PrepareStop`] has succeeded ([`Layout::left`]).
     pub fn left(&self) -> Option<Left> {
         self.layout.left()
     }
 
-    /// How much of a core a start finds dirty then, in sectors.
+    /// The dirty sectors of a core that a start will then find.
     pub fn dirty_when_left(&self, core: CoreId) -> u64 {
         self.layout.dirty_when_left(core)
     }
 
-    /// What has happened so far.
+    /// The statistics up to now.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// What has become of the requests of a core.
+    /// Counts of the requests to a core.
     pub fn core_counts(&self, core: CoreId) -> PartCounts {
         self.parts.core(core)
     }
 
-    /// What has become of the requests of an IO class.
+    /// Counts of the requests of an IO class.
     pub fn class_counts(&self, class: ClassId) -> PartCounts {
         self.parts.class(class)
     }
 
-    /// The sectors of an IO class that are cached and valid: over all classes as many as
-    /// [`usage`](Self::usage) has. What was cached before a start is of class 0 until it is hit.
+    /// The valid cached sectors of an IO class. The sum over all classes equals [`usage`](Self::usage). Data that was
+    /// cached before a start belongs to class 0 until it is hit.
     pub fn class_sectors(&self, class: ClassId) -> u64 {
         self.layout.occupied_sectors(class)
     }
 
-    /// Forgets what has happened so far.
+    /// Resets the statistics.
     pub fn reset_statistics(&mut self) {
         self.statistics = Statistics::default();
         self.parts = Parts::default();
     }
 
-    /// In which state the cache device is.
+    /// The state of the cache device.
     pub fn health(&self) -> Health {
         self.health
     }
 
-    /// How the cache is set.
+    /// The options of the cache.
     pub fn options(&self) -> &CacheOptions {
         &self.options
     }
 
-    /// What it knows of its devices.
+    /// The shape of its devices.
     pub fn shape(&self) -> CacheShape {
         self.shape
     }
 
-    /// Changes the mode, for requests that have not begun. Dirty data stay until they are destaged
-    /// ([`Request::Clean`]).
+    /// Changes the mode for requests that have not begun. Dirty data stays until it is destaged ([`Request::Clean`]).
     pub fn set_mode(&mut self, mode: Mode) {
         self.options.mode = mode;
     }
 
-    /// Changes which sequential requests pass the cache by.
+    /// Changes which sequential requests bypass the cache.
     pub fn set_cut_off(&mut self, policy: CutOffPolicy, threshold_bytes: u64) {
         (self.options.cut_off, self.options.cut_off_bytes) = (policy, threshold_bytes);
         self.cut_off.set(policy, threshold_bytes);
     }
 
-    /// Changes which streams of reads are read ahead, from the next read on.
+    /// Changes which read streams are read ahead, from the next read on.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if that cannot be.
+    /// [`ErrorKind::Setup`] if the policy is invalid.
     pub fn set_read_ahead(&mut self, policy: ReadAheadPolicy) -> Result<(), Error> {
         policy.check()?;
         self.options.read_ahead = policy;
         Ok(())
     }
 
-    /// Changes what is kept of what was missed.
+    /// Changes which misses are cached.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if the policy cannot be.
+    /// [`ErrorKind::Setup`] if the policy is invalid.
     pub fn set_promotion(&mut self, policy: PromotionPolicy) -> Result<(), Error> {
         self.promotion.set(policy)?;
         self.options.promotion = policy;
         Ok(())
     }
 
-    /// Changes when dirty data go to the core without being asked.
+    /// Changes when dirty data goes to the core in the background.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if that cannot be.
+    /// [`ErrorKind::Setup`] if the options are invalid.
     pub fn set_cleaning(&mut self, cleaning: CleaningOptions) -> Result<(), Error> {
         self.cleaning.set(cleaning)?;
         self.options.cleaning = cleaning;
         Ok(())
     }
 
-    /// Changes which requests are cached in a way of their own: those that have not begun. What is cached stays of the
-    /// class that it was of until a request of another hits it; if that has more than it may have now, it gives way
-    /// before others.
+    /// Changes the IO classes for requests that have not begun. Cached data keeps its class until a request of another
+    /// class hits it. If a class now has more than its share, its data is evicted before that of other classes.
     pub fn set_classes(&mut self, classes: IoClasses) {
         self.layout.set_shares(classes.shares());
         self.cleaning.shares_change();
         self.options.classes = classes;
     }
 
-    /// Changes which clean hits the core serves. What was measured before is forgotten.
+    /// Changes which clean hits the core serves, and resets the measurements.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if that cannot be.
+    /// [`ErrorKind::Setup`] if the policy is invalid.
     pub fn set_routing(&mut self, policy: RoutingPolicy) -> Result<(), Error> {
         policy.check()?;
         self.options.routing = policy;
@@ -364,34 +362,34 @@ impl Cache {
         Ok(())
     }
 
-    /// What routing does, and the share of clean hits that go to the core, in thousandths. `None` if it is off.
+    /// The state of routing, and the share of clean hits that go to the core, in thousandths. `None` if it is off.
     pub fn routing(&self) -> Option<(RoutingState, u16)> {
         self.router.state()
     }
 
-    /// Whether it has to be told the time ([`at`](Self::at)) before each turn and each end of an I/O.
+    /// Whether it must be told the time ([`at`](Self::at)) before each turn and each completion of an I/O.
     pub fn wants_time(&self) -> bool {
         self.router.measures() || self.pressure.measures()
     }
 
-    /// Changes which writes pass by where the cache is full of dirty data. What was measured before is forgotten.
+    /// Changes which writes bypass the cache when the cache is full of dirty data, and resets the measurements.
     pub fn set_bypass(&mut self, policy: BypassPolicy) {
         self.options.bypass = policy;
         self.pressure = Pressure::new(policy);
     }
 
-    /// How short of room writes are that would be dirty.
+    /// How short of room writes of dirty data are.
     pub fn pressure(&self) -> PressureState {
         self.pressure.state()
     }
 
-    /// Says by which name a core is exported, for rules of IO classes.
+    /// Sets the export name of a core, for rules of IO classes.
     pub fn set_export(&mut self, core: CoreId, name: impl Into<String>) {
         self.exports.insert(core, name.into());
     }
 
-    /// Looks for what a start has found dirty of these cores, for the cleaning policy. It hears of what is not loaded
-    /// when it is.
+    /// Tells the cleaning policy which data of these cores a start has found dirty. It learns of parts that are not
+    /// loaded when they are.
     pub fn look_for_dirty(&mut self, cores: impl IntoIterator<Item = CoreId>) {
         drop(self.layout.take_loaded_dirty());
         for core in cores {
@@ -401,12 +399,12 @@ impl Cache {
         }
     }
 
-    /// Bytes of memory that grow with what is cached.
+    /// Bytes of memory that grow with the cached data.
     pub fn memory_bytes(&self) -> usize {
         self.layout.memory_bytes() + self.promotion.memory_bytes() + self.cleaning.memory_bytes()
     }
 
-    /// How many requests have not ended.
+    /// The number of requests that have not ended.
     pub fn under_way(&self) -> usize {
         self.ops.len() + self.held.as_ref().map_or(0, Vec::len)
     }
@@ -415,12 +413,12 @@ impl Cache {
         self.ops[usize::try_from(key).expect("a key of this cache")].user
     }
 
-    /// Part of the capacity that is taken, in percent.
+    /// The used share of the capacity, in percent.
     fn occupancy_percent(&self) -> u8 {
         self.percent_of(self.layout.usage().valid_sectors)
     }
 
-    /// Part of it that only the cache device has.
+    /// The dirty share of the capacity, in percent.
     fn dirty_percent(&self) -> u8 {
         self.percent_of(self.layout.usage().dirty_sectors)
     }
@@ -433,10 +431,10 @@ impl Cache {
 }
 
 impl CacheOptions {
-    /// Whether a cache can be so.
+    /// Checks the options.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`], naming the option, if not.
+    /// [`ErrorKind::Setup`], naming the option, if one is invalid.
     pub fn check(&self) -> Result<(), Error> {
         if self.cache_errors_max == 0 {
             let message = "cache_errors_max of 0: give how many errors of the cache device are one too many, 1 or more";
@@ -449,7 +447,7 @@ impl CacheOptions {
     }
 }
 
-/// Whether it brings what a user reads.
+/// Whether the I/O reads data for a client.
 fn is_of_user(io: &DeviceIo) -> bool {
     matches!(io, DeviceIo::Read { reader: Some(_), .. })
 }

@@ -1,11 +1,12 @@
-//! Cache modes: what becomes of reads and writes. Open CAS's (block-cache.md, 1.2), by its names.
+//! Cache modes: how reads and writes are handled. The modes and their names are those of Open CAS (block-cache.md,
+//! 1.2).
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Error, ErrorKind};
 
-/// What becomes of reads and writes.
+/// How reads and writes are handled.
 ///
 /// ```
 /// use larder_block::cache::Mode;
@@ -19,24 +20,24 @@ use crate::{Error, ErrorKind};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// A write goes to the core, and then to the cache device. What is read is kept. The core always has all: the
-    /// default.
+    /// A write goes to the core, and then to the cache device. Reads are cached. The core always has all data. This is
+    /// the default.
     #[default]
     WriteThrough,
-    /// A write goes to the cache device, durably with what says where it is, and to the core later. What is read is
-    /// kept.
+    /// A write goes to the cache device, durably and with its metadata, and to the core later. Reads are cached.
     WriteBack,
-    /// A write goes to the core; it is cached only where all of it was cached before. What is read is kept.
+    /// A write goes to the core; it is cached only if all of its range was cached before. Reads are cached.
     WriteAround,
-    /// A write goes to the core, and what was cached of it is void. What is read is kept.
+    /// A write goes to the core and invalidates the cached data of its range. Reads are cached.
     WriteInvalidate,
-    /// Writes as in write-back; what is read is not kept.
+    /// Writes as in write-back. Reads are not cached.
     WriteOnly,
-    /// All goes to the core, and what is cached of a write is void. Dirty data are read from the cache device.
+    /// All requests go to the core. A write invalidates the cached data of its range. Dirty data is read from the
+    /// cache device.
     PassThrough,
 }
 
-/// With the names and short forms that parsing takes.
+/// The modes with their names and short forms, as parsed.
 const MODES: [(Mode, &str, &str); 6] = [
     (Mode::WriteThrough, "write-through", "wt"),
     (Mode::WriteBack, "write-back", "wb"),
@@ -47,17 +48,17 @@ const MODES: [(Mode, &str, &str); 6] = [
 ];
 
 impl Mode {
-    /// All of them.
+    /// All modes.
     pub fn all() -> impl ExactSizeIterator<Item = Self> {
         MODES.into_iter().map(|(mode, ..)| mode)
     }
 
-    /// Whether the cache device may have what the core has not (Open CAS: lazy write).
+    /// Whether the cache device may have data that the core lacks (Open CAS: lazy write).
     pub fn may_be_dirty(self) -> bool {
         matches!(self, Self::WriteBack | Self::WriteOnly)
     }
 
-    /// Whether what was read from the core is kept.
+    /// Whether data that was read from the core is cached.
     pub(super) fn keeps_reads(self) -> bool {
         !matches!(self, Self::WriteOnly | Self::PassThrough)
     }

@@ -1,4 +1,4 @@
-//! Requests under way: which step they are at, and what I/Os are for.
+//! Requests in flight: their current step, and the purpose of their I/Os.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use super::request::Request;
 use crate::layout::{ClassId, CoreId, Data, IoId, RequestId, Span, Target};
 use crate::policy::pressure::CoreIo;
 
-/// A request, or what comes of one.
+/// A client request, or an internal one.
 #[derive(Debug)]
 pub(super) struct Op {
-    /// Whose it is.
+    /// The client's request.
     pub(super) user: RequestId,
     pub(super) what: What,
     pub(super) step: Step,
-    /// Its IO class, of what has begun.
+    /// Its IO class, set when it begins.
     pub(super) class: ClassId,
-    /// Of a write, and of what is kept.
+    /// The data of a write, or of a read that is to be cached.
     pub(super) data: Option<Data>,
-    /// Whether it holds its lock, of what is kept.
+    /// Of data to be cached: whether the lock is held.
     pub(super) is_locked: bool,
-    /// Whether whoever read it has answered.
+    /// Of data to be cached: whether the caller has answered with [`keep`](super::Cache::keep).
     pub(super) is_given: bool,
-    /// Errors of the cache device when its step began.
+    /// Errors of the cache device when the current step began.
     pub(super) cache_errors: u64,
 }
 
@@ -36,30 +36,30 @@ pub(super) enum What {
     Flush,
     PrepareStop,
     Clean(Clean),
-    /// What is read ahead of a stream.
+    /// Read-ahead of a stream.
     Ahead(Span),
-    /// For one that cleans a whole core, or for the cleaning policy.
+    /// Part of the cleaning of a whole core (`of`), or for the cleaning policy.
     Destage {
         span: Span,
         of: Option<usize>,
     },
-    /// For an IO class that is full of dirty data.
+    /// Destaging for an IO class that is full of dirty data.
     Relieve {
         class: ClassId,
         sectors: u64,
     },
 }
 
-/// A core that is cleaned.
+/// The cleaning of a core.
 #[derive(Debug)]
 pub(super) struct Clean {
     pub(super) core: CoreId,
-    /// Whether the cache device is to say that it is clean.
+    /// Whether the cache device must record durably that the core is clean.
     pub(super) settles: bool,
-    /// Whether the first chunk is to be settled once more when nothing looks dirty: what does not because a write that
-    /// is under way displaced it is waited for then.
+    /// Whether the first chunk is settled once more when no sector looks dirty. This waits for data that does not look
+    /// dirty because a write in flight displaced it.
     pub(super) closes: bool,
-    /// What is in front of it is clean, or under way.
+    /// All sectors before this one are clean, or their destage is in flight.
     pub(super) next: Option<u64>,
     pub(super) outstanding: usize,
     pub(super) has_failed: bool,
@@ -71,46 +71,46 @@ impl Clean {
     }
 }
 
-/// What it waits for.
+/// What an op waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Its lock.
+    /// The lock of its range.
     Lock,
-    /// The layout's read; what shall be kept of it.
+    /// The layout's read; `keep` is the part to cache.
     Read { keep: Option<Span> },
-    /// The layout's read of what is dirty, and of the core.
+    /// The layout's read of dirty data and of the core.
     PassThroughRead,
-    /// The layout's read of the core, of what is cached and clean.
+    /// The layout's read of the core, of data that is cached and clean.
     CoreHit,
-    /// The core's data that are read ahead.
+    /// The data of the core that is read ahead.
     Ahead,
-    /// The data of what shall be kept, or its lock.
+    /// The data to be cached, or its lock.
     Given(Span),
-    /// The layout, that it is kept.
+    /// The layout's insertion into the cache.
     Insert,
     /// The layout's write.
     WriteBack,
-    /// The layout's write around; whether it is kept then.
+    /// The layout's write around the cache; `keeps`: the data is cached afterwards.
     Bypass { keeps: bool },
-    /// The core alone: the cache device has failed.
+    /// An I/O of the core alone, because the cache device has failed.
     Core,
-    /// The layout, that it is void.
+    /// The layout's invalidation.
     Discard,
     /// The core's trim.
     Trim,
     /// The layout's flush.
     Flush,
-    /// The layout's destaging.
+    /// The layout's destage.
     Destage,
-    /// The same for an IO class.
+    /// A destage for an IO class.
     Relieve,
 }
 
-/// An I/O under way.
+/// An I/O in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum IoUnderWay {
-    /// Of the layout. Of a user's read of the cache device, and of a core's I/O, when it began, if routing is tuned; of
-    /// a core's, what it costs, if that is measured.
+    /// An I/O of the layout. `began`: its start, if routing is tuned, for client reads of the cache device and all
+    /// I/Os of cores. `of_core`: the cost of an I/O of a core, if that is measured.
     Layout {
         io: IoId,
         target: Target,
@@ -118,7 +118,7 @@ pub(super) enum IoUnderWay {
         began: Option<Duration>,
         of_core: Option<CoreIo>,
     },
-    /// Of a request, without the layout.
+    /// An I/O that the cache itself does for an op.
     Own { key: usize, target: Target, reads: bool },
 }
 
@@ -136,7 +136,7 @@ impl Op {
         Self { data, ..Self::of(user, what) }
     }
 
-    /// One without data.
+    /// An op without data.
     pub(super) fn of(user: RequestId, what: What) -> Self {
         Self {
             user,
@@ -150,7 +150,7 @@ impl Op {
         }
     }
 
-    /// The lock that it needs, and whether for itself alone.
+    /// The lock that it needs, and whether the lock is exclusive.
     pub(super) fn lock(&self) -> Option<(Span, bool)> {
         match &self.what {
             What::Read(span) => Some((*span, false)),

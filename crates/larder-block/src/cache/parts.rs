@@ -1,4 +1,4 @@
-//! What has become of users' requests, by core and by IO class.
+//! Counts of client requests, by core and by IO class.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use super::coverage::Coverage;
 use super::statistics::RequestCounts;
 use crate::layout::{ClassId, CoreId, Span};
 
-/// What has become of the requests of a core, or of an IO class.
+/// Counts of the requests to one core, or of one IO class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartCounts {
     /// Reads.
     pub reads: RequestCounts,
     /// Writes.
     pub writes: RequestCounts,
-    /// Requests, and reads that might have been kept, that have passed the cache by, for whichever reason.
+    /// Requests that have bypassed the cache, and reads that were not cached, for any reason.
     pub bypasses: u64,
 }
 
-/// Whose a request is.
+/// The core and the IO class of a request.
 type Whose = (CoreId, ClassId);
 
-/// Of cores and classes that have asked for something.
+/// The counts of all cores and classes that had requests.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     cores: BTreeMap<CoreId, PartCounts>,
@@ -32,7 +32,7 @@ impl Parts {
         self.cores.get(&core).copied().unwrap_or_default()
     }
 
-    /// A core is gone: another of its number begins with nothing.
+    /// Forgets a removed core: a new core of the same number starts at zero.
     pub(super) fn forget(&mut self, core: CoreId) {
         self.cores.remove(&core);
     }

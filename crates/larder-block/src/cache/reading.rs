@@ -1,4 +1,5 @@
-//! Reads: what is cached from the cache device, the rest from the core; and what of that is kept.
+//! Reads: cached data comes from the cache device, the rest from the core. Also decides which part of the rest is
+//! cached.
 
 use super::coverage::Coverage;
 use super::mode::Mode;
@@ -58,7 +59,7 @@ impl Cache {
         }
     }
 
-    /// Whether the core serves a read, though it is a hit.
+    /// Whether the core serves a read that is a clean hit.
     fn goes_to_core(&mut self, coverage: Coverage) -> bool {
         self.router.looked_up(coverage.is_full());
         let goes = coverage.is_clean_hit() && self.router.goes_to_core();
@@ -66,7 +67,7 @@ impl Cache {
         goes
     }
 
-    /// The core has refused what is cached too.
+    /// The core has refused a read of cached data: read it from the cache device instead.
     pub(super) fn core_hit_failed(&mut self, key: usize) {
         let span = self.ops[key].span();
         self.statistics.errors.tried_again += 1;
@@ -79,7 +80,7 @@ impl Cache {
         self.ask_layout(key, Request::PassThroughRead { span });
     }
 
-    /// The class of a request that begins, which it has until it ends.
+    /// Sets the class of a request that begins. The request keeps it until it ends.
     pub(super) fn classify(
         &mut self,
         key: usize,
@@ -94,14 +95,14 @@ impl Cache {
         class
     }
 
-    /// The mode of requests of a class; `None` if it is never cached.
+    /// The mode for requests of a class; `None` if the class is never cached.
     pub(super) fn mode_of(&self, class: ClassId) -> Option<Mode> {
         let class = self.options.classes.get(class);
         let mode = class.mode().unwrap_or(self.options.mode);
         (class.allocation_percent() > 0).then_some(mode)
     }
 
-    /// The mode of a read, or why it passes the cache by.
+    /// The mode for a read, or the reason why it bypasses the cache.
     fn mode_of_read(&mut self, class: ClassId, span: Span) -> Result<Mode, BypassReason> {
         let is_sequential = self.cuts_off(span, Direction::Read);
         if let Some(reason) = self.why_unused() {
@@ -115,14 +116,14 @@ impl Cache {
         }
     }
 
-    /// Whether what is absent may be kept. Where a part is cached the rest may be, too.
+    /// Whether absent data may be cached. If a part of the request is cached, the rest is always admitted.
     pub(super) fn admits(&mut self, absent: Span, coverage: Coverage) -> bool {
         let percent = self.occupancy_percent();
         self.promotion.admits(absent, percent) || coverage.has_cached
     }
 
-    /// Whether something new may be kept. A saturated cache device is spared that, but for what has made room since:
-    /// where writes go on, a log would lose the rest of what is hit.
+    /// Whether new data may be cached. While the cache device is saturated, only room that was freed since then is
+    /// refilled: writes go on, so a log would otherwise lose the rest of the data that is hit.
     pub(super) fn takes_in(&self) -> bool {
         self.router.admits() || self.layout.usage().valid_sectors < self.saturated_sectors
     }
@@ -148,7 +149,7 @@ impl Cache {
         self.cut_off.cuts_off(span, direction, is_full)
     }
 
-    /// Whether there is no room for a request beside what is there.
+    /// Whether the free room is too small for the request.
     pub(super) fn is_full_for(&self, span: Span) -> bool {
         let room = self
             .shape
@@ -159,13 +160,13 @@ impl Cache {
 
     pub(super) fn read_ended(&mut self, key: usize, keep: Option<Span>, is_well: bool) {
         if !is_well && self.has_cache_failed_since(key) {
-            // What is clean is on the core too.
+            // Clean data is also on the core.
             let span = self.ops[key].span();
             self.statistics.errors.tried_again += 1;
             return self.pass_through(key, span);
         }
         let Some(span) = keep.filter(|_| is_well) else { return self.end(key, is_well) };
-        // The user has its data; the lock stays, for what is kept has to be what the core has.
+        // The client has its data. Keep the lock: the cached data must equal that of the core.
         let read = self.ops[key].span();
         let from = usize::try_from(span.first - read.first).expect("a request in memory");
         let keep = Keep { key, span, from: from * SECTOR_BYTES };
@@ -177,7 +178,7 @@ impl Cache {
         self.begin_all(freed);
     }
 
-    /// Gives to the layout what is to be kept, if it may. It has its lock, and whoever read has answered.
+    /// Gives the data to the layout, if still allowed. The lock is held, and the caller has answered.
     pub(super) fn insert_kept(&mut self, key: usize) {
         let Step::Given(span) = self.ops[key].step else { unreachable!("it waits for its data") };
         let (Some(data), Health::Whole) = (self.ops[key].data.take(), self.health) else {
@@ -186,7 +187,7 @@ impl Cache {
         self.insert(key, span, data);
     }
 
-    /// Keeps it, if its class has room still: what was decided together may be too much together.
+    /// Checks the room of the class again: several requests that were admitted together may exceed it together.
     pub(super) fn insert(&mut self, key: usize, span: Span, data: crate::layout::Data) {
         let class = self.ops[key].class;
         let refusal = self
@@ -211,14 +212,14 @@ impl Cache {
         self.layout.submit_of(self.ops[key].class, RequestId(key as u64), request);
     }
 
-    /// Tells the user, and lets go of the lock.
+    /// Completes the client request, and releases the lock.
     pub(super) fn end(&mut self, key: usize, is_well: bool) {
         let ending = if is_well { Ending::Done } else { Ending::Failed };
         self.tell(key, ending, None);
         self.forget(key);
     }
 
-    /// Tells the user.
+    /// Completes the client request.
     pub(super) fn tell(&mut self, key: usize, ending: Ending, keep: Option<Keep>) {
         let op = &self.ops[key];
         if let (Ending::Done, What::Read(span) | What::Write { span, .. }) = (ending, &op.what) {
@@ -227,7 +228,7 @@ impl Cache {
         self.ended.push(Ended { id: op.user, ending, keep });
     }
 
-    /// Lets go of the lock. The user knows already.
+    /// Removes the op and releases its lock. The client request has already completed.
     pub(super) fn forget(&mut self, key: usize) {
         let op = self.ops.remove(key);
         if let What::Ahead(span) = op.what {
@@ -255,5 +256,5 @@ impl Cache {
     }
 }
 
-/// The cache counts as full when less than this part of it is free.
+/// The cache counts as full when less than one part in this number is free.
 const FULL_PART: u64 = 64;

@@ -1,51 +1,51 @@
-//! What users ask of a cache, and how that ends.
+//! Client requests to a cache, and their results.
 
 use crate::layout::{CoreId, Data, Ending, RequestId, Span};
 
-/// What a user wants of a core behind the cache. A span begins and ends with a block of the cache device, and ends
-/// within the core.
+/// A client request to a cached core. A span begins and ends at a block of the cache device, and lies within the core.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// The data of these sectors. They arrive with the reads that name the request.
+    /// Reads these sectors. The data arrives with the read I/Os that name the request.
     Read {
-        /// Which.
+        /// The sectors.
         span: Span,
     },
-    /// Ends when a read finds the data; durable then if so wanted. In the write-back modes in any case, unless it
-    /// [passes by](crate::policy::pressure::BypassPolicy): then, as in the others, with the next flush.
+    /// Writes these sectors. Ends when reads return the data. The data is durable then if `durable` is set, and always
+    /// in the write-back modes unless the write [bypasses the cache](crate::policy::pressure::BypassPolicy). In all
+    /// other cases it becomes durable with the next flush.
     Write {
-        /// Where.
+        /// The sectors.
         span: Span,
-        /// `span.bytes()` of them.
+        /// `span.bytes()` bytes.
         data: Data,
-        /// Whether they have to outlive a loss of power when this ends.
+        /// Whether the data must survive a power loss once this ends.
         durable: bool,
     },
-    /// What is in these sectors is of no use any more. Their content is undefined until it is written.
+    /// Discards these sectors. Their content is undefined until it is written.
     Trim {
-        /// Which.
+        /// The sectors.
         span: Span,
     },
-    /// Ends when all that has ended before is durable.
+    /// Ends when all requests that had ended before are durable.
     Flush,
-    /// Ends when the core has durably what was dirty of it when this came to it: in one pass over the core.
+    /// Destages a core in one pass. Ends when the core durably has what was dirty when the pass reached it.
     Clean {
-        /// Whose dirty data.
+        /// The core.
         core: CoreId,
     },
-    /// The same, and the cache device says so durably: after a crash nothing of it is dirty but what was written after
-    /// this had come.
+    /// Like `Clean`, and the cache device durably records it: after a crash only data written after this request was
+    /// submitted is dirty.
     Settle {
-        /// Whose dirty data.
+        /// The core.
         core: CoreId,
     },
-    /// No other request comes any more. Ends when all that has ended before is durable, and the cache device has what
-    /// a start after an orderly stop needs to find all that is cached.
+    /// Prepares an orderly stop. No request may follow. Ends when all requests that had ended before are durable, and
+    /// the cache device has the metadata that a start after an orderly stop needs to find all cached data.
     PrepareStop,
 }
 
 impl Request {
-    /// Whose data it is about; `None` of what is no read and no change of some.
+    /// The core whose data is read or changed; `None` for other requests.
     pub(super) fn core(&self) -> Option<CoreId> {
         match self {
             Self::Read { span } | Self::Write { span, .. } | Self::Trim { span } => Some(span.core),
@@ -57,27 +57,27 @@ impl Request {
 /// A request that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Which.
+    /// The request.
     pub id: RequestId,
-    /// How.
+    /// Its result.
     pub ending: Ending,
-    /// Of a read: what shall be kept.
+    /// Of a read: the part to cache.
     pub keep: Option<Keep>,
 }
 
-/// Sectors whose data, as they were read, shall be given to the cache ([`Cache::keep`](super::Cache::keep)). Nobody
-/// writes there before.
+/// Sectors whose data, as read, the caller must give to the cache ([`Cache::keep`](super::Cache::keep)). No request
+/// writes these sectors before that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
     pub(super) key: usize,
-    /// Which.
+    /// The sectors.
     pub span: Span,
-    /// Where in what was read they begin, in bytes.
+    /// Where they begin in the data of the read, in bytes.
     pub(super) from: usize,
 }
 
 impl Keep {
-    /// Which bytes of what was read they are.
+    /// Where the sectors lie in the data of the read, in bytes.
     pub fn bytes(&self) -> std::ops::Range<usize> {
         self.from..self.from + self.span.bytes()
     }

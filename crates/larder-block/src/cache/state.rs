@@ -1,4 +1,4 @@
-//! A cache: what it knows, and how it is set.
+//! The state and the options of a cache.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,34 +19,34 @@ use crate::policy::pressure::{BypassPolicy, Pressure};
 use crate::policy::routing::{Router, RoutingPolicy};
 use crate::policy::{CutOffPolicy, Promotion, PromotionPolicy, ReadAheadPolicy, SequentialCutOff};
 
-/// How long after a device has refused something it is asked once more.
+/// How long after a failed I/O the layout retries it.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 
-/// What a user may say of a cache. `..Default::default()` for the rest. All of it may be changed while it runs.
+/// Options of a cache. Use `..Default::default()` for the rest. All of them may be changed while it runs.
 #[derive(Clone, Debug)]
 pub struct CacheOptions {
-    /// Default write-through.
+    /// The mode. Default write-through.
     pub mode: Mode,
-    /// Which sequential requests pass the cache by. Default [`CutOffPolicy::Full`]: when there is no room left.
+    /// Which sequential requests bypass the cache. Default [`CutOffPolicy::Full`]: only while the cache is full.
     pub cut_off: CutOffPolicy,
-    /// Bytes of a run of requests from which on they are sequential. Default 1 MiB.
+    /// Length in bytes from which a run of requests counts as sequential. Default 1 MiB.
     pub cut_off_bytes: u64,
-    /// Which streams of reads are read ahead. Default none.
+    /// Which read streams are read ahead. Default none.
     pub read_ahead: ReadAheadPolicy,
-    /// What is kept of what was missed. Default always.
+    /// Which misses are cached. Default always.
     pub promotion: PromotionPolicy,
-    /// When dirty data go to the core without being asked. Default ALRU.
+    /// When dirty data goes to the core in the background. Default ALRU.
     pub cleaning: CleaningOptions,
-    /// Requests that are cached in a way of their own. Default none.
+    /// Rules for requests that are cached differently. Default none.
     pub classes: IoClasses,
-    /// Which clean hits the core serves. Default none.
+    /// Which clean hits the core serves. Default [`RoutingPolicy::Off`]: none.
     pub routing: RoutingPolicy,
-    /// Which writes pass by where the cache is full of dirty data. Default [`BypassPolicy::Cost`].
+    /// Which writes bypass the cache when the cache is full of dirty data. Default [`BypassPolicy::Cost`].
     pub bypass: BypassPolicy,
-    /// Errors of the cache device after which it is not written to any more. 1 or more; default 8.
+    /// Number of errors of the cache device after which it is no longer written to. 1 or more; default 8.
     pub cache_errors_max: u32,
-    /// In which time the rest of what a start has found is loaded, where that is too much to wait for; 0: as fast as
-    /// that can be. Requests are served meanwhile. Default a minute.
+    /// Time in which the rest of the metadata is loaded after a start, if there is too much of it to wait for. 0: as
+    /// fast as possible. Requests are served during the loading. Default a minute.
     pub load_time: Duration,
 }
 
@@ -68,12 +68,12 @@ impl Default for CacheOptions {
     }
 }
 
-/// What a cache has to know of its devices.
+/// Properties of the devices of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheShape {
-    /// Bytes that user data have on the cache device.
+    /// Bytes for client data on the cache device.
     pub capacity_bytes: u64,
-    /// Bytes of a line, 4 to 64 KiB.
+    /// Bytes of a cache line, 4 to 64 KiB.
     pub line_bytes: u32,
 }
 
@@ -88,42 +88,42 @@ pub struct Cache {
     pub(super) cleaning: Cleaning,
     pub(super) router: Router,
     pub(super) pressure: Pressure,
-    /// What was cached when the cache device was found saturated last.
+    /// Valid sectors when the cache device was last found saturated.
     pub(super) saturated_sectors: u64,
-    /// Writes that the layout has taken around and that are counted.
+    /// Writes that the layout has sent around the cache and that are already counted.
     pub(super) writes_around: u64,
-    /// By what name each core is exported.
+    /// The export name of each core.
     pub(super) exports: BTreeMap<CoreId, String>,
-    /// How long each core is, where that was said.
+    /// The length of each core, if it was set.
     pub(super) core_sectors: BTreeMap<CoreId, u64>,
-    /// What is being read ahead.
+    /// Bytes that are being read ahead.
     pub(super) ahead_bytes: u64,
     pub(super) locks: Locks,
     pub(super) ops: Slab<Op>,
     pub(super) ios: Slab<IoUnderWay>,
-    /// Issued by the cache itself, for the next turn.
+    /// I/Os of the cache itself, for the next turn.
     pub(super) issued: Vec<(IoId, DeviceIo)>,
     pub(super) ended: Vec<Ended>,
     pub(super) health: Health,
     pub(super) mark: Mark,
-    /// Requests that wait for it.
+    /// Writes that wait for the mark.
     pub(super) parked: Vec<usize>,
     /// I/Os that the cache device has refused.
     pub(super) cache_errors: u64,
     pub(super) statistics: Statistics,
     pub(super) parts: Parts,
     pub(super) now: Duration,
-    /// Requests that are held back, if they are.
+    /// The requests that are held back; `None` if requests are not held back.
     pub(super) held: Option<Vec<(RequestId, Request)>>,
-    /// The core that is to be taken away.
+    /// The core that is to be removed.
     pub(super) leaving: Option<CoreId>,
-    /// Cores that are not there.
+    /// Cores that are missing.
     pub(super) missing: BTreeSet<CoreId>,
-    /// Writes that would be dirty go to the core too.
+    /// Writes that would be dirty also go to the core.
     pub(super) has_no_dirty: bool,
-    /// When a user asked last.
+    /// When the last client request was submitted.
     pub(super) asked_at: Duration,
-    /// When what a device has refused is tried once more.
+    /// When refused I/Os are retried.
     pub(super) retry_at: Option<Duration>,
     pub(super) loading: Loading,
     pub(super) pieces: Vec<Piece>,
@@ -131,7 +131,7 @@ pub struct Cache {
     pub(super) layout_ios: Vec<(IoId, DeviceIo)>,
 }
 
-/// How far the label says that nothing on the device must be believed.
+/// Progress of the mark in the label that says that the content of the device is void.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mark {
     #[default]
@@ -144,10 +144,10 @@ pub(super) enum Mark {
 /// The state of the cache device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Health {
-    /// It is used.
+    /// It is in use.
     Whole,
-    /// It has failed too often and is not written to any more. What is clean there is not read.
+    /// It has failed too often. It is no longer written to, and clean data is no longer read from it.
     Failed,
-    /// There is none: everything goes to the cores.
+    /// There is no cache device: all requests go to the cores.
     Detached,
 }

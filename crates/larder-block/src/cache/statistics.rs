@@ -1,39 +1,40 @@
-//! What a cache has done, in Open CAS's categories (block-cache.md, 1.12): requests, bytes, errors; and why requests
-//! have passed it by, and what it has written that only says where data are.
+//! Statistics of a cache in Open CAS's categories (block-cache.md, 1.12): requests, bytes and errors. Also the reasons
+//! for which requests bypassed the cache, and the metadata that was written.
 
 use super::coverage::Coverage;
 use crate::layout::{Class, DeviceIo, Refusal, Span, Target};
 
-/// Why a request has passed the cache by.
+/// Why a request has bypassed the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum BypassReason {
-    /// The mode says so.
+    /// The mode requires it.
     Mode,
-    /// It is part of a long sequential run.
+    /// The request is part of a long sequential run.
     SequentialCutOff,
-    /// The promotion policy does not admit it yet.
+    /// The promotion policy does not admit the data yet.
     Promotion,
-    /// Its IO class is never cached.
+    /// The IO class of the request is never cached.
     IoClass,
-    /// Its IO class has its share of the cache.
+    /// Its IO class has used up its share of the cache.
     ClassFull,
-    /// What is there is pinned, or of IO classes of a higher priority.
+    /// The cached data is pinned, or belongs to IO classes of higher priority.
     Pinned,
     /// The cache device has failed.
     CacheFailed,
     /// There is no cache device.
     Detached,
-    /// The cache device has more to do than it can: nothing new is taken in.
+    /// The cache device is overloaded: nothing new is cached.
     Saturated,
-    /// The cache is full of dirty data, and the core takes this for less than to destage what is in its place.
+    /// The cache is full of dirty data, and writing this to the core is cheaper than destaging the data that it would
+    /// replace.
     Pressure,
-    /// There is no room before something is destaged.
+    /// There is no room until something is destaged.
     NoRoom,
 }
 
 impl BypassReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 11] = [
         Self::Mode,
         Self::SequentialCutOff,
@@ -48,7 +49,7 @@ impl BypassReason {
         Self::NoRoom,
     ];
 
-    /// Its name in reports.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mode => "mode",
@@ -78,20 +79,20 @@ impl From<Refusal> for BypassReason {
 /// Requests of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestCounts {
-    /// All of it was cached.
+    /// All sectors were cached.
     pub hits: u64,
-    /// A part of it was.
+    /// Some sectors were cached.
     pub partial_misses: u64,
-    /// Nothing of it was.
+    /// No sector was cached.
     pub full_misses: u64,
-    /// It has passed the cache by; not among the others.
+    /// The request has bypassed the cache; not included in the others.
     pub pass_through: u64,
-    /// Bytes of all of them.
+    /// Bytes of all these requests.
     pub bytes: u64,
 }
 
 impl RequestCounts {
-    /// All of them.
+    /// The number of all requests.
     pub fn total(&self) -> u64 {
         self.hits + self.partial_misses + self.full_misses + self.pass_through
     }
@@ -119,12 +120,12 @@ pub struct Errors {
     pub core_reads: u64,
     /// Writes, flushes and trims of cores.
     pub core_writes: u64,
-    /// Requests that were tried again for an error of the cache device, and not refused at once.
+    /// Requests that were retried after an error of the cache device instead of failing at once.
     pub tried_again: u64,
 }
 
 impl Errors {
-    /// All that devices have refused.
+    /// All refused I/Os.
     pub fn total(&self) -> u64 {
         self.cache_reads + self.cache_writes + self.core_reads + self.core_writes
     }
@@ -140,60 +141,61 @@ impl Errors {
     }
 }
 
-/// What was read ahead of streams of reads.
+/// Read-ahead of read streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadAheadCounts {
-    /// Reads of cores.
+    /// Number of reads of cores.
     pub requests: u64,
-    /// Bytes of all of them.
+    /// Bytes of these reads.
     pub bytes: u64,
-    /// Those that a core has refused. No user has heard of it.
+    /// Reads that a core has refused. No client sees these errors.
     pub failed: u64,
 }
 
-/// What a cache has done.
+/// Statistics of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Users' reads.
+    /// Client reads.
     pub reads: RequestCounts,
-    /// Users' writes.
+    /// Client writes.
     pub writes: RequestCounts,
-    /// Hits that the core has served, for the cache device had enough to do; they are among the hits.
+    /// Hits that the core has served because the cache device was busy enough; included in the hits.
     pub core_hits: u64,
-    /// What was read ahead; it is among what was read from cores.
+    /// Read-ahead; included in the reads of cores.
     pub read_ahead: ReadAheadCounts,
     /// How often routing has found the cache device saturated.
     pub saturations: u64,
-    /// Read from cores, in bytes.
+    /// Bytes read from cores.
     pub core_read_bytes: u64,
-    /// Written to cores, in bytes.
+    /// Bytes written to cores.
     pub core_written_bytes: u64,
-    /// Read from the cache device, in bytes.
+    /// Bytes read from the cache device.
     pub cache_read_bytes: u64,
-    /// Written to the cache device, in bytes.
+    /// Bytes written to the cache device.
     pub cache_written_bytes: u64,
-    /// Of these, those that only say where others are: what is neither of the next two.
+    /// Of these, metadata: all but the next two.
     pub metadata_bytes: u64,
-    /// Of these, data that the cores did not have.
+    /// Of these, data that the cores did not have (dirty).
     pub dirty_bytes: u64,
-    /// Of these, data that a core had too: what was read, or written through.
+    /// Of these, data that a core had too: cached reads and write-through.
     pub clean_bytes: u64,
-    /// Sent beside the blocks that were written, in their metadata, and in none of the numbers above.
+    /// Bytes in the per-block metadata of written blocks; not included in any of the numbers above.
     pub beside_bytes: u64,
-    /// Destaged for IO classes that were full of dirty data, in bytes, with what was overwritten before it had set out;
-    /// the rest is among what was written to cores. A layout that sees to that by itself does not count it.
+    /// Bytes destaged for IO classes that were full of dirty data. This includes data that was overwritten before its
+    /// destage began; the rest is included in the bytes written to cores. A layout that does this by itself does not
+    /// count it.
     pub destaged_for_classes_bytes: u64,
     /// Flushes of cores.
     pub core_flushes: u64,
     /// Flushes of the cache device.
     pub cache_flushes: u64,
-    /// What devices have refused.
+    /// I/Os that devices have refused.
     pub errors: Errors,
     bypassed: [u64; BypassReason::ALL.len()],
 }
 
 impl Statistics {
-    /// How many requests, or reads that might have been kept, have passed the cache by for this reason.
+    /// Requests that have bypassed the cache for this reason, and reads that were not cached for it.
     pub fn bypasses(&self, reason: BypassReason) -> u64 {
         self.bypassed[reason as usize]
     }

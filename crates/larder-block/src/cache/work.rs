@@ -1,4 +1,4 @@
-//! What is done without being asked: a function of the time that whoever drives the cache tells.
+//! Background work. It depends only on the time that the driver of the cache passes in.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::layout::SECTOR_BYTES;
 use crate::policy::cleaning::CleaningFacts;
 
 impl Cache {
-    /// Tells the time, on a clock that goes forwards: one that was set does no harm.
+    /// Sets the time. A time before the current one is ignored, so a clock that was set back does no harm.
     pub fn at(&mut self, now: Duration) {
         self.now = self.now.max(now);
         if self.router.at(now) {
@@ -16,12 +16,12 @@ impl Cache {
         }
     }
 
-    /// The time that it was told last.
+    /// The time that was set last.
     pub fn now(&self) -> Duration {
         self.now
     }
 
-    /// Does what is due at `now`, and says when something is due next, if it is known. Ask [`turn`](Self::turn)
+    /// Does the work that is due at `now`. Returns when work is due next, if that is known. Call [`turn`](Self::turn)
     /// afterwards.
     pub fn work(&mut self, now: Duration) -> Option<Duration> {
         self.at(now);
@@ -29,7 +29,7 @@ impl Cache {
             return None;
         }
         if self.retry_at.is_some_and(|at| at <= self.now) {
-            // Again and again: what a device has refused may not have come to its end yet.
+            // Retry periodically: an I/O that a device has refused may still be in flight now.
             self.retry_at = Some(self.now + RETRY);
             self.layout.retry();
         }

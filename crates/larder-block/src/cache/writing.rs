@@ -1,4 +1,4 @@
-//! Writes, trims and flushes, and how steps follow each other.
+//! Writes, trims and flushes, and the sequence of the steps of a request.
 
 use super::coverage::Coverage;
 use super::mode::Mode;
@@ -9,19 +9,19 @@ use crate::layout::{Class, ClassId, Data, DeviceIo, Ending, IoId, Refusal, Reque
 use crate::policy::Direction;
 use crate::policy::pressure::{BypassPolicy, PressureState, WriteFacts};
 
-/// What becomes of a write.
+/// How a write is handled.
 #[derive(PartialEq, Eq)]
 enum Way {
-    /// To the cache device.
+    /// To the cache device only.
     Back,
     /// To the core, and then to the cache device.
     Through,
-    /// To the core alone.
+    /// To the core only.
     Around(BypassReason),
 }
 
 impl Cache {
-    /// Decides what becomes of a request that holds its lock.
+    /// Decides how a request that holds its lock is handled.
     pub(super) fn begin(&mut self, key: usize) {
         match self.ops[key].what {
             What::Read(span) => self.begin_read(key, span),
@@ -113,7 +113,7 @@ impl Cache {
         }
     }
 
-    /// To the cache device, if its class makes room. What goes through asks when the core has it.
+    /// To the cache device, if its class has room. A write-through checks for room later, when the core has the data.
     fn back_if_there_is_room(&mut self, class: ClassId, coverage: Coverage) -> Way {
         match coverage.absent {
             Some(absent) if !self.layout.make_room(class, absent.sectors) => {
@@ -123,7 +123,8 @@ impl Cache {
         }
     }
 
-    /// Why a write passes by that would be dirty, if it does. What is cached as a whole needs no room, as a rule.
+    /// The reason why a write that would be dirty bypasses the cache, if it does. A fully cached write normally needs
+    /// no room.
     fn why_no_room(&mut self, span: Span, coverage: Coverage) -> Option<BypassReason> {
         if self.options.bypass == BypassPolicy::Never || coverage.is_full() {
             return None;
@@ -142,7 +143,7 @@ impl Cache {
         passes.then_some(reason)
     }
 
-    /// To the core alone, for the cache device has failed; as soon as its label says so.
+    /// Writes to the core alone, because the cache device has failed; waits until the label says so.
     pub(super) fn go_past_layout(&mut self, key: usize) {
         if self.mark != Mark::Done {
             return self.parked.push(key);
@@ -190,10 +191,10 @@ impl Cache {
         self.own_io(key, Step::Trim, DeviceIo::Deallocate { target, offset, bytes });
     }
 
-    /// A step has ended: the next one, or the request has.
+    /// A step has ended: begins the next step, or ends the request.
     pub(super) fn step_ended(&mut self, key: usize, is_well: bool) {
         if self.ops[key].step == Step::WriteBack {
-            // One that has failed may be there all the same.
+            // A failed write may still have reached the cache device.
             let span = self.ops[key].span();
             self.cleaning.written(span, self.now);
         }
@@ -215,7 +216,7 @@ impl Cache {
                 let span = self.ops[key].span();
                 self.trim_core(key, span);
             }
-            // It is advice: a core that cannot do it has lost nothing.
+            // A trim is advice: if the core cannot do it, no data is lost.
             Step::Trim => {
                 self.layout.core_was_written(self.ops[key].span().core);
                 self.end(key, true);
@@ -224,7 +225,7 @@ impl Cache {
                 self.layout.core_was_written(self.ops[key].span().core);
                 self.end(key, is_well);
             }
-            // That it is not kept is the cache's matter.
+            // If the insertion fails, only the cache is affected, not the client.
             Step::Insert => self.forget(key),
             Step::Destage => self.destage_ended(key, is_well),
             Step::Relieve => self.relief_ended(key, is_well),
@@ -240,7 +241,7 @@ impl Cache {
         }
     }
 
-    /// Once more: with another place on the cache device, or without it.
+    /// Retries a request: at another place on the cache device, or without it.
     fn try_again(&mut self, key: usize) {
         let Op { what, step, data, .. } = &self.ops[key];
         match (what, *step, data.clone()) {

@@ -12,22 +12,21 @@ use super::{DEPTHS, SIZES};
 use crate::policy::Direction;
 use crate::{Error, ErrorKind};
 
-/// Requests that have to end at a point, even if they take longer,
+/// Fewest requests per point, even if they take longer than the given time.
 const REQUESTS_MIN: u64 = 16;
-/// but no more than so many times as long.
+/// A point takes at most this multiple of the given time.
 const LONGER: u32 = 16;
 
-/// How a device is measured.
+/// Options of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeasureOptions {
-    /// Where in the device; `None`: anywhere. Whole blocks, 512 KiB at least.
+    /// The range of the device; `None`: all of it. Whole blocks, at least 512 KiB.
     pub range: Option<std::ops::Range<u64>>,
-    /// Whether it is written too. What was in the range is lost.
+    /// Whether it is also written. The content of the range is lost.
     pub writes: bool,
-    /// How long each of the points takes, and up to 16 times as long where requests take long. 1 ms to 10 s; default
-    /// 100 ms.
+    /// Time per point; up to 16 times as long if requests take long. 1 ms to 10 s; default 100 ms.
     pub time: Duration,
-    /// Draws offsets.
+    /// Selects the offsets.
     pub seed: u64,
 }
 
@@ -60,10 +59,11 @@ impl MeasureOptions {
     }
 }
 
-/// Measures `device` by `clock`: random requests of each of [`SIZES`] at each of [`DEPTHS`].
+/// Measures `device` with `clock`: random requests of each of [`SIZES`] at each of [`DEPTHS`].
 ///
 /// # Errors
-/// [`ErrorKind::Setup`], naming the option, if it cannot be measured so; [`ErrorKind::Device`] if it refuses something.
+/// [`ErrorKind::Setup`], naming the option, if it cannot be measured so; [`ErrorKind::Device`] if it refuses a
+/// request.
 pub async fn measure(
     device: &Arc<dyn Device>,
     options: &MeasureOptions,
@@ -103,14 +103,14 @@ impl Load<'_> {
         match self.direction {
             Direction::Read => Io::Read { offset, buffer },
             Direction::Write => {
-                // What can be compressed would take less time.
+                // Compressible data could be written faster.
                 buffer.copy_buffer_in(0, random);
                 Io::write(offset, buffer, PlacementHandle::DEFAULT)
             }
         }
     }
 
-    /// From the first end on to the last: what begins and ends a run does not count.
+    /// Measures from the first completion to the last: the start and the end of a run do not count.
     async fn point(
         &mut self,
         depth: u16,

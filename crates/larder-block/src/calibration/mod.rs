@@ -1,8 +1,8 @@
-//! What devices do, measured by size, direction and depth: where routing begins.
+//! Measures the performance of devices by size, direction and depth. Routing starts from it.
 //!
-//! [`measure`] keeps a device busy for a bounded time a point, at offsets drawn by a seed. Reads leave it as it is; a
-//! device that has nothing to lose may be written too. What came out is a [`DeviceProfile`]; those of a cache device
-//! and its cores are a [`Profile`], which the label of a cache keeps.
+//! [`measure`] keeps a device busy for a bounded time per point, at offsets selected by a seed. Reads do not change
+//! the device; a device without data to lose may also be written. The result is a [`DeviceProfile`]. The results of a
+//! cache device and its cores are a [`Profile`], which is stored in the label of a cache.
 
 mod measure;
 mod profile;
@@ -10,8 +10,8 @@ mod profile;
 pub use measure::{MeasureOptions, measure};
 pub use profile::{CoreProfile, DeviceProfile, Point, Profile};
 
-/// Bytes of the requests that are measured.
+/// Request sizes that are measured, in bytes.
 pub const SIZES: [u32; 3] = [4 << 10, 64 << 10, 512 << 10];
 
-/// Requests at a time that are measured.
+/// Queue depths that are measured.
 pub const DEPTHS: [u16; 2] = [1, 32];

@@ -1,4 +1,4 @@
-//! What was measured, and how it is stored. Little-endian.
+//! The measurements, and their stored format. Little-endian.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -55,23 +55,23 @@ struct FixedPoint {
 
 const _: () = assert!(size_of::<Head>() == 4 && size_of::<FixedPoint>() == 24);
 
-/// What a device does with requests of one kind.
+/// The performance of a device with requests of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// Reads or writes, at random offsets.
+    /// The direction of the requests, which have random offsets.
     pub direction: Direction,
-    /// Bytes of each.
+    /// Bytes of a request.
     pub bytes: u32,
-    /// How many at a time.
+    /// Requests in flight.
     pub depth: u16,
-    /// Bytes a second of all together.
+    /// Bytes per second of all requests together.
     pub bytes_per_second: u64,
-    /// How long each takes, on average.
+    /// Mean latency of a request.
     pub latency: Duration,
 }
 
 impl Point {
-    /// Of `ended` requests in `spent`, with always `depth` under way.
+    /// The point for `ended` requests in `spent`, with always `depth` in flight.
     pub(super) fn of(
         direction: Direction,
         bytes: u32,
@@ -89,15 +89,15 @@ impl Point {
     }
 }
 
-/// What a device does.
+/// The performance of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceProfile {
-    /// By direction, size and depth.
+    /// Measured points, ordered by direction, size and depth.
     pub points: Vec<Point>,
 }
 
 impl DeviceProfile {
-    /// What it does with reads of so many bytes, so many at a time; `None` if that was not measured.
+    /// The point for reads of `bytes` at depth `depth`; `None` if it was not measured.
     pub fn reads(&self, bytes: u32, depth: u16) -> Option<&Point> {
         let is_it = |point: &&Point| {
             point.direction == Direction::Read && point.bytes == bytes && point.depth == depth
@@ -106,16 +106,16 @@ impl DeviceProfile {
     }
 }
 
-/// What a core does.
+/// The performance of a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreProfile {
-    /// Which.
+    /// The core.
     pub core: CoreId,
-    /// What it does.
+    /// Its performance.
     pub device: DeviceProfile,
 }
 
-/// What the devices of a cache do.
+/// The performance of the devices of a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// The cache device.
@@ -125,7 +125,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Where routing begins: by reads of 4 KiB, of the fastest core. `None` if they were not measured.
+    /// The starting point of routing: reads of 4 KiB, of the fastest core. `None` if they were not measured.
     pub fn routing(&self) -> Option<RoutingCalibration> {
         let deep = |device: &DeviceProfile| Some(device.reads(4096, 32)?.bytes_per_second);
         let core_bytes_per_second =

@@ -1,4 +1,4 @@
-//! What other threads have for a thread that serves, and what wakes it.
+//! Messages from other threads to a serving thread, and its waker.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::task::{Wake, Waker};
 
 use larder_device::sockets::Inbox;
 
-/// Letters to one thread, which polls futures and sleeps.
+/// Messages to one thread, which polls futures and sleeps.
 pub(super) struct Mailbox<L> {
     inbox: Inbox<L>,
-    /// Something was woken since the thread looked last.
+    /// Whether a waker was called since the thread last checked.
     is_woken: AtomicBool,
 }
 
@@ -19,7 +19,7 @@ impl<L: Send + 'static> Mailbox<L> {
         Ok(Arc::new(Self { inbox: Inbox::new()?, is_woken: AtomicBool::new(false) }))
     }
 
-    /// Whether something was woken since this was asked last.
+    /// Whether a waker was called since the last call.
     pub(super) fn take_woken(&self) -> bool {
         self.is_woken.swap(false, Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! Volumes for others to use.
+//! Protocols that export volumes.
 
 mod mailbox;
 pub mod nbd;

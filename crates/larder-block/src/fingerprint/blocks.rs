@@ -1,4 +1,4 @@
-//! Which blocks of a core have a fingerprint, and reading them.
+//! Selects the blocks of a core that have a fingerprint, and reads them.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -9,16 +9,17 @@ use larder_device::{Device, Error, Identifier, IdentifierKind, Io, IoBuffer, IoF
 use super::slot::{Content, Entry};
 use super::{BLOCK_BYTES, file_system as superblock};
 
-/// Blocks that are spread over a core, at most.
+/// Most blocks that are spread over a core.
 pub(super) const SPREAD_MAX: u64 = 170;
 /// On a small core one block in 8 has a fingerprint.
 const SPARSE: u64 = 8;
-/// Where file systems, partition tables and volumes say what they are.
+/// Blocks in which file systems, partition tables and volumes store their identity.
 pub(super) const SUPERBLOCKS: [u64; 2] = superblock::BLOCKS;
-/// Reads that go side by side.
+/// Concurrent reads.
 const READS: usize = 32;
 
-/// Blocks spread over a core of `core_bytes`. Cores of one size have the same blocks, so that equal cores show.
+/// Blocks spread over a core of `core_bytes`. Cores of the same size get the same blocks, so that equal cores are
+/// detected.
 pub(super) fn spread(uuid: Uuid, core_bytes: u64) -> BTreeSet<u64> {
     let blocks = core_bytes / BLOCK_BYTES;
     let [a, b, c, d, e, f, g, h, ..] = uuid.bytes();
@@ -34,7 +35,7 @@ pub(super) fn spread(uuid: Uuid, core_bytes: u64) -> BTreeSet<u64> {
     (0..parts).map(of_part).chain(superblocks).collect()
 }
 
-/// What blocks of a core are, in their order, each `None` if it cannot be read.
+/// Reads blocks of a core. The results are in the order of `blocks`; `None` if a block cannot be read.
 pub(super) async fn contents(
     core: &Arc<dyn Device>,
     blocks: impl Iterator<Item = u64>,
@@ -55,7 +56,7 @@ pub(super) async fn contents(
     found
 }
 
-/// A read of a block, in whole blocks of its device.
+/// A read of one block, as whole blocks of its device.
 struct Reading {
     future: IoFuture,
     from: usize,
@@ -71,7 +72,7 @@ impl Reading {
         Self { future: core.submit(Io::Read { offset, buffer }), from }
     }
 
-    /// What `look` says of its bytes.
+    /// Waits for the read, and applies `look` to the bytes.
     async fn seen<T>(self, look: impl FnOnce(&[u8]) -> T) -> Result<T, Error> {
         let buffer = self.future.await.map_err(|failure| failure.error)?;
         let all = buffer.as_slice();
@@ -84,13 +85,13 @@ impl Reading {
     }
 }
 
-/// What a block is.
+/// The fingerprint of a block.
 fn content(bytes: &[u8]) -> Content {
     let is_uniform = bytes.iter().all(|byte| Some(byte) == bytes.first());
     Content::Known { checksum: larder_checksum::crc32c(bytes), is_uniform }
 }
 
-/// The UUID of the file system on a device, by these of its superblocks; `None` if none is known there.
+/// The UUID of the file system on a device, from these superblocks; `None` if no known file system is found.
 pub(super) async fn file_system_of(
     core: &Arc<dyn Device>,
     blocks: impl Iterator<Item = u64>,
@@ -104,7 +105,7 @@ pub(super) async fn file_system_of(
     None
 }
 
-/// The UUID of the file system on a device, as `blkid` prints it; `None` if none is known there.
+/// The UUID of the file system on a device, as `blkid` prints it; `None` if no known file system is found.
 pub async fn file_system(core: &Arc<dyn Device>) -> Option<Identifier> {
     let ends = core.info().capacity_bytes / BLOCK_BYTES;
     file_system_of(core, SUPERBLOCKS.into_iter().filter(|block| *block < ends)).await
@@ -115,13 +116,14 @@ pub async fn file_system(core: &Arc<dyn Device>) -> Option<Identifier> {
 pub struct Compared {
     /// Blocks that were compared.
     pub compared: u32,
-    /// Of these, those that differ.
+    /// Of these, blocks that differ.
     pub differing: u32,
-    /// Of those that are the same, those that no other core of the cache has so, and whose bytes are not all alike.
+    /// Of the equal blocks, those that identify the core: their bytes are not all the same, and no other core of the
+    /// cache has the same block there.
     pub distinguishing: u32,
 }
 
-/// Compares a core with what was known of it. `is_of_others`: whether another core has the same there.
+/// Compares a core with its fingerprint. `is_of_others`: whether another core has the same block content there.
 pub async fn compare(
     core: &Arc<dyn Device>,
     entries: &[Entry],
@@ -133,7 +135,7 @@ pub async fn compare(
     let found = contents(core, known.iter().map(|entry| entry.block)).await;
     let mut compared = Compared::default();
     for (entry, found) in known.into_iter().zip(found) {
-        // What cannot be read says nothing; the first request that needs it hears of that.
+        // An unreadable block proves nothing. The first request that needs it reports the error.
         let Some(found) = found else { continue };
         compared.compared += 1;
         let tells = !matches!(found, Content::Known { is_uniform: true, .. });

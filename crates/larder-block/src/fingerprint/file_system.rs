@@ -1,4 +1,4 @@
-//! The UUID that a file system has on a device, as `blkid` prints it.
+//! The UUID of the file system on a device, as `blkid` prints it.
 //!
 //! | what | where | UUID |
 //! |---|---|---|
@@ -11,16 +11,16 @@
 //! | NTFS | name at 3 | 8 bytes at 72: a serial number |
 //! | Btrfs | `_BHRfS_M` at 65600 | 16 bytes at 65568 |
 //!
-//! All little-endian. Offsets of UUIDs and marks are those of libblkid's probes.
+//! All values are little-endian. The offsets of UUIDs and marks are those of libblkid's probes.
 
 #![deny(clippy::indexing_slicing)]
 
 use larder_device::label::Uuid;
 
-/// The blocks in which these are, in the order in which they are looked at.
+/// The blocks that contain these superblocks, in the order of the search.
 pub(super) const BLOCKS: [u64; 2] = [0, 16];
 
-/// What a block of [`BLOCKS`] says. `None`: it is no superblock that is known here.
+/// The UUID in a block of [`BLOCKS`]. `None` if the block is no known superblock.
 pub(super) fn uuid(block: u64, bytes: &[u8]) -> Option<String> {
     let has = |at: usize, mark: &[u8]| bytes.get(at..).is_some_and(|it| it.starts_with(mark));
     if block != 0 {
@@ -52,7 +52,7 @@ pub(super) fn uuid(block: u64, bytes: &[u8]) -> Option<String> {
 
 fn of_bytes(bytes: &[u8], at: usize) -> Option<String> {
     let uuid: &[u8; 16] = bytes.get(at..)?.first_chunk()?;
-    // One that was never given.
+    // All zeros: no UUID was assigned.
     (*uuid != [0; 16]).then(|| Uuid::from_bytes(*uuid).to_string())
 }
 
@@ -80,7 +80,7 @@ mod tests {
         bytes
     }
 
-    /// Block, mark and where it is, where the UUID is, its bytes and text.
+    /// Block, mark and its offset, offset of the UUID, its bytes and its text.
     type Case<'a> = (u64, &'a [u8], usize, usize, &'a [u8], &'a str);
 
     #[allow(clippy::indexing_slicing)]

@@ -40,7 +40,7 @@ const VERSION: u16 = 1;
 const CHECKED_FROM: usize = 16;
 const IDENTITY_AT: usize = 64;
 const ENTRIES_AT: usize = 512;
-/// Entries of a slot, at most.
+/// Most entries of a slot.
 pub(super) const ENTRIES_MAX: usize = (SLOT_BYTES - ENTRIES_AT) / size_of::<FixedEntry>();
 
 const KNOWN: u8 = 1;
@@ -74,18 +74,18 @@ struct FixedEntry {
 
 const _: () = assert!(size_of::<Header>() == IDENTITY_AT && ENTRIES_MAX == 298);
 
-/// What is known of a block on its core.
+/// The known content of a block on its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Nothing: the cache has changed it, or not read it yet.
+    /// Nothing: the cache has changed it, or has not read it yet.
     Void,
-    /// Nothing, and a trimmed block may be read as anything.
+    /// Nothing: it was trimmed, so a read may return anything.
     Trimmed,
-    /// What it was.
+    /// Its content at the last read.
     Known {
-        /// CRC-32C.
+        /// CRC-32C of the block.
         checksum: u32,
-        /// Whether all its bytes are alike, so that it tells no core from another.
+        /// Whether all its bytes are the same, so that it does not distinguish cores.
         is_uniform: bool,
     },
 }
@@ -93,49 +93,49 @@ pub enum Content {
 /// Why a block is in the fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Chance: blocks are spread over the core.
+    /// It was selected at random: blocks are spread over the core.
     Spread,
-    /// It was destaged lately, or the cache has dirty data for it.
+    /// It was destaged recently, or the cache has dirty data for it.
     Recent,
 }
 
-/// A block of a core, and what it was when the cache looked.
+/// A block of a core, and its content when the cache last read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its number.
+    /// The number of the block.
     pub block: u64,
-    /// Why it is here.
+    /// Why it is in the fingerprint.
     pub origin: Origin,
-    /// What it was.
+    /// Its content.
     pub content: Content,
 }
 
-/// The fingerprint of a core as it is stored.
+/// The stored fingerprint of a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Whose.
+    /// The core.
     pub core: CoreId,
-    /// Of the cache.
+    /// The UUID of the cache.
     pub uuid: Uuid,
-    /// The later one of two counts.
+    /// The later one of two slots counts.
     pub sequence: u64,
-    /// Bytes of the core.
+    /// Size of the core in bytes.
     pub core_bytes: u64,
-    /// What the core was known by.
+    /// The identity of the core.
     pub identity: Identity,
-    /// Its blocks.
+    /// The blocks of the fingerprint.
     pub entries: Vec<Entry>,
 }
 
 impl Slot {
-    /// As it is written at `offset`.
+    /// Encodes the slot for writing at `offset`.
     ///
     /// # Panics
     /// If there are more than 298 entries.
     pub fn encode(&self, offset: u64) -> Vec<u8> {
         assert!(self.entries.len() <= ENTRIES_MAX, "{} entries", self.entries.len());
         let mut identity = self.identity.to_lines();
-        // Whole lines alone, the strong identifiers first: a part of a value would be another one.
+        // Keep only whole lines, the strong identifiers first: a truncated value would be another identifier.
         while identity.len() > ENTRIES_AT - IDENTITY_AT {
             let lines = identity.trim_end_matches('\n');
             identity.truncate(lines.rfind('\n').map_or(0, |end| end + 1));
@@ -165,7 +165,7 @@ impl Slot {
         [header.as_bytes(), &behind].concat()
     }
 
-    /// Reads what was found at `offset`. `None` if it is no slot of this core of this cache, or not whole.
+    /// Parses a slot read at `offset`. `None` if it is not a slot of this core of this cache, or is damaged.
     pub fn parse(bytes: &[u8], offset: u64, (uuid, core): (Uuid, CoreId)) -> Option<Self> {
         let bytes = bytes.get(..SLOT_BYTES)?;
         let (header, _) = Header::ref_from_prefix(bytes).ok()?;
@@ -302,7 +302,7 @@ mod tests {
         }
     }
 
-    /// With a checksum that is right.
+    /// All with a correct checksum.
     #[test]
     fn no_number_from_outside_is_believed() {
         let sealed = |at: usize, with: &[u8]| {

@@ -1,4 +1,4 @@
-//! The fingerprint of a core while its cache runs.
+//! Maintains the fingerprint of a core while its cache runs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -16,22 +16,22 @@ use super::blocks_of;
 use super::slot::{Content, ENTRIES_MAX, Entry, Origin, SLOT_BYTES, Slot};
 use crate::layout::CoreId;
 
-/// Blocks that were destaged lately, or that dirty data are waiting for.
+/// Most blocks that were destaged recently or that have dirty data.
 const RECENT_MAX: usize = ENTRIES_MAX - 170;
 const _: () = assert!(SPREAD_MAX == 170, "both fill a slot");
-/// Times that a slot is written before the cache device is said to refuse it.
+/// Attempts to write a slot before the error of the cache device is returned.
 const ATTEMPTS: u64 = 3;
 /// Destaged blocks that are remembered until the fingerprint is written.
 const DESTAGED_MAX: usize = 64;
 
-/// Where the two slots of a core lie.
+/// The place of the two slots of a core.
 #[derive(Clone)]
 pub struct Home {
     /// The cache device.
     pub device: Arc<dyn Device>,
-    /// Which cache it is.
+    /// The UUID of the cache.
     pub uuid: Uuid,
-    /// Where the first slot begins; the second lies behind it.
+    /// Where the first slot begins; the second one follows it.
     pub offset: u64,
 }
 
@@ -40,10 +40,10 @@ impl Home {
         self.offset + sequence % 2 * SLOT_BYTES as u64
     }
 
-    /// Leaves no fingerprint there, durably.
+    /// Erases the fingerprint durably.
     ///
     /// # Errors
-    /// That of the device.
+    /// The error of the device.
     pub async fn clear(&self) -> Result<(), Error> {
         let (handle, durability) = (PlacementHandle::DEFAULT, Durability::Power);
         let (offset, buffer) = (self.offset, IoBuffer::zeroed(2 * SLOT_BYTES));
@@ -52,10 +52,10 @@ impl Home {
     }
 }
 
-/// The latest fingerprint of a core that is whole. `None` if there is none.
+/// Reads the latest whole fingerprint of a core. `None` if there is none.
 ///
 /// # Errors
-/// That of the device: there may be one, which counts again when it can be read, and then is out of date.
+/// That of the device. Then there may be an outdated fingerprint, which counts again once it can be read.
 pub async fn read(home: &Home, core: CoreId) -> Result<Option<Slot>, Error> {
     let buffer = IoBuffer::zeroed(2 * SLOT_BYTES);
     let found = home.device.submit(Io::Read { offset: home.offset, buffer }).await;
@@ -68,33 +68,34 @@ pub async fn read(home: &Home, core: CoreId) -> Result<Option<Slot>, Error> {
     Ok(whole.max_by_key(|slot| slot.sequence))
 }
 
-/// Keeps the fingerprint of a core: blocks become void before they change, and are read again when there is time.
+/// Maintains the fingerprint of a core: blocks become void before they change, and [`refresh`](Self::refresh) reads
+/// them again.
 pub struct Watch {
     home: Home,
     core: CoreId,
     device: Arc<dyn Device>,
     state: Mutex<State>,
-    /// The one that has it writes a slot.
+    /// Held while a slot is written.
     writer: async_lock::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     entries: BTreeMap<u64, Watched>,
-    /// Recent ones, the oldest first.
+    /// Recent blocks, the oldest first.
     recent: VecDeque<u64>,
-    /// Destaged since the fingerprint was written, the oldest first.
+    /// Blocks destaged since the fingerprint was last written, the oldest first.
     destaged: VecDeque<u64>,
-    /// Being read, and whether they have changed meanwhile.
+    /// Blocks being read; `true` if a block has changed since its read began.
     reading: BTreeMap<u64, bool>,
     /// Blocks that are being changed on the core.
     under_way: Slab<Range<u64>>,
-    /// How often something here has changed, and up to which change the cache device has it.
+    /// The number of changes of the fingerprint. `durable`: the changes up to this one are on the cache device.
     changes: u64,
     durable: u64,
-    /// Of the slot that was written last.
+    /// The sequence number of the last written slot.
     sequence: u64,
-    /// The UUID of the file system, while no block that says it has changed.
+    /// The UUID of the file system, as long as its superblocks have not changed.
     file_system: Option<Identifier>,
 }
 
@@ -102,12 +103,12 @@ struct State {
 struct Watched {
     origin: Origin,
     content: Content,
-    /// The change by which it became void.
+    /// The number of the change that made it void.
     void_since: u64,
 }
 
 impl Watch {
-    /// Goes on from what is stored, or begins with nothing known.
+    /// Continues from the stored slot, or starts with nothing known.
     pub fn new(home: Home, core: CoreId, device: Arc<dyn Device>, stored: Option<Slot>) -> Self {
         let mut state = State::default();
         let void = Watched { origin: Origin::Spread, content: Content::Void, void_since: 0 };
@@ -126,7 +127,7 @@ impl Watch {
         Self { home, core, device, state: Mutex::new(state), writer: async_lock::Mutex::new(()) }
     }
 
-    /// The cache is about to change these bytes of the core. Nothing may be sent before
+    /// The cache is about to change these bytes of the core. The caller must not submit the change before
     /// [`voided`](Change::voided) has ended.
     pub(crate) fn begin(self: &Arc<Self>, bytes: Range<u64>, kind: ChangeKind) -> Change {
         let blocks = blocks_of(bytes);
@@ -146,11 +147,11 @@ impl Watch {
         Change { watch: Arc::clone(self), key, needed }
     }
 
-    /// Reads what is void, what was destaged lately, and `dirty` blocks, and writes the fingerprint if that is another
-    /// then. Users go on meanwhile.
+    /// Reads void, recently destaged and `dirty` blocks, and writes the fingerprint if it has changed. Clients
+    /// continue during this.
     ///
     /// # Errors
-    /// Those of the devices; what was known durably is known still.
+    /// Those of the devices; the durable fingerprint is then still valid.
     pub async fn refresh(self: &Arc<Self>, dirty: &[u64]) -> Result<(), Error> {
         let wanted = self.lock().begin_reading(dirty, self.device.info().capacity_bytes);
         if !wanted.is_empty() {
@@ -158,7 +159,7 @@ impl Watch {
             let superblocks = SUPERBLOCKS.into_iter().filter(|block| wanted.contains_key(block));
             let of_device: Vec<u64> = superblocks.collect();
             let file_system = blocks::file_system_of(&self.device, of_device.iter().copied()).await;
-            // What a loss of power takes back again must not be known.
+            // Content that a power loss can revert must not be recorded.
             let flushed = self.device.submit(Io::Flush).await;
             let mut state = self.lock();
             let is_as_read = |block: &u64| state.reading.get(block) == Some(&false);
@@ -178,8 +179,8 @@ impl Watch {
         self.persist(needed).await.map(drop).map_err(|failure| failure.error)
     }
 
-    /// Writes a slot if the cache device does not have all changes up to `needed`. It goes on to its end whether or not
-    /// it is waited for; what comes meanwhile is in the next one.
+    /// Writes a slot unless the cache device has all changes up to `needed`. The write runs to its end even if the
+    /// future is dropped. Changes made during the write go to the next slot.
     fn persist(self: &Arc<Self>, needed: u64) -> IoFuture {
         let watch = Arc::clone(self);
         steps::request(async move {
@@ -204,8 +205,8 @@ impl Watch {
         })
     }
 
-    /// The first attempt leaves the last whole slot. The next one takes its place: better no fingerprint than one of
-    /// blocks that have changed.
+    /// The next slot to write. The first attempt keeps the latest whole slot. The second attempt overwrites it: no
+    /// fingerprint is better than one of blocks that have changed since.
     fn next_slot(&self, needed: u64, attempt: u64) -> Option<(Slot, u64)> {
         let state = self.lock();
         if state.durable >= needed && state.sequence > 0 {
@@ -230,7 +231,7 @@ impl Watch {
         Some((slot, state.changes))
     }
 
-    /// Has the next [`refresh`](Self::refresh) write the fingerprint if this is not what the device was known by.
+    /// Makes the next [`refresh`](Self::refresh) write the fingerprint if the device had another identity.
     pub fn is_known_by(&self, identity: &Identity) {
         let mut state = self.lock();
         if *identity != state.identity(self.device.info()) {
@@ -238,12 +239,12 @@ impl Watch {
         }
     }
 
-    /// What the device is known by now.
+    /// The current identity of the device.
     pub fn identity(&self) -> Identity {
         self.lock().identity(self.device.info())
     }
 
-    /// Whether the cache device has all of it, and what the device is known by.
+    /// Whether the cache device has the latest fingerprint and identity.
     pub fn is_stored(&self) -> bool {
         let state = self.lock();
         state.sequence > 0 && state.durable == state.changes
@@ -259,7 +260,7 @@ impl State {
         Identity::new(info.identity.identifiers().iter().chain(&self.file_system).cloned())
     }
 
-    /// Blocks that change are not known any more. Gives the change that has to be durable before they do.
+    /// Makes blocks void because they are about to change. Returns the change that must be durable before that.
     fn make_void(&mut self, blocks: &Range<u64>, kind: ChangeKind) -> Option<u64> {
         let mut needed = 0;
         if SUPERBLOCKS.iter().any(|block| blocks.contains(block)) {
@@ -277,14 +278,14 @@ impl State {
         (needed > self.durable).then_some(needed)
     }
 
-    /// The blocks that are to be read, none of which is being changed.
+    /// Selects the blocks to read; excludes blocks that are being changed.
     fn begin_reading(&mut self, dirty: &[u64], core_bytes: u64) -> BTreeMap<u64, Origin> {
         let ends = core_bytes / super::BLOCK_BYTES;
         let is_void = |watched: &Watched| watched.content == Content::Void;
         let void = self.entries.iter().filter(|(_, watched)| is_void(watched));
         let mut wanted: BTreeMap<u64, Origin> =
             void.map(|(block, watched)| (*block, watched.origin)).collect();
-        // Which file system it is, all of them say together.
+        // The file system is determined from all superblocks together.
         if SUPERBLOCKS.iter().any(|block| wanted.contains_key(block)) {
             let others = SUPERBLOCKS.into_iter().filter_map(|block| {
                 let watched = self.entries.get(&block)?;
@@ -315,12 +316,12 @@ impl State {
             && let Some(oldest) = self.recent.pop_front()
             && let Some(watched) = self.entries.get_mut(&oldest)
         {
-            // The cache device has it until the next slot is written.
+            // The stored slot still has this block until the next slot is written.
             (watched.content, watched.void_since) = (Content::Void, self.changes);
         }
     }
 
-    /// The cache device has all changes up to this one.
+    /// The cache device has all changes up to `changes`.
     fn is_written(&mut self, sequence: u64, changes: u64) {
         (self.sequence, self.durable) = (sequence, changes);
         let is_left = |watched: &Watched| {
@@ -334,14 +335,14 @@ impl State {
     }
 }
 
-/// What a change does to a core.
+/// The kind of a change of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeKind {
-    /// What only the cache had goes there.
+    /// Destaging of dirty data.
     Destage,
-    /// A write that passes the cache by, or goes to both.
+    /// A write of a client to the core, around the cache or in addition to it.
     Write,
-    /// What is there is of no use any more.
+    /// A trim: the content is no longer needed.
     Trim,
 }
 
@@ -353,8 +354,8 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Ends when the fingerprint of what changes is void durably. If the cache device refuses that, the change goes on:
-    /// a start may then find the core changed, and ask.
+    /// Ends when the fingerprint of the changed blocks is durably void. If the cache device refuses the write, the
+    /// change goes on nevertheless: a start may then find the core changed, and ask the operator.
     pub(crate) async fn voided(&self) {
         if let Some(needed) = self.needed {
             let _ = self.watch.persist(needed).await;

@@ -1,11 +1,10 @@
-//! What is behind a box is a layout too.
+//! Implements `Layout` for boxed layouts.
 
 use super::{
     ClassId, CoreId, DeviceIo, Ending, IoId, Layout, Left, Outcome, Piece, Refusal, Request,
     RequestId, Room, Shares, Span, Usage,
 };
 
-/// What is behind a box decides just as well.
 impl<L: Layout + ?Sized> Layout for Box<L> {
     fn submit_of(&mut self, class: ClassId, id: RequestId, request: Request) {
         (**self).submit_of(class, id, request);

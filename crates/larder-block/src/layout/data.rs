@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use larder_device::IoBuffer;
 
-/// A part of a buffer. Clones share the bytes: a write's data go to the cache device, and may wait in memory to
-/// go to the core as well.
+/// A part of a buffer. Clones share the bytes: the data of a write goes to the cache device, and may also be held in
+/// memory to go to the core.
 #[derive(Clone)]
 pub struct Data {
     buffer: Arc<IoBuffer>,
@@ -15,10 +15,10 @@ pub struct Data {
 }
 
 impl Data {
-    /// All bytes of `buffer`, which must be one run ([`IoBuffer::is_list`] is false).
+    /// All bytes of `buffer`, which must be a single run ([`IoBuffer::is_list`] is false).
     ///
     /// # Panics
-    /// If the buffer is a list of several.
+    /// If the buffer is a list.
     pub fn new(buffer: IoBuffer) -> Self {
         assert!(
             !buffer.is_list(),
@@ -38,10 +38,10 @@ impl Data {
         buffer_of(self.bytes())
     }
 
-    /// The buffer, if these are all of its bytes and nobody else has a part of it.
+    /// The buffer, if this is all of it and no clone shares it.
     ///
     /// # Errors
-    /// The same data, otherwise.
+    /// The same data otherwise.
     pub fn into_buffer(self) -> Result<IoBuffer, Self> {
         if self.range != (0..self.buffer.len()) {
             return Err(self);
@@ -55,7 +55,7 @@ impl Data {
         self.range.len()
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }
@@ -65,10 +65,10 @@ impl Data {
         &self.buffer.as_slice()[self.range.clone()]
     }
 
-    /// The bytes of `range`, counted from the first of these.
+    /// The bytes of `range`, counted from the first byte of this data.
     ///
     /// # Panics
-    /// If it ends beyond them.
+    /// If the range ends beyond it.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {
         assert!(range.end <= self.len(), "bytes to {} of {}", range.end, self.len());

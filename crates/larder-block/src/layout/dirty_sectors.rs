@@ -1,12 +1,12 @@
-//! How much is dirty: of each core, and of all.
+//! Counts dirty sectors, per core and in total.
 
 use super::CoreId;
 
-/// *Always:* the sum over all cores is that of all.
+/// *Always:* the total is the sum over all cores.
 #[derive(Debug, Default)]
 pub(super) struct DirtySectors {
     all: u64,
-    /// By number, as far as something was dirty.
+    /// By core number, up to the highest core that ever had dirty sectors.
     cores: Vec<u64>,
 }
 
@@ -19,7 +19,7 @@ impl DirtySectors {
         self.cores.get(core.index()).copied().unwrap_or(0)
     }
 
-    /// So many more of a core are dirty.
+    /// `sectors` more sectors of a core are dirty.
     pub(super) fn add(&mut self, core: CoreId, sectors: u64) {
         if sectors == 0 {
             return;
@@ -31,10 +31,10 @@ impl DirtySectors {
         self.all += sectors;
     }
 
-    /// So many of a core are not dirty any more.
+    /// `sectors` sectors of a core are no longer dirty.
     ///
     /// # Panics
-    /// If fewer were.
+    /// If fewer sectors were dirty.
     pub(super) fn remove(&mut self, core: CoreId, sectors: u64) {
         if sectors == 0 {
             return;

@@ -1,14 +1,14 @@
-//! What IO classes may have of a cache, and in which order they give way. Which class a request is of, rules say
-//! ([`policy::classes`](crate::policy::classes)); a layout knows the number alone.
+//! The shares of IO classes, and the order in which they are evicted. Rules decide which class a request has
+//! ([`policy::classes`](crate::policy::classes)); a layout knows only the number.
 
 /// An IO class, 0 to 33.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(u8);
 
 impl ClassId {
-    /// Of what no rule holds, and of what a start has found.
+    /// The class of requests for which no rule holds, and of data that a start has found.
     pub const UNCLASSIFIED: Self = Self(0);
-    /// So many there are, at most.
+    /// Number of classes.
     pub const COUNT: usize = 34;
 
     /// The class of this number. `None` from 34 on.
@@ -16,12 +16,12 @@ impl ClassId {
         (usize::from(number) < Self::COUNT).then_some(Self(number))
     }
 
-    /// Its number.
+    /// The number of the class.
     pub fn get(self) -> u8 {
         self.0
     }
 
-    /// All that may be.
+    /// All classes.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..).map_while(Self::new)
     }
@@ -30,32 +30,32 @@ impl ClassId {
         usize::from(self.0)
     }
 
-    /// Its bit in a set of classes.
+    /// The bit of the class in a bit set.
     pub(super) fn bit(self) -> u64 {
         1 << self.0
     }
 }
 
-/// What a class may have.
+/// The share of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// 255 gives way first, 0 last; `None` is pinned: it gives way to no other.
+    /// 255 is evicted first, 0 last; `None` is pinned: no other class evicts it.
     pub priority: Option<u8>,
-    /// Of the cache, 0 to 100.
+    /// Most percent of the cache that the class may use, 0 to 100.
     pub percent: u8,
 }
 
 impl Share {
-    /// All of the cache, and it gives way first.
+    /// All of the cache, evicted first.
     pub const DEFAULT: Self = Self { priority: Some(u8::MAX), percent: 100 };
 
-    /// What it may have of `capacity`, in whichever unit that is.
+    /// Its share of `capacity`, in the same unit.
     pub fn of(self, capacity: u64) -> u64 {
         let part = u128::from(capacity) * u128::from(self.percent) / 100;
         u64::try_from(part).expect("a part of what has 64 bits")
     }
 
-    /// Whether it is asked before `other` to give way. What is pinned is asked last.
+    /// Whether it is evicted before `other`. Pinned data is evicted last.
     pub fn gives_way_before(self, other: Self) -> bool {
         match (self.priority, other.priority) {
             (Some(own), Some(other)) => own > other,
@@ -65,7 +65,7 @@ impl Share {
     }
 }
 
-/// What each class may have.
+/// The share of each class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares([Share; ClassId::COUNT]);
 
@@ -76,25 +76,25 @@ impl Default for Shares {
 }
 
 impl Shares {
-    /// What `share` says of each.
+    /// The shares that `share` returns for each class.
     pub fn from_fn(share: impl Fn(ClassId) -> Share) -> Self {
         let mut shares = Self::default();
         ClassId::all().for_each(|class| shares.0[class.index()] = share(class));
         shares
     }
 
-    /// Of a class.
+    /// The share of a class.
     pub fn get(&self, class: ClassId) -> Share {
         self.0[class.index()]
     }
 }
 
-/// Why nothing new of a class may be kept just now.
+/// Why no new data of a class may be cached now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The class has what it may have, and gives up nothing itself.
+    /// The class has used up its share, and cannot give up data of its own.
     Full,
-    /// What is there is pinned, or of classes that do not give way to this one.
+    /// The cached data is pinned, or belongs to classes that are not evicted for this one.
     Pinned,
 }
 

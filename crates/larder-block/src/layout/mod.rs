@@ -1,8 +1,9 @@
-//! Where on the cache device the data of cores lie, and what has to be written beside them.
+//! Decides where on the cache device the data of cores is stored, and which metadata is written with it.
 //!
-//! A [`Layout`] decides and does no I/O: it takes requests of users and completions of device I/Os, and says which
-//! I/Os are to be carried out and when a request has ended. So byte accounting, simulation and rings drive the same
-//! code. What an I/O depends on is not written down: a layout asks for it when that has completed.
+//! A [`Layout`] only decides, and does no I/O. It takes client requests and completions of device I/Os, and says which
+//! I/Os to carry out and when a request has ended. So byte accounting, simulation and rings drive the same code. There
+//! is no explicit list of dependencies between I/Os: a layout issues an I/O when those on which it depends have
+//! completed.
 //!
 //! ```text
 //!             submit                     turn
@@ -12,10 +13,10 @@
 //!             completed                  ended
 //! ```
 //!
-//! *Always:* requests that overlap are not under way together, but for reads with reads (whoever calls has locks by
-//! range), and for destaging with any: that what is destaged is overwritten meanwhile, or made void, is the layout's
-//! matter. A request begins and ends with a block of the cache device. A write that has ended well is durable with
-//! its mapping: what a crash leaves is found again.
+//! *Always:* overlapping requests are not in flight together, with two exceptions. Reads may overlap reads (the caller
+//! has range locks). Destages may overlap any request: the layout itself handles data that is overwritten or becomes
+//! void while it is destaged. A request begins and ends at a block of the cache device. A write that has succeeded is
+//! durable together with its mapping, so it is found after a crash.
 
 mod boxed;
 mod data;
@@ -33,13 +34,13 @@ pub use data::Data;
 pub use io_class::{ClassId, Refusal, Share, Shares};
 pub use uncached::Uncached;
 
-/// Bytes of a sector, the unit in which data are valid and dirty.
+/// Bytes of a sector, the unit of valid and dirty data.
 pub const SECTOR_BYTES: usize = 512;
 
-/// Cores of a cache, at most.
+/// Most cores of a cache.
 pub const CORES_MAX: u16 = 4096;
 
-/// A core device of a cache, below [`CORES_MAX`].
+/// The number of a core device of a cache, below [`CORES_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CoreId(u16);
 
@@ -49,7 +50,7 @@ impl CoreId {
         (number < CORES_MAX).then_some(Self(number))
     }
 
-    /// Its number.
+    /// The number of the core.
     pub fn get(self) -> u16 {
         self.0
     }
@@ -59,19 +60,19 @@ impl CoreId {
     }
 }
 
-/// Some sectors of a core, at least one.
+/// Consecutive sectors of a core, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
-    /// Whose.
+    /// The core.
     pub core: CoreId,
-    /// The first.
+    /// The first sector.
     pub first: u64,
-    /// How many.
+    /// The number of sectors.
     pub sectors: u32,
 }
 
 impl Span {
-    /// The sector behind the last.
+    /// The sector after the last one.
     pub fn end(self) -> u64 {
         self.first + u64::from(self.sectors)
     }
@@ -81,85 +82,85 @@ impl Span {
         self.sectors as usize * SECTOR_BYTES
     }
 
-    /// Where it begins on its core, in bytes.
+    /// Offset on its core, in bytes.
     pub fn offset(self) -> u64 {
         self.first * SECTOR_BYTES as u64
     }
 
-    /// Whether they have a sector in common.
+    /// Whether the spans have a sector in common.
     pub fn overlaps(self, other: Self) -> bool {
         self.core == other.core && self.first < other.end() && other.first < self.end()
     }
 }
 
-/// Names a request among those under way; drawn by whoever submits it.
+/// Identifies a request among those in flight; chosen by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// What a user, or the cache above, wants.
+/// A request of a client, or of the cache above.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// The data of these sectors: what is cached from the cache device, the rest from the core. They arrive with
-    /// the reads that say so ([`DeviceIo::Read`]).
+    /// Reads these sectors: cached ones from the cache device, the rest from the core. The data arrives with the reads
+    /// that name the request ([`DeviceIo::Read`]).
     Read {
-        /// Which.
+        /// The sectors.
         span: Span,
     },
-    /// As [`Read`](Self::Read), but what the core has too is read from the core: only what is dirty comes from the
-    /// cache device.
+    /// Like [`Read`](Self::Read), but only dirty sectors are read from the cache device; all others from the core.
     PassThroughRead {
-        /// Which.
+        /// The sectors.
         span: Span,
     },
-    /// Write-back: the data go to the cache device and are dirty. Ends when they are durable.
+    /// Write-back: the data goes to the cache device and is dirty. Ends when it is durable.
     Write {
-        /// Where.
+        /// The sectors.
         span: Span,
-        /// `span.bytes()` of them.
+        /// `span.bytes()` bytes.
         data: Data,
     },
-    /// What was read from the core may be kept, where nothing is cached yet.
+    /// Caches data that was read from the core, where nothing is cached yet.
     InsertClean {
-        /// Where.
+        /// The sectors.
         span: Span,
-        /// `span.bytes()` of them, as they are on the core.
+        /// `span.bytes()` bytes, as on the core.
         data: Data,
     },
-    /// Write around: the data go to the core. What is cached of these sectors is void, and stays so after a crash,
-    /// when this has ended.
+    /// Write around: the data goes to the core. When this has ended, cached data of these sectors is void, and stays
+    /// so after a crash.
     Bypass {
-        /// Where.
+        /// The sectors.
         span: Span,
-        /// `span.bytes()` of them.
+        /// `span.bytes()` bytes.
         data: Data,
-        /// Whether the core has to have them durably when this ends.
+        /// Whether the data must be durable on the core when this ends.
         durable: bool,
     },
-    /// What is cached of these sectors is void, dirty or not, and stays so after a crash when this has ended.
+    /// Makes cached data of these sectors void, dirty or not. When this has ended, it stays void after a crash.
     Discard {
-        /// Which.
+        /// The sectors.
         span: Span,
     },
-    /// Ends when the core has durably what of these sectors was dirty when this came. In sorted runs of dirty sectors.
+    /// Destages these sectors, in sorted runs of dirty sectors. Ends when the core durably has what was dirty at the
+    /// start.
     Destage {
-        /// Which.
+        /// The sectors.
         span: Span,
     },
-    /// The same, and the cache device says so durably: after a crash nothing of these sectors is dirty but what was
-    /// written after this had come.
+    /// Like `Destage`, and the cache device durably records it: after a crash only data of these sectors that was
+    /// written after the start of this is dirty.
     Settle {
-        /// Which.
+        /// The sectors.
         span: Span,
     },
-    /// Ends when all that has ended before is durable.
+    /// Ends when everything that had ended before is durable.
     Flush,
-    /// Nothing is asked any more. Ends when all that has ended before is durable, and the cache device has what a start
-    /// after an orderly stop needs to find all that is cached.
+    /// Prepares an orderly stop. No request may follow. Ends when everything that had ended before is durable, and the
+    /// cache device has the metadata that a start after an orderly stop needs to find all cached data.
     PrepareStop,
 }
 
 impl Request {
-    /// The sectors that it is about; `None` of a flush, and of what prepares a stop.
+    /// The sectors that it is about; `None` for a flush and for the preparation of a stop.
     pub fn span(&self) -> Option<Span> {
         match self {
             Self::Read { span }
@@ -184,70 +185,72 @@ pub enum Target {
     Core(CoreId),
 }
 
-/// What bytes on the cache device are, and with that how long they live. Each has a placement of its own.
+/// The kind of bytes on the cache device, which determines their lifetime. Each has its own placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
-    /// What only says where others are.
+    /// Metadata: bytes that only say where others are.
     Metadata,
-    /// Data that the core does not have yet, with what says whose they are.
+    /// Data that the core does not have yet, with its metadata.
     Dirty,
-    /// Data that the core has too.
+    /// Data that the core also has.
     Clean,
 }
 
-/// Names an I/O that is under way.
+/// Identifies an I/O in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IoId(pub(crate) usize);
 
-/// What a device has to do.
+/// An I/O for a device.
 #[derive(Clone, Debug)]
 pub enum DeviceIo {
     /// Read `bytes` at `offset`.
     Read {
-        /// Of which device.
+        /// The device.
         target: Target,
-        /// In bytes.
+        /// Offset in bytes.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: usize,
-        /// Whose data this is, and where in them it belongs, in bytes. `None`: the completion gives it to the layout.
+        /// The request that gets the data, and where in its data this belongs, in bytes. `None`: the completion gives
+        /// the data to the layout.
         reader: Option<(RequestId, usize)>,
     },
-    /// Write `parts` one behind the other at `offset`, in one piece.
+    /// Write `parts` consecutively at `offset`, as one write.
     Write {
-        /// To which device.
+        /// The device.
         target: Target,
-        /// In bytes.
+        /// Offset in bytes.
         offset: u64,
-        /// Whole blocks of the device each.
+        /// Each is a multiple of the device's blocks.
         parts: Vec<Data>,
-        /// The metadata of all of its blocks, where the device keeps some; `None`: zeros. In a box, for few have some.
+        /// The metadata of all its blocks, if the device keeps some; `None`: zeros. Boxed, because few writes have it.
         beside: Option<Box<Data>>,
-        /// What it is, on the cache device. Of a core: dirty what is destaged, clean what passes the cache by.
+        /// The kind of data on the cache device. For a core: `Dirty` for destages, `Clean` for writes that bypass the
+        /// cache.
         class: Class,
-        /// How many of the bytes only say where others are.
+        /// How many of the bytes are metadata.
         metadata_bytes: usize,
-        /// Whether it has to be durable when it completes.
+        /// Whether it must be durable when it completes.
         durable: bool,
     },
-    /// Make durable what has completed.
+    /// Make all completed writes of the device durable.
     Flush {
-        /// On which device.
+        /// The device.
         target: Target,
     },
-    /// Forget `bytes` at `offset`: they are of no use any more.
+    /// Discard `bytes` at `offset`: they are no longer needed.
     Deallocate {
-        /// On which device.
+        /// The device.
         target: Target,
-        /// In bytes.
+        /// Offset in bytes.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
 }
 
 impl DeviceIo {
-    /// The device that has to do it.
+    /// The device of the I/O.
     pub fn target(&self) -> Target {
         match self {
             Self::Read { target, .. }
@@ -263,224 +266,228 @@ impl DeviceIo {
     }
 }
 
-/// How an I/O has ended.
+/// The result of an I/O.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// Well.
+    /// Success.
     Done,
-    /// Well; it was a read without [`DeviceIo::Read::reader`], and this is what it read.
+    /// Success of a read without [`DeviceIo::Read::reader`], with its data.
     Read(Data),
-    /// The device has failed. How much of a write is on it, nobody knows.
+    /// The device has failed. How much of a write has reached it is unknown.
     Failed,
 }
 
-/// How a request has ended.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Well.
+    /// Success.
     Done,
-    /// A device that it needed has failed; of a write, any of its sectors may be there or not.
+    /// A device that it needed has failed. Any of the sectors of a write may be written or not.
     Failed,
 }
 
-/// What a layout knows of some sectors.
+/// The state of some sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Which.
+    /// The sectors.
     pub span: Span,
-    /// Whether they are cached, and if so whether the core lacks them.
+    /// Whether they are cached, and if so whether they are dirty.
     pub state: PieceState,
 }
 
-/// See [`Piece`].
+/// The state of a [`Piece`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PieceState {
     /// Not on the cache device.
     Absent,
-    /// There and on the core.
+    /// On the cache device and on the core.
     Clean,
-    /// There alone.
+    /// Only on the cache device.
     Dirty,
 }
 
-/// What a layout holds, in sectors.
+/// The content of a layout, in sectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Cached, dirty or not.
+    /// Cached sectors, both clean and dirty.
     pub valid_sectors: u64,
-    /// Of these, those that the core lacks.
+    /// Of these, dirty ones.
     pub dirty_sectors: u64,
 }
 
-/// What can be written before something has to be destaged.
+/// What can be written before something must be destaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// How much, in bytes.
+    /// Bytes.
     pub bytes: u64,
-    /// How much is made at a time.
+    /// Bytes that are made available at a time.
     pub step_bytes: u64,
 }
 
-/// How a layout is left by an orderly stop: what its part of the label says of that.
+/// The state in which an orderly stop leaves a layout: its part of the label says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
-    /// The number of the last of what was written, where the layout has such numbers.
+    /// The sequence number of the last write, if the layout has such numbers.
     pub last: u64,
-    /// Of a log: the lowest generation of a segment that counts, drained or not.
+    /// For a log: the lowest generation of a segment that counts, drained or not.
     pub lowest: u64,
-    /// Of a log: the checksum of its segments.
+    /// For a log: the checksum of its segments.
     pub checksum: u32,
 }
 
-/// Decides where data lie: see the [module](self).
+/// Decides where data is stored: see the [module](self).
 pub trait Layout: Send + fmt::Debug {
-    /// Takes a request of no IO class in particular. Nothing is to be done before the next [`turn`](Self::turn).
+    /// Submits a request without an IO class. The caller need not act before the next [`turn`](Self::turn).
     fn submit(&mut self, id: RequestId, request: Request) {
         self.submit_of(ClassId::UNCLASSIFIED, id, request);
     }
 
-    /// Takes a request of an IO class. What is cached for it is of that class, and what it finds cached becomes so, as
+    /// Submits a request of an IO class. Data cached for it gets that class, and so does cached data that it hits, as
     /// far as the class has room.
     fn submit_of(&mut self, class: ClassId, id: RequestId, request: Request);
 
-    /// Says how an I/O of an earlier turn has ended.
+    /// Reports the result of an I/O of an earlier turn.
     fn completed(&mut self, io: IoId, outcome: Outcome);
 
-    /// Appends the requests that have ended since it was asked last. Whoever answers them before the next turn lets
-    /// those who send the next ones at once be part of it.
+    /// Appends the requests that have ended since the last call. If the caller answers them before the next turn,
+    /// clients that send the next request at once take part in that turn.
     fn ended(&mut self, ended: &mut Vec<(RequestId, Ending)>);
 
-    /// Appends what is to be carried out, now that all is known that came at one time: what is pending is written
-    /// together. The I/Os may go side by side. Requests may end in a turn.
+    /// Appends the I/Os to carry out, after everything that arrived at one time was submitted: pending data is written
+    /// together. The I/Os may run concurrently. Requests may end in a turn.
     fn turn(&mut self, ios: &mut Vec<(IoId, DeviceIo)>);
 
-    /// Something was done to a core beside the layout, and is not durable there: a flush has to make it so, like a
-    /// write around.
+    /// A core was written past the layout, and the data is not durable there: a flush must make it so, as for a write
+    /// around.
     fn core_was_written(&mut self, core: CoreId);
 
-    /// A core is there no more, and has durably all that was written to it: no I/O goes there from now on. What is
-    /// cached of it stays until it gives way, for nobody asks for it. Nothing is under way, and nothing of it dirty.
+    /// A core was removed, and durably has everything written to it: no I/O goes there from now on. Its cached data
+    /// stays until it is evicted, because no request asks for it. Nothing may be in flight, and none of its data
+    /// dirty.
     fn core_is_gone(&mut self, core: CoreId);
 
-    /// Whether the cores have durably all that is cached.
+    /// Whether the cores durably have everything that is cached.
     fn is_on_cores(&self) -> bool {
         self.usage().dirty_sectors == 0
     }
 
-    /// If the cores have durably all that is cached: the number of the last of what was written, where the layout has
-    /// such numbers. What is dirty by a record up to it may be told to be clean
-    /// ([`log::LogSuperblock::clean_up_to`]), for from now on nothing of that is overwritten in place.
+    /// If the cores durably have everything that is cached: the sequence number of the last write, if the layout has
+    /// such numbers. Data that is dirty by a record up to it may be declared clean
+    /// ([`log::LogSuperblock::clean_up_to`]), because from now on none of it is overwritten in place.
     fn tell_clean(&mut self) -> Option<u64> {
         None
     }
 
-    /// If the cores have durably all that was written around: the number of the last of what was written, where the
+    /// If the cores durably have everything that was written around: the sequence number of the last write, if the
     /// layout has such numbers ([`log::LogSuperblock::settled_up_to`]).
     fn tell_settled(&self) -> Option<u64> {
         None
     }
 
-    /// How it is left, once [`Request::PrepareStop`] has ended well; `None` if a start has to take it as after a crash.
+    /// The state in which it is left, once [`Request::PrepareStop`] has succeeded; `None` if a start must treat it as
+    /// after a crash.
     fn left(&self) -> Option<Left> {
         None
     }
 
-    /// How much of a core a start finds dirty then, in sectors.
+    /// The sectors of a core that a start then finds dirty.
     fn dirty_when_left(&self, core: CoreId) -> u64 {
         self.dirty_sectors(core)
     }
 
-    /// Tries once more what a device has refused: the destaging of dirty data.
+    /// Retries destages that a device has refused.
     fn retry(&mut self);
 
-    /// What is known of some sectors, in their order, without holes.
+    /// The state of some sectors, ascending, without gaps.
     fn lookup(&mut self, span: Span, pieces: &mut Vec<Piece>);
 
-    /// The first run of dirty sectors of a core at `sector` or behind it, within a line, of what is loaded.
+    /// The first run of dirty sectors of a core at or after `sector`, within a line, among what is loaded.
     fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span>;
 
-    /// The first run of sectors of a core at `sector` or behind it, within a line, of what is loaded, that a crash
-    /// would leave dirty: what is dirty, and what was and is not said to be clean on the cache device.
+    /// The first run of sectors of a core at or after `sector`, within a line, among what is loaded, that would be
+    /// dirty after a crash: dirty sectors, and formerly dirty ones that are not recorded as clean on the cache device.
     fn looks_dirty_after(&self, core: CoreId, sector: u64) -> Option<Span> {
         self.dirty_after(core, sector)
     }
 
-    /// The first run of clean sectors of a core at `sector` or behind it, within a line, of what is loaded, and where
-    /// on the cache device it lies, in bytes. A layout whose clean data do not outlive a crash need not tell.
+    /// The first run of clean sectors of a core at or after `sector`, within a line, among what is loaded, and its
+    /// offset on the cache device in bytes. A layout whose clean data does not survive a crash need not implement
+    /// this.
     fn clean_after(&self, _core: CoreId, _sector: u64) -> Option<(Span, u64)> {
         None
     }
 
-    /// What is cached; of what is not loaded, what may be at most.
+    /// What is cached; for parts that are not loaded, an upper bound.
     fn usage(&self) -> Usage;
 
-    /// How much of a core is dirty, in sectors, of what is loaded.
+    /// The dirty sectors of a core, among what is loaded.
     fn dirty_sectors(&self, core: CoreId) -> u64;
 
-    /// A layout may serve before all that a start has found is in its index: parts that are not. What a request is
-    /// about is loaded when it comes. 0 once all is loaded.
+    /// The number of parts that are not loaded yet: a layout may serve before everything that a start has found is in
+    /// its index. A request loads the parts that it needs. 0 once all are loaded.
     fn unloaded_parts(&self) -> usize {
         0
     }
 
-    /// Loads one of them, in a few milliseconds.
+    /// Loads one part, in a few milliseconds.
     fn load_part(&mut self) {}
 
-    /// Loads all of them.
+    /// Loads all parts.
     fn load_all(&mut self) {
         while self.unloaded_parts() > 0 {
             self.load_part();
         }
     }
 
-    /// What was loaded since this was asked last and is dirty, in no order.
+    /// The dirty data that was loaded since the last call, in no particular order.
     fn take_loaded_dirty(&mut self) -> Vec<Span> {
         Vec::new()
     }
 
-    /// Says what IO classes may have from now on, and in which order they give way. By default each may have all.
-    /// Classes that have more then give way before others.
+    /// Sets the shares of IO classes, and the order in which they are evicted. By default each may use everything.
+    /// Classes that exceed their share are evicted before others.
     fn set_shares(&mut self, shares: Shares);
 
-    /// Why so many more sectors of a class cannot be kept just now; `None` if they can, as far as classes go. It may
-    /// turn out that there is no room all the same.
+    /// Why `sectors` more sectors of a class cannot be cached now; `None` if they can as far as classes are concerned.
+    /// There may still be no room.
     fn refuses(&self, class: ClassId, sectors: u32) -> Option<Refusal>;
 
-    /// Makes room for so many more sectors of a class that are about to be written, where that is to be done before: a
-    /// class that has its share gives up what it cached first. `false`: there is none, and they must not be kept.
+    /// Makes room for `sectors` more sectors of a class that are about to be written, if that must be done in advance:
+    /// a class that has used up its share evicts its oldest data. `false`: there is no room, and they must not be
+    /// cached.
     fn make_room(&mut self, _class: ClassId, _sectors: u32) -> bool {
         true
     }
 
-    /// A class that was refused room since this was asked, for what it could give up is dirty; each once. `None`: there
-    /// is none more. A layout that sees to that by itself names none.
+    /// A class that was refused room since the last call because the data that it could give up is dirty; each is
+    /// returned once. `None`: there are no more. A layout that handles this by itself returns none.
     fn take_full_of_dirty(&mut self) -> Option<ClassId> {
         None
     }
 
-    /// Begins to destage what of a class has been dirty for longest: about so many sectors, and nothing of other
-    /// classes. How many; 0: none was found, and nothing has begun. Else it ends as a request of this name, whether the
-    /// cores have it durably then or not.
+    /// Begins to destage the oldest dirty data of a class: about `sectors` sectors, and none of other classes. Returns
+    /// the number of sectors; 0: none was found, and nothing has begun. Otherwise it ends as a request with this id,
+    /// which does not mean that the data is durable on the cores.
     fn destage_oldest(&mut self, _id: RequestId, _class: ClassId, _sectors: u64) -> u64 {
         0
     }
 
-    /// The sectors of a class that are cached and valid. At any time the sum over all classes is
-    /// [`Usage::valid_sectors`]: what a start has found and not loaded counts in both, for class 0.
+    /// The valid cached sectors of a class. The sum over all classes is always [`Usage::valid_sectors`]: data that a
+    /// start has found and that is not loaded counts in both, for class 0.
     fn occupied_sectors(&self, class: ClassId) -> u64;
 
-    /// What writes find before something has to be destaged. `None` of a layout that makes no room ahead: what finds
-    /// none there goes around by itself.
+    /// The room for writes before something must be destaged. `None` for a layout that makes no room in advance:
+    /// there, writes without room go around the cache by themselves.
     fn room(&self) -> Option<Room> {
         None
     }
 
-    /// Users' writes that it has taken around the cache by itself, because there was no line to be had. 0 of a layout
-    /// that makes room ahead.
+    /// Client writes that the layout itself has sent around the cache, because no line was available. 0 for a layout
+    /// that makes room in advance.
     fn writes_around(&self) -> u64 {
         0
     }
 
-    /// Bytes of memory that grow with what is cached.
+    /// Bytes of memory that grow with the cached data.
     fn memory_bytes(&self) -> usize;
 }

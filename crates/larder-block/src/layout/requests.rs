@@ -1,4 +1,4 @@
-//! Requests under way: each ends when all of its parts have.
+//! Requests in flight. A request ends when all of its parts have ended.
 
 use rustc_hash::FxHashMap;
 
@@ -6,7 +6,7 @@ use crate::layout::{Ending, RequestId};
 
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    /// Whoever runs the cache draws the names.
+    /// The driver of the cache chooses the ids.
     under_way: FxHashMap<RequestId, Progress>,
     ended: Vec<(RequestId, Ending)>,
 }
@@ -18,10 +18,10 @@ struct Progress {
 }
 
 impl Requests {
-    /// Begins a request. Whoever begins it holds a part of it, and ends that when it has named the others.
+    /// Begins a request with one part, which the caller ends after it has added the others.
     ///
     /// # Panics
-    /// If one of this name is under way.
+    /// If a request with this id is in flight.
     pub(super) fn begin(&mut self, id: RequestId) {
         let before = self.under_way.insert(id, Progress { parts: 1, has_failed: false });
         assert!(before.is_none(), "two requests of the name {}", id.0);

@@ -1,4 +1,4 @@
-//! No cache device: everything is read from the cores and written to them, and nothing is ever cached.
+//! The layout without a cache device: all reads and writes go to the cores, and nothing is cached.
 
 use slab::Slab;
 
@@ -8,17 +8,17 @@ use super::{
     Refusal, Request, RequestId, Shares, Span, Target, Usage,
 };
 
-/// A layout of nothing: see the [module](self).
+/// The layout without a cache: see the [module](self).
 #[derive(Debug, Default)]
 pub struct Uncached {
     requests: Requests,
     ios: Slab<Purpose>,
     issued: Vec<(IoId, DeviceIo)>,
-    /// Of each core, writes so far, and how many of these a flush has made durable.
+    /// For each core: the number of writes, and how many of them a flush has made durable.
     cores: Vec<(CoreId, u64, u64)>,
 }
 
-/// What an I/O is for.
+/// The purpose of an I/O.
 #[derive(Debug)]
 enum Purpose {
     Read(RequestId),
@@ -91,7 +91,7 @@ impl Layout for Uncached {
         let request = match self.ios.remove(io.0) {
             Purpose::Read(request) => request,
             Purpose::Write { request, core } => {
-                // Durable or not: what one that has failed has left nobody knows.
+                // Count the write even if it failed: what a failed write has left is unknown.
                 self.of(core).1 += 1;
                 request
             }

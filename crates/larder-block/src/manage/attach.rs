@@ -1,7 +1,7 @@
-//! Taking the cache device away from a cache that runs, and giving it another one, while its cores are served.
+//! Detaches the cache device of a running cache, and attaches another one, while the cores are served.
 //!
-//! *Always:* before a core is written past a device, the device's label says, durably, that nothing on it must be
-//! believed; and it has nothing then that its core lacks. A device that is attached is empty.
+//! *Always:* before a core is written past a device, the label of the device says durably that its content is void,
+//! and the device has no dirty data. An attached device is empty.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use crate::layout::log::LogOptions;
 use crate::running::{Front, Handles};
 use crate::{Error, ErrorKind};
 
-/// Times that a cache is found with something dirty though nothing may become so, before that is an error.
+/// Number of attempts to reach a state without dirty data before the operation fails.
 pub(super) const ATTEMPTS: u32 = 4;
 
-/// How a cache device is to be that is attached.
+/// How to format a cache device that is attached.
 #[derive(Clone, Debug, Default)]
 pub struct AttachOptions {
-    /// How data lie there.
+    /// The layout.
     pub layout: LayoutOptions,
-    /// What may be written over.
+    /// What may be overwritten.
     pub over: Over,
-    /// Placement of what is written.
+    /// Placement handles for writes.
     pub handles: Handles,
-    /// What may change between two starts of a log.
+    /// Options that may change between two starts of a log.
     pub log: LogOptions,
 }
 
@@ -39,12 +39,13 @@ impl Opened {
         self.keeper.labeller.is_some()
     }
 
-    /// Takes the cache device away: everything is destaged while users go on, its label says that nothing on it must be
-    /// believed, and from then on all goes to the cores. The mode stays, for the next device.
+    /// Detaches the cache device. Destages everything while clients continue, writes a label that says that the
+    /// content of the device is void, and from then on sends all requests to the cores. The mode is kept for the next
+    /// device.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if there is none; [`ErrorKind::Device`] if something could not be destaged, or the label
-    /// not be written. The cache goes on then as before.
+    /// [`ErrorKind::Setup`] if there is none; [`ErrorKind::Device`] if some data could not be destaged or the label
+    /// could not be written. The cache then continues as before.
     pub async fn detach(&mut self) -> Result<(), Error> {
         if !self.is_attached() {
             let message = "the cache device is detached already: attach another one first";
@@ -69,13 +70,13 @@ impl Opened {
         left
     }
 
-    /// Ends with nothing under way, and a label that says that nothing must be believed; or with an error.
+    /// Succeeds with nothing in flight and a label that says that the content is void.
     async fn leave(&mut self) -> Result<(), Error> {
         for _ in 0..ATTEMPTS {
             self.cache.destage_all().await?;
             let quiet = self.cache.quiet().await;
             quiet.map_err(|failure| Error::of_device("detaching", &failure.error))?;
-            // What had begun before none was to become dirty may have ended since.
+            // A write that began before `set_no_dirty` may have left dirty data.
             if self.cache.with(|cache| cache.is_on_cores()) {
                 return self.distrust().await;
             }
@@ -92,11 +93,11 @@ impl Opened {
         Err(self.doubt(unwritten, "nothing on the device must be believed"))
     }
 
-    /// Formats `device`, and has the cache go on with it in the mode that it is in. What was on the device is lost.
+    /// Formats `device`, and continues with it in the current mode. The content of the device is lost.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if there is a cache device already, if `device` is in use, too small, or has something that
-    /// `options` does not name; [`ErrorKind::Device`]. The cache goes on without one then.
+    /// [`ErrorKind::Setup`] if there is a cache device already, or if `device` is in use, too small, or has content
+    /// that `options` do not allow to overwrite; [`ErrorKind::Device`]. The cache then continues without a device.
     pub async fn attach(
         &mut self,
         device: &Arc<dyn Device>,

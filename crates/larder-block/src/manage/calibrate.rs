@@ -1,4 +1,4 @@
-//! Calibrating the devices of a cache, and keeping what came out on its label.
+//! Calibrates the devices of a cache, and stores the result in its label.
 
 use std::sync::Arc;
 
@@ -11,21 +11,20 @@ use super::front::{self, Seen, look};
 use crate::calibration::{CoreProfile, MeasureOptions, Profile, measure};
 use crate::{Error, ErrorKind};
 
-/// How the devices of a cache are calibrated.
+/// How to calibrate the devices of a cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CalibrateOptions {
-    /// How each is measured. Its `range` and `writes` are those of this room.
+    /// How to measure each device. `range` and `writes` are set by this module.
     pub measure: MeasureOptions,
-    /// Whether the cache device is written too, behind its first 128 KiB. It must have nothing then: what is there is
-    /// lost.
+    /// Whether the cache device is also written, after its first 128 KiB. It must be blank: its content is lost.
     pub writes_cache: bool,
 }
 
-/// Measures `device` and `cores`, one after the other: reads alone, unless `options` say more. Nobody may use them
-/// meanwhile.
+/// Measures `device` and `cores`, one after the other: only by reads, unless `options` ask for writes. The devices
+/// must not be used during this.
 ///
 /// # Errors
-/// [`ErrorKind::Setup`] if one cannot be measured so, or is to be written and has something; [`ErrorKind::Device`].
+/// [`ErrorKind::Setup`] if a device cannot be measured so, or is to be written and has content; [`ErrorKind::Device`].
 pub async fn calibrate(
     device: &Arc<dyn Device>,
     cores: &[Core],
@@ -63,11 +62,11 @@ pub async fn calibrate(
     Ok(Profile { cache, cores: profiles })
 }
 
-/// Keeps `profile` on the label of the cache on `device`, which must not run.
+/// Stores `profile` in the label of the cache on `device`. The cache must not run.
 ///
 /// # Errors
-/// [`ErrorKind::Format`] if there is no cache, [`ErrorKind::Setup`] if the label has no room or the profile is of other
-/// cores, [`ErrorKind::Device`].
+/// [`ErrorKind::Format`] if there is no cache, [`ErrorKind::Setup`] if the label has no room or the profile is of
+/// other cores, [`ErrorKind::Device`].
 pub async fn store_profile(device: &Arc<dyn Device>, profile: Profile) -> Result<(), Error> {
     let _claims = claim_all(device, &[])?;
     let Seen { uuid, generation, mut stored } = look(device).await?;

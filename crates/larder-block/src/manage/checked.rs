@@ -1,7 +1,7 @@
-//! Whether the devices that are given are the cores of the cache: by what they are known by, and by their fingerprints.
+//! Checks that the given devices are the cores of the cache, by their identities and their fingerprints.
 //!
-//! *Always:* nothing is written before this, and what cannot be compared is said: a fingerprint that is not there, or
-//! that fits any device, is no reason to refuse and none to be sure.
+//! *Always:* nothing is written before this check. What cannot be compared is reported: a fingerprint that is missing,
+//! or that fits any device, is no reason to refuse a device, and no proof that it is the right one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use crate::fingerprint::{self, Compared, Entry, Home, Slot, Watch};
 use crate::layout::CoreId;
 use crate::{Error, ErrorKind};
 
-/// A core that was compared with what the cache knew of it.
+/// A core, compared with what the cache knows of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedCore {
-    /// Which.
+    /// Its number.
     pub id: CoreId,
-    /// The device that was given, as its user calls it.
+    /// The device that was given, by its name.
     pub name: String,
-    /// Its blocks.
+    /// The comparison of its blocks.
     pub compared: Compared,
-    /// The UUID of the file system that is on it, as `blkid` prints it, if one is known there.
+    /// The UUID of the file system on it, as `blkid` prints it, if a known file system is found.
     pub file_system: Option<String>,
-    /// What it was known by and is not any more, though nothing else speaks against it.
+    /// How its identity differs from the known one, although no block differs.
     pub note: Option<String>,
 }
 
 impl CheckedCore {
-    /// What could not be made sure of, for people; `None` if it is the core for all that is known.
+    /// A warning for people if the check is inconclusive; `None` if everything known matches.
     pub fn warning(&self) -> Option<String> {
         let Self { id, name, compared, .. } = self;
         let number = id.get();
@@ -50,7 +50,7 @@ impl CheckedCore {
 }
 
 impl CheckedCore {
-    /// How many of its blocks differ, and what else there is to say.
+    /// Describes how many of its blocks differ, and what else is known.
     fn difference(&self, slots: &BTreeMap<CoreId, Slot>, owner: Option<CoreId>) -> String {
         let Self { id, name, compared, file_system, .. } = self;
         let of_owner = owner.map(|owner| format!(", and it has those of core {}", owner.get()));
@@ -71,18 +71,19 @@ impl CheckedCore {
     }
 }
 
-/// All cores that were given, compared.
+/// The comparison of all given cores.
 #[derive(Clone, Default)]
 pub(super) struct Checked {
     pub(super) cores: Vec<CheckedCore>,
-    /// What is stored of all cores, missing ones too.
+    /// The stored fingerprints of all cores, including missing ones.
     pub(super) slots: BTreeMap<CoreId, Slot>,
-    /// Where something may be stored that could not be read.
+    /// Places of fingerprints that could not be read.
     unreadable: Vec<Home>,
 }
 
 impl Checked {
-    /// What could not be read must not be found by a later start: it is not kept up to date.
+    /// Clears the fingerprints that could not be read. They are no longer updated, so a later start must not find
+    /// them.
     pub(super) async fn clear_unreadable(&self) -> Result<(), Error> {
         for home in &self.unreadable {
             let cleared = home.clear().await;
@@ -97,7 +98,7 @@ impl Checked {
         self.cores.iter().filter(|core| core.compared.differing > 0)
     }
 
-    /// Which cores differ and how much, for people.
+    /// Describes for people which cores differ, and by how much.
     pub(super) fn complaint(&self) -> Option<String> {
         let of = |core: &CheckedCore| core.difference(&self.slots, None);
         let all: Vec<String> = self.differing().map(of).collect();
@@ -105,14 +106,14 @@ impl Checked {
     }
 }
 
-/// Where the fingerprint of a core lies. `None` if there was no room for it.
+/// The place of the fingerprint of a core. `None` if there was no room for it.
 pub(super) fn home(device: &Arc<dyn Device>, uuid: Uuid, core: &StoredCore) -> Option<Home> {
     let place = core.place?;
     let offset = AREA_BYTES + fingerprint::area_bytes(place);
     Some(Home { device: Arc::clone(device), uuid, offset })
 }
 
-/// What the cache on `device` knows its cores by, as far as that is stored and can be read.
+/// The stored identities of the cores of the cache on `device`, as far as they can be read.
 pub async fn known_by(device: &Arc<dyn Device>, seen: &Seen) -> BTreeMap<CoreId, Identity> {
     let mut known_by = BTreeMap::new();
     for core in &seen.stored.cores {
@@ -124,7 +125,7 @@ pub async fn known_by(device: &Arc<dyn Device>, seen: &Seen) -> BTreeMap<CoreId,
     known_by
 }
 
-/// Has the fingerprints of these cores kept from now on.
+/// Begins to maintain the fingerprints of these cores.
 pub(super) fn watches(
     device: &Arc<dyn Device>,
     (uuid, stored): (Uuid, &StoredCache),
@@ -145,10 +146,10 @@ pub(super) fn watches(
     cores.iter().filter_map(of).collect()
 }
 
-/// Compares the cores that are given. `force`: those that are taken as they are.
+/// Compares the given cores with what is stored. `force`: cores that are accepted as they are.
 ///
 /// # Errors
-/// [`ErrorKind::Changed`] if one is another device.
+/// [`ErrorKind::Changed`] if a core is another device.
 pub(super) async fn check(
     device: &Arc<dyn Device>,
     (uuid, stored): (Uuid, &StoredCache),
@@ -175,7 +176,7 @@ pub(super) async fn check(
             return Err(refusal(&reason, stored, cores, &checked.slots).await);
         }
     }
-    // Its blocks differ, and they are those of another core: they have changed places.
+    // Its blocks differ, and match those of another core: cores were swapped.
     for core in checked.differing().filter(|core| !force.contains(&core.id)) {
         let Some(given) = cores.iter().find(|given| given.id == core.id) else { continue };
         if let Some(owner) = owner(given, &checked.slots).await.filter(|owner| *owner != core.id) {
@@ -219,7 +220,7 @@ pub(super) async fn compare(core: &Core, of: CoreId, slots: &BTreeMap<CoreId, Sl
     fingerprint::compare(&core.device, &slot.entries, is_of_others).await
 }
 
-/// Why a device cannot be the core that it is given for, by what it is known by.
+/// The reason why a device cannot be the given core, judged by its identity.
 fn other_device(
     core: &Core,
     checked: &CheckedCore,
@@ -233,7 +234,7 @@ fn other_device(
         return Some(format!("core {number} ({}): another device: {}", core.name, said(pair)));
     }
     let pair = slot.identity.differing(identity).next()?;
-    // Nothing on it speaks for it, and it is known as another core.
+    // No block identifies it as this core, and its identity is that of another core.
     let has_nothing = checked.compared.distinguishing == 0;
     let owner = slots.iter().find(|(_, slot)| slot.identity.agrees(identity));
     let (owner, _) = owner.filter(|(id, _)| has_nothing && **id != core.id)?;
@@ -245,7 +246,7 @@ fn other_device(
     ))
 }
 
-/// The core whose device this is, as far as that shows.
+/// The core to which the device belongs, if that can be determined.
 async fn owner(given: &Core, slots: &BTreeMap<CoreId, Slot>) -> Option<CoreId> {
     for (id, slot) in slots {
         if slot.core_bytes != given.device.info().capacity_bytes {
@@ -262,7 +263,7 @@ async fn owner(given: &Core, slots: &BTreeMap<CoreId, Slot>) -> Option<CoreId> {
     None
 }
 
-/// What is wrong, which devices these are, and how they belong to cores.
+/// The error: what is wrong, and which given device belongs to which core.
 async fn refusal(
     reason: &str,
     stored: &StoredCache,

@@ -1,4 +1,4 @@
-//! Cores that come while nobody is served, and which numbers they may have.
+//! Adds and drops cores while the cache is not served. Defines which numbers new cores may have.
 
 use std::collections::BTreeMap;
 use std::slice;
@@ -16,12 +16,12 @@ use super::stored::{StoredCache, StoredCore};
 use crate::layout::CoreId;
 use crate::{Error, ErrorKind};
 
-/// Puts the cache on `device`, which does not run and has `known` for its cores, before `core` as well. Nothing is
-/// cached of it yet, and it is left as it is. A calibration is forgotten: it says nothing of the new core.
+/// Adds `core` to the cache on `device`, which does not run and has the cores `known`. Nothing of the new core is
+/// cached yet, and the core is not written. A calibration is discarded, because it says nothing about the new core.
 ///
 /// # Errors
-/// [`ErrorKind::Setup`] if there cannot be such a core, [`ErrorKind::Format`] if there is no cache,
-/// [`ErrorKind::Device`]. The cache is what it was then.
+/// [`ErrorKind::Setup`] if such a core is impossible, [`ErrorKind::Format`] if there is no cache,
+/// [`ErrorKind::Device`]. The cache is then unchanged.
 pub async fn add_core(device: &Arc<dyn Device>, known: &[Core], core: &Core) -> Result<(), Error> {
     let all: Vec<Core> = known.iter().chain([core]).cloned().collect();
     let _claims = claim_all(device, &all)?;
@@ -47,11 +47,11 @@ pub async fn add_core(device: &Arc<dyn Device>, known: &[Core], core: &Core) -> 
     written.map_err(|error| Error::of_device("writing the label", &error))
 }
 
-/// Forgets a core of the cache on `device`, which does not run, and all that only the cache has of it: that is lost.
-/// For a core that does not come back.
+/// Drops a core of the cache on `device`, which does not run. Dirty data of the core is lost. For a core that will not
+/// come back.
 ///
 /// # Errors
-/// [`ErrorKind::Setup`] if the cache has no such core or no other, [`ErrorKind::Format`] if there is no cache,
+/// [`ErrorKind::Setup`] if the cache has no such core or no other one, [`ErrorKind::Format`] if there is no cache,
 /// [`ErrorKind::Device`].
 pub async fn give_up(device: &Arc<dyn Device>, id: CoreId) -> Result<(), Error> {
     let _claims = claim_all(device, &[])?;
@@ -62,7 +62,7 @@ pub async fn give_up(device: &Arc<dyn Device>, id: CoreId) -> Result<(), Error> 
     written.map_err(|error| Error::of_device("writing the label", &error))
 }
 
-/// Why no new core may have this number.
+/// The reason why a new core cannot have this number.
 pub(super) fn complaint(stored: &StoredCache, id: CoreId) -> Option<String> {
     let number = id.get();
     if stored.cores.iter().any(|known| known.id == id) {
@@ -78,7 +78,7 @@ pub(super) fn complaint(stored: &StoredCache, id: CoreId) -> Option<String> {
 }
 
 impl StoredCache {
-    /// The same without a core. What lies there of it is nothing's any more.
+    /// The content of the label without a core. Data of it on the cache device then belongs to no core.
     pub(super) fn without(&self, id: CoreId) -> Result<Self, Error> {
         let numbers: Vec<String> =
             self.cores.iter().map(|core| core.id.get().to_string()).collect();
@@ -102,7 +102,7 @@ impl StoredCache {
         Ok(next)
     }
 
-    /// The numbers that a core may have that comes now, the lowest first.
+    /// The numbers that a new core may have, ascending.
     pub fn free_cores(&self) -> impl Iterator<Item = CoreId> + '_ {
         let is_free = |id: &CoreId| self.cores.iter().all(|known| known.id != *id);
         (self.next_core..).map_while(CoreId::new).filter(is_free)

@@ -1,4 +1,4 @@
-//! Formatting a cache device.
+//! Formats a cache device.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::layout::log::{self, LogOptions, LogSuperblock};
 use crate::layout::ocf::{self, OcfOptions, OcfSuperblock};
 use crate::{Error, ErrorKind};
 
-/// Lines that a core may have: Open CAS's 46 bits.
+/// Most lines of a core: Open CAS's 46 bits.
 const CORE_LINES_MAX: u64 = 1 << 46;
 
-/// How data lie on the cache device; fixed at format.
+/// The layout of a cache device; fixed at format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayoutOptions {
     /// A log of segments: the default.
     Log(LogOptions),
-    /// Lines, as Open CAS has them: to compare with.
+    /// Lines, as in Open CAS: for comparison.
     Ocf(OcfOptions),
 }
 
@@ -43,35 +43,35 @@ impl LayoutOptions {
     }
 }
 
-/// What may be written over.
+/// What may be overwritten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Over {
-    /// Zeros alone.
+    /// Only zeros.
     #[default]
     Blank,
-    /// The block cache of this UUID as well, whatever it holds.
+    /// Also the block cache with this UUID, whatever it contains.
     Cache(Uuid),
-    /// Whatever there is but a block cache: that has to be named.
+    /// Anything except a block cache: that must be named.
     Other,
 }
 
-/// How a cache is to be.
+/// Options of a new cache.
 #[derive(Clone, Debug, Default)]
 pub struct CreateOptions {
-    /// How data lie on the cache device.
+    /// The layout of the cache device.
     pub layout: LayoutOptions,
-    /// The mode of its first start.
+    /// The mode in which the cache first starts.
     pub mode: Mode,
-    /// What may be written over.
+    /// What may be overwritten.
     pub over: Over,
 }
 
-/// Formats `device` as a cache before `cores`. Gives its UUID. What was on the device is lost; cores are left as they
-/// are.
+/// Formats `device` as a cache for `cores`. Returns its UUID. The content of the device is lost; the cores are not
+/// written.
 ///
 /// # Errors
-/// [`ErrorKind::Setup`] if no such cache can be, or the device has something that `options` does not name;
-/// [`ErrorKind::Device`]. Nothing was written if it was refused.
+/// [`ErrorKind::Setup`] if such a cache is impossible, or if the device has content that `options` do not allow to
+/// overwrite: then nothing was written. [`ErrorKind::Device`].
 pub async fn create(
     device: &Arc<dyn Device>,
     cores: &[Core],
@@ -93,7 +93,7 @@ pub async fn create(
     Ok(uuid)
 }
 
-/// One device must not be both, and no two caches may have it.
+/// Claims all devices: a device is used once, as the cache or as one core, and by one cache.
 pub(super) fn claim_all(device: &Arc<dyn Device>, cores: &[Core]) -> Result<Vec<Claim>, Error> {
     let all = std::iter::once(device).chain(cores.iter().map(|core| &core.device));
     all.map(claim).collect()
@@ -154,7 +154,7 @@ pub(super) fn plan(
     })
 }
 
-/// A core has no more lines than a layout can name.
+/// Checks that a core has no more lines than a layout can address.
 pub(super) fn check_core_lines(core: &Core, line_bytes: u32) -> Result<(), Error> {
     let (number, bytes) = (core.id.get(), core.device.info().capacity_bytes);
     if bytes.div_ceil(u64::from(line_bytes.max(1))) <= CORE_LINES_MAX {
@@ -186,7 +186,7 @@ pub(super) async fn may_be_written_over(device: &Arc<dyn Device>, over: Over) ->
     Err(Error::new(ErrorKind::Setup, message))
 }
 
-/// What a layout needs before its first start. A log needs nothing: headers of another UUID are none.
+/// Prepares a layout for its first start. A log needs nothing: headers with another UUID are ignored.
 pub(super) async fn format(device: &Arc<dyn Device>, layout: &StoredLayout) -> Result<(), Error> {
     let StoredLayout::Ocf(OcfSuperblock { geometry, .. }) = layout else { return Ok(()) };
     let (offset, bytes) = (geometry.offset, u64::from(geometry.pages()) * 4096);

@@ -1,41 +1,41 @@
-//! What a start has found that is not what was left.
+//! Damage that a start has found: deviations from the state in which the cache was left.
 //!
-//! After an orderly stop nothing was under way, so whatever is not as the label says is damage. After a crash a log
-//! ends where the cache stopped, and what was under way there is torn: that is no damage; but a sector of a collision
-//! table is written whole, and what a device has that refuses a read is unknown.
+//! After an orderly stop nothing was in flight, so every deviation from the label is damage. After a crash, a log ends
+//! where the cache stopped, and torn writes at its end are not damage. But a sector of a collision table is always
+//! written whole, so a torn one is damage. A refused read counts too, because its content is unknown.
 
 use super::stored::StoredCache;
 use crate::layout::{CoreId, Layout, SECTOR_BYTES, Span};
 use crate::{Error, ErrorKind};
 
-/// Ranges that are named of a core.
+/// Most ranges that are named per core.
 const RANGES_NAMED: usize = 4;
 
-/// What is damaged: parts of what describes the data.
+/// The damaged parts of the metadata, and damaged dirty data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Damage {
-    /// Sectors of a table.
+    /// Damaged sectors of a table.
     pub(super) sectors: u64,
-    /// Lines that a table gives to two, or to no known core.
+    /// Lines that a table assigns twice, or to an unknown core.
     pub(super) refused_lines: u64,
     /// Reads that the device refused.
     pub(super) failed_reads: u64,
-    /// Batches of a log that were complete before a crash and are gone.
+    /// Batches of a log that were complete before a crash and are missing.
     pub(super) missing_batches: u64,
-    /// A log is not as it was left.
+    /// A log does not match the state that the stop recorded.
     pub(super) is_log: bool,
-    /// Of what cores data are damaged, as far as that is known.
+    /// Ranges of cores whose data is damaged, as far as known.
     pub(super) torn: Vec<Span>,
-    /// What is dirty and is not what was written there.
+    /// Dirty data that is not what was written.
     pub(super) unsound: Vec<Span>,
 }
 
-/// What a core has lost, as far as it is known.
+/// The losses of a core, as far as known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LostOfCore {
     pub(super) core: CoreId,
     pub(super) name: String,
-    /// Sectors that only the cache had, and of these those that it has still.
+    /// Sectors that were dirty, and the number of them that are still there.
     pub(super) sectors: (u64, u64),
 }
 
@@ -44,7 +44,7 @@ impl Damage {
         *self != Self::default()
     }
 
-    /// How many parts.
+    /// The number of damaged parts.
     pub(super) fn parts(&self) -> u64 {
         self.sectors
             + self.refused_lines
@@ -54,12 +54,12 @@ impl Damage {
             + self.unsound.len() as u64
     }
 
-    /// Sectors that are not what was written there.
+    /// Sectors of dirty data that are not what was written.
     pub(super) fn unsound_sectors(&self) -> u64 {
         self.unsound.iter().map(|span| u64::from(span.sectors)).sum()
     }
 
-    /// What cores have lost, by what an orderly stop has said of them. All that was found is loaded.
+    /// The losses of the cores, compared with what an orderly stop has recorded. Everything found must be loaded.
     pub(super) fn lost(&self, stored: &StoredCache, layout: &dyn Layout) -> Vec<LostOfCore> {
         let Some(left) = stored.left.as_ref().filter(|_| self.is_some()) else { return Vec::new() };
         let of = |(core, dirty): &(CoreId, u64)| {
@@ -70,7 +70,7 @@ impl Damage {
         left.iter().filter_map(of).collect()
     }
 
-    /// Why such a cache is not started.
+    /// The error that explains why such a cache is not started.
     pub(super) fn refusal(&self, device: &str, was_stopped: bool, lost: &[LostOfCore]) -> Error {
         let mut parts: Vec<String> = Vec::new();
         let mut count = |count: u64, what: &str| {

@@ -1,6 +1,7 @@
-//! Whether another cache has a device for its core, too.
+//! Checks whether another cache has a device as its core, too.
 //!
-//! *Always:* only what lies on the other cache device is believed, and nothing is written to it: that cache may run.
+//! *Always:* only the content of the other cache device is trusted, and nothing is written to it, because that cache
+//! may be running.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,35 +17,35 @@ use crate::Error;
 use crate::fingerprint::{self, Slot};
 use crate::layout::CoreId;
 
-/// What another cache has of a core that its core lacks.
+/// The dirty data of a core in another cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirtyElsewhere {
-    /// Nothing, as its label says.
+    /// None, according to its label.
     Nothing,
-    /// This number of sectors, as its label says.
+    /// This number of sectors, according to its label.
     Sectors(u64),
-    /// The label does not say it: that cache runs, or its last stop was not in order.
+    /// The label does not say: that cache runs, or its last stop was not orderly.
     Unknown,
 }
 
-/// A core that another cache has, too.
+/// A core that another cache also has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CachedElsewhere {
-    /// The core that was asked about.
+    /// The core in question.
     pub core: CoreId,
-    /// How its user calls it.
+    /// Its name.
     pub name: String,
-    /// The other cache.
+    /// The UUID of the other cache.
     pub cache: Uuid,
-    /// Its number of that core.
+    /// Its number in the other cache.
     pub number: CoreId,
-    /// What is dirty there.
+    /// Its dirty data in the other cache.
     pub dirty: DirtyElsewhere,
 }
 
-/// Which of these devices are cores of the cache on `other`: by what they are known by, or by their fingerprints where
-/// the system says nothing of them. [`create`](super::create) looks at no device but its own, so a program that knows
-/// of other caches asks this first.
+/// The given devices that are cores of the cache on `other`. Devices are compared by identity, or by fingerprint where
+/// the system reports no identity. [`create`](super::create) looks only at its own device, so a program that knows of
+/// other caches should call this first.
 ///
 /// # Errors
 /// [`ErrorKind::Format`](crate::ErrorKind::Format) if there is no cache on `other`;
@@ -72,7 +73,7 @@ pub async fn cached_elsewhere(
 }
 
 fn dirty(stored: &StoredCache, core: CoreId) -> DirtyElsewhere {
-    // What was formatted and never started has nothing.
+    // A cache that was formatted and never started is empty.
     let is_blank = stored.was_stopped && stored.layout.is_blank();
     match &stored.left {
         _ if stored.is_distrusted || is_blank => DirtyElsewhere::Nothing,
@@ -92,7 +93,7 @@ async fn is_same(core: &Core, known: &StoredCore, slot: Option<&Slot>) -> bool {
     let alone = BTreeMap::from([(known.id, slot.clone())]);
     let compared = checked::compare(core, known.id, &alone).await;
     if have_common_kind(&slot.identity, identity) {
-        // An inode is given again once its file is gone: a file of which no block is the same is another one.
+        // The system reuses the inode of a deleted file: a file of which every block differs is another one.
         let is_replaced = compared.compared > 0 && compared.differing == compared.compared;
         return slot.identity.agrees(identity) && !is_replaced;
     }

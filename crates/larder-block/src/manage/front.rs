@@ -1,4 +1,4 @@
-//! What lies in front of a cache device.
+//! The content of the front of a cache device.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use larder_device::{Device, Io, IoBuffer};
 use super::stored::StoredCache;
 use crate::{Error, ErrorKind};
 
-/// A block cache as its label shows it.
+/// A block cache, as described by its label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Names the cache.
+    /// The UUID of the cache.
     pub uuid: Uuid,
-    /// Of its latest label.
+    /// The generation of its latest label.
     pub generation: u64,
-    /// What it says of itself.
+    /// The content of its label.
     pub stored: StoredCache,
 }
 
@@ -31,7 +31,7 @@ pub(super) async fn found(device: &Arc<dyn Device>) -> Result<Found, Error> {
 /// Looks for a block cache on a device. Writes nothing.
 ///
 /// # Errors
-/// [`ErrorKind::Format`] if there is none, or one that this version does not read; [`ErrorKind::Device`].
+/// [`ErrorKind::Format`] if there is none, or one that this version cannot read; [`ErrorKind::Device`].
 pub async fn look(device: &Arc<dyn Device>) -> Result<Seen, Error> {
     let found = found(device).await?;
     let (name, capacity) = (&device.info().name, device.info().capacity_bytes);
@@ -48,7 +48,7 @@ pub async fn look(device: &Arc<dyn Device>) -> Result<Seen, Error> {
     }
 }
 
-/// What was found, for people.
+/// Describes for people what was found.
 pub(super) fn describe(found: &Found) -> String {
     match found {
         Found::Blank => "nothing; create a cache on it first".to_owned(),

@@ -1,9 +1,9 @@
-//! Cores that come to a cache that runs, and go, while the others are served.
+//! Adds cores to a running cache, and removes them, while the other cores are served.
 //!
-//! *Always:* the label lists a core durably before anything is cached of it; and no more only when the core has durably
-//! all that was acknowledged, and nobody is served by it. So what a crash leaves is the cache with that core, or
-//! without it. What of a core that was taken away still lies on the cache device is nobody's: a start finds nothing of
-//! it, its number is not given again, and it gives way like all that nobody asks for.
+//! *Always:* the label lists a core durably before any of its data is cached. The label stops listing it only when the
+//! core durably has all acknowledged data and no longer serves clients. So a crash leaves the cache with that core, or
+//! without it. Data of a removed core on the cache device belongs to no core: a start ignores it, the number of the
+//! core is not reused, and the data is evicted like any other data that is not requested.
 
 use std::collections::BTreeMap;
 use std::slice;
@@ -21,13 +21,13 @@ use crate::layout::CoreId;
 use crate::{Error, ErrorKind};
 
 impl Opened {
-    /// Has the cache be before `core` as well: from now on [`RunningCache::core`](crate::running::RunningCache::core)
-    /// has it. It is left as it is, and nothing is cached of it yet. A calibration is forgotten, and routing by it
-    /// ends: it says nothing of the new core.
+    /// Adds `core` to the running cache: from now on [`RunningCache::core`](crate::running::RunningCache::core)
+    /// returns it. Nothing of it is cached yet, and the core is not written. A calibration is discarded and routing by
+    /// it ends, because it says nothing about the new core.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if there cannot be such a core, or the cache device is detached; [`ErrorKind::Device`]. The
-    /// cache is what it was then.
+    /// [`ErrorKind::Setup`] if such a core is impossible, or if the cache device is detached; [`ErrorKind::Device`].
+    /// The cache is then unchanged.
     pub async fn add_core(&mut self, core: &Core) -> Result<(), Error> {
         self.check_label()?;
         let claim = claim(&core.device)?;
@@ -58,7 +58,7 @@ impl Opened {
         self.prepare_mark()
     }
 
-    /// From now on it is served.
+    /// Begins to serve a core.
     pub(super) fn serve(&mut self, core: &Core, claim: Claim) {
         let id = core.id;
         self.cache.add_core(id, core.device.clone());
@@ -68,7 +68,7 @@ impl Opened {
         self.block_bytes = blocks.map_or(self.block_bytes, |own| own.min(self.block_bytes));
     }
 
-    /// With a label that says so, and nothing under way; requests wait then.
+    /// Writes a label while nothing is in flight; afterwards requests are still held back.
     pub(super) async fn label_quietly(&mut self, next: StoredCache) -> Result<(), Error> {
         let quiet = self.cache.quiet().await;
         quiet.map_err(|failure| Error::of_device("adding a core", &failure.error))?;
@@ -81,14 +81,14 @@ impl Opened {
         Err(Error::new(ErrorKind::Device, message))
     }
 
-    /// Has the cache be before that core no more. All that is dirty of it is destaged while its users and those of the
-    /// others go on; in the last moment all wait. Then its device is let go of, and what is asked of it is refused.
-    /// What is cached of the others stays. A calibration is forgotten, and routing by it ends.
+    /// Removes a core from the running cache. Destages its dirty data while all clients continue; all requests wait
+    /// only during the last step. Then its device is released, and requests to it are refused. Cached data of the
+    /// other cores stays. A calibration is discarded, and routing by it ends.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if the cache has no such core or no other, or its device is detached;
-    /// [`ErrorKind::Device`] if something could not be destaged or may be dirty all the same, for the start could not
-    /// read all, or if the label was not written. That core is served on then.
+    /// [`ErrorKind::Setup`] if the cache has no such core or no other one, or if its device is detached.
+    /// [`ErrorKind::Device`] if some data could not be destaged, if the label was not written, or if the start could
+    /// not read everything, so that unknown dirty data may exist. The core is then still served.
     pub async fn remove_core(&mut self, id: CoreId) -> Result<(), Error> {
         let next = self.without(id)?;
         if let Some(missing) = self.missing().into_iter().find(|missing| missing.id == id) {
@@ -105,7 +105,7 @@ impl Opened {
             self.checked.retain(|one| one.id != id);
             if let Some(at) = self.cores.iter().position(|core| core.id == id) {
                 self.cores.remove(at);
-                // That of the cache device is the first.
+                // The claim of the cache device comes first.
                 drop(self.claims.remove(at + 1));
             }
         } else {
@@ -116,7 +116,7 @@ impl Opened {
         self.prepare_mark()
     }
 
-    /// What the label says then.
+    /// The content of the label without the core.
     pub(super) fn without(&self, id: CoreId) -> Result<StoredCache, Error> {
         let next = self.stored().without(id)?;
         self.check_label()?;
@@ -132,17 +132,17 @@ impl Opened {
         Ok(next)
     }
 
-    /// Ends with nothing under way, all of the core there, and a label that does not list it; or with an error.
+    /// Succeeds with nothing in flight, all data on the core, and a label that does not list it.
     async fn leave_core(&mut self, id: CoreId, next: StoredCache) -> Result<(), Error> {
         let number = id.get();
         let failed = |error: &larder_device::Error| {
             Error::of_device(&format!("taking core {number} away"), error)
         };
         for _ in 0..ATTEMPTS {
-            // While everybody is served.
+            // Clients are still served here.
             self.cache.clean_core(id).await.map_err(|failure| failed(&failure.error))?;
             self.cache.quiet().await.map_err(|failure| failed(&failure.error))?;
-            // What had begun before nothing of it was to become dirty may have ended since.
+            // A write that began before `leaves` may have left dirty data.
             if self.cache.with(|cache| cache.has_settled(id)) {
                 return self.label_without(id, next).await;
             }
@@ -155,7 +155,7 @@ impl Opened {
     async fn label_without(&mut self, id: CoreId, next: StoredCache) -> Result<(), Error> {
         let number = id.get();
         if let Some(core) = self.cores.iter().find(|core| core.id == id) {
-            // What was written around the cache may not be durable there.
+            // Writes around the cache may not be durable on the core.
             let flushed = core.device.submit(Io::Flush).await;
             flushed.map_err(|failure| {
                 Error::of_device(&format!("taking core {number} away"), &failure.error)
@@ -165,7 +165,7 @@ impl Opened {
         Err(self.doubt(unwritten, &format!("core {number} is none of the cache's")))
     }
 
-    /// Which cores there are is written on the cache device.
+    /// The list of cores is stored on the cache device, so one must be attached.
     pub(super) fn check_label(&self) -> Result<(), Error> {
         if self.is_attached() {
             return Ok(());

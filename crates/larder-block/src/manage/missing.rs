@@ -1,7 +1,7 @@
-//! Cores of a cache that are not there.
+//! Missing cores of a cache.
 //!
-//! A cache starts without them: the others are served, and what only the cache has of the missing ones stays on its
-//! device. It is neither destaged nor given way, until the core is attached or given up by its number.
+//! A cache starts without them. The other cores are served, and the dirty data of the missing ones stays on the cache
+//! device. It is neither destaged nor evicted until the core is attached, or dropped by its number.
 
 use super::Core;
 use super::checked::{self, watches};
@@ -11,14 +11,14 @@ use super::stored::StoredCore;
 use crate::layout::{CoreId, SECTOR_BYTES};
 use crate::{Error, ErrorKind};
 
-/// A core that is not there.
+/// A missing core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingCore {
-    /// Which.
+    /// Its number.
     pub id: CoreId,
-    /// Where it was.
+    /// Its name when it was last present.
     pub name: String,
-    /// How much of it only the cache has, of what is loaded.
+    /// Its dirty bytes in the cache, among the loaded data.
     pub dirty_bytes: u64,
 }
 
@@ -30,7 +30,7 @@ impl std::fmt::Display for MissingCore {
 }
 
 impl Opened {
-    /// Its cores that are not there.
+    /// The missing cores.
     pub fn missing(&self) -> Vec<MissingCore> {
         let is_missing = |known: &&StoredCore| self.cores.iter().all(|core| core.id != known.id);
         let of = |known: &StoredCore| MissingCore {
@@ -42,7 +42,7 @@ impl Opened {
         self.stored().cores.iter().filter(is_missing).map(of).collect()
     }
 
-    /// Refuses what needs all cores.
+    /// Refuses an operation that needs all cores.
     pub(super) fn check_all_there(&self, what: &str) -> Result<(), Error> {
         let missing = self.missing();
         if missing.is_empty() {
@@ -73,12 +73,12 @@ impl Opened {
         }
     }
 
-    /// Serves a core that was missing, with all that is cached of it.
+    /// Serves a missing core again, with all its cached data.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if it is not missing, or the device is in use or not as long as it was;
-    /// [`ErrorKind::Changed`] if it is another device, or has been written meanwhile; [`ErrorKind::Device`]. The core
-    /// is missing still then.
+    /// [`ErrorKind::Setup`] if it is not missing, or if the device is in use or has another length;
+    /// [`ErrorKind::Changed`] if it is another device, or was written while it was missing; [`ErrorKind::Device`]. The
+    /// core is then still missing.
     pub async fn attach_core(&mut self, core: &Core) -> Result<(), Error> {
         self.check_label()?;
         let known = self.missing_core(core.id)?;
@@ -115,10 +115,10 @@ impl Opened {
         self.prepare_mark()
     }
 
-    /// Forgets a core that is missing, and all that only the cache has of it: that is lost. Gives how much it was.
+    /// Drops a missing core. Its dirty data is lost; returns the number of lost bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if it is not missing, or the only core; [`ErrorKind::Device`].
+    /// [`ErrorKind::Setup`] if it is not missing, or if it is the only core; [`ErrorKind::Device`].
     pub async fn give_up(&mut self, id: CoreId) -> Result<u64, Error> {
         self.missing_core(id)?;
         let next = self.without(id)?;

@@ -1,14 +1,13 @@
-//! The life of a cache on its devices: format, start, stop.
+//! The life cycle of a cache on its devices: format, start, stop.
 //!
-//! A cache device begins with a label ([`larder_device::label`]) that says which cores it is before and how its layout
-//! lies behind it ([`StoredCache`]). Cores are left as they are: a cache without dirty data can be taken away, and the
-//! cores are what they were.
+//! A cache device begins with a label ([`larder_device::label`]). The label lists the cores and describes the layout
+//! behind it ([`StoredCache`]). Nothing is added to the cores: a cache without dirty data can be taken away, and the
+//! cores are as they were.
 //!
-//! A cache is started before those of its cores that are there (`missing`), each compared with what is known of it
-//! (`checked`).
+//! A start serves the cores that are present (`missing`), after comparing each with what is known of it (`checked`).
 //!
-//! *Always:* nothing is written before all that can be refused has been; a label is written whole or not at all, so a
-//! start, a stop or a format that a crash cuts leaves the cache as before or as after.
+//! *Always:* nothing is written before all checks have passed. A label is written atomically, so a start, a stop or a
+//! format that a crash interrupts leaves the cache as before or as after.
 
 mod attach;
 mod calibrate;
@@ -42,12 +41,12 @@ pub use open::{ChangedCore, OpenOptions, Opened, open};
 pub use recover::Started;
 pub use stored::{StoredCache, StoredCore, StoredLayout, front_bytes};
 
-/// A core, and where it is.
+/// A core and its device.
 #[derive(Clone)]
 pub struct Core {
-    /// Its number.
+    /// The number of the core.
     pub id: CoreId,
-    /// How its user calls it.
+    /// The name by which its user knows it.
     pub name: String,
     /// The device itself.
     pub device: Arc<dyn Device>,

@@ -1,4 +1,4 @@
-//! Starting a cache, and stopping it.
+//! Starts and stops a cache.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,39 +20,39 @@ use crate::layout::{CoreId, Layout, SECTOR_BYTES};
 use crate::running::{Handles, RunningCache};
 use crate::{Error, ErrorKind};
 
-/// Dirty blocks of a core that have a fingerprint of what the core has there.
+/// Most dirty blocks of a core for which the fingerprint has what the core contains there.
 const DIRTY_BLOCKS: usize = 64;
 
-/// What is done if a core was written while the cache was away, and the cache has data that the core has not.
+/// What to do if a core was written while the cache was away, and the cache has dirty data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChangedCore {
-    /// The start is refused.
+    /// Refuse the start.
     #[default]
     Refuse,
-    /// They go to the core, over what was written there, and clean data are dropped.
+    /// Destage the dirty data over what was written to the core, and drop clean data.
     DestageAndDrop,
 }
 
-/// How a cache is started.
+/// How to start a cache.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// How it is set. Its mode is that of `mode`.
+    /// Options of the cache. `mode` takes precedence over its mode.
     pub cache: CacheOptions,
-    /// The mode; `None`: the one that it was in.
+    /// The mode; `None`: the previous one.
     pub mode: Option<Mode>,
-    /// Placement of what it writes.
+    /// Placement handles for its writes.
     pub handles: Handles,
-    /// What may change between two starts of a log.
+    /// Options that may change between two starts of a log.
     pub log: LogOptions,
-    /// Whether a damaged cache is started all the same, with what is whole. Default: no.
+    /// Whether a damaged cache is started nevertheless, with its undamaged data. Default: no.
     pub accept_loss: bool,
-    /// What is done if a core has changed.
+    /// What to do if a core has changed.
     pub changed: ChangedCore,
-    /// Pieces of clean data that are compared with the cores. Default 64; 0: none.
+    /// Number of pieces of clean data that are compared with the cores. Default 64; 0: none.
     pub samples: u32,
-    /// Which ones.
+    /// Selects these pieces.
     pub seed: u64,
-    /// Cores that are taken as they are, whatever they were known by and whatever is on them: what is dirty goes there.
+    /// Cores that are accepted as they are, whatever their identity and content. Dirty data is destaged to them.
     pub force: Vec<CoreId>,
 }
 
@@ -74,25 +74,26 @@ impl Default for OpenOptions {
 
 /// A cache that was started.
 pub struct Opened {
-    /// It runs.
+    /// The running cache.
     pub cache: RunningCache,
-    /// Which one it is.
+    /// Its UUID.
     pub uuid: Uuid,
-    /// What the start has found.
+    /// The data that the start has found.
     pub started: Started,
     pub(super) keeper: Keeper,
-    /// Those that are there.
+    /// The cores that are present.
     pub(super) cores: Vec<Core>,
     pub(super) checked: Vec<CheckedCore>,
-    /// Keep the fingerprints of these.
+    /// Maintain the fingerprints of these cores.
     pub(super) watches: BTreeMap<CoreId, Arc<Watch>>,
-    /// That of the cache device first, unless it was detached.
+    /// The claim of the cache device comes first, unless it was detached.
     pub(super) claims: Vec<Claim>,
-    /// Blocks of the exports: those of a cache device must not be larger.
+    /// Smallest block size of the exports: a cache device must not have larger blocks.
     pub(super) block_bytes: u32,
 }
 
-/// A label was not written, and why. What it said before is there again, or that was refused too.
+/// A failed write of the label. `again` is the error of the attempt to restore the previous content, if that failed
+/// too.
 pub(super) struct Unwritten {
     pub(super) error: Error,
     pub(super) again: Option<Error>,
@@ -100,16 +101,16 @@ pub(super) struct Unwritten {
 
 /// Writes the label.
 pub(super) struct Keeper {
-    /// None if the device with the label was detached.
+    /// `None` if the device with the label was detached.
     pub(super) labeller: Option<Labeller>,
     pub(super) uuid: Uuid,
     pub(super) stored: StoredCache,
-    /// The label may say that nothing must be believed, and could not be made to say otherwise.
+    /// The label may say that the content is void, and could not be rewritten.
     pub(super) is_doubtful: bool,
 }
 
 impl Keeper {
-    /// Begins a label that is newer than those begun before, whether or not this is waited for.
+    /// Begins to write a label that is newer than all begun before. The write goes on even if the future is dropped.
     fn write(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let begun = self.labeller.as_ref().map(|labeller| {
             let content = self.stored.encode()?;
@@ -122,13 +123,13 @@ impl Keeper {
     }
 }
 
-/// Starts the cache on `device` before `cores`, which have to be those that it was made for. Some may be missing: the
-/// others are served then, and what only the cache has of the missing ones stays ([`Opened::missing`]).
+/// Starts the cache on `device` with `cores`, which must be those for which it was made. Some may be missing: then the
+/// others are served, and the dirty data of the missing ones stays in the cache ([`Opened::missing`]).
 ///
 /// # Errors
-/// [`ErrorKind::Format`] if there is no cache, [`ErrorKind::Setup`] if it is not that of these cores or options,
-/// [`ErrorKind::Changed`] if a core was written meanwhile or is another device, [`ErrorKind::Damaged`] if what lies
-/// there is damaged and that is not accepted, [`ErrorKind::Device`].
+/// [`ErrorKind::Format`] if there is no cache, [`ErrorKind::Setup`] if it does not match these cores or options,
+/// [`ErrorKind::Changed`] if a core was written while the cache was away or is another device, [`ErrorKind::Damaged`]
+/// if the content is damaged and that is not accepted, [`ErrorKind::Device`].
 pub async fn open(
     device: &Arc<dyn Device>,
     cores: &[Core],
@@ -174,15 +175,15 @@ pub async fn open(
     let opened =
         Opened { cache, uuid, started, keeper, cores, checked, watches, claims, block_bytes };
     opened.prepare_mark()?;
-    // What begins anew, and what is known by something else now.
+    // Write fingerprints that start from scratch, or whose core has another identity now.
     for (core, watch) in opened.watches.iter().filter(|(_, watch)| !watch.is_stored()) {
         note(*core, watch, &[]).await;
     }
     Ok(opened)
 }
 
-/// What lies on the device, compared with the cores. If one has changed, or dirty data are lost and that is accepted,
-/// what is dirty goes there, if that is wanted, and the cache begins anew.
+/// Recovers the layout, and compares it with the cores. If a core has changed, or if dirty data is damaged and that is
+/// accepted, the dirty data is destaged if the options allow it, and the cache starts empty.
 async fn find(
     device: &Arc<dyn Device>,
     cores: &[Core],
@@ -211,7 +212,7 @@ async fn find(
         check_missing(&*found.layout, &keeper.stored, cores)?;
     }
     checked.clear_unreadable().await?;
-    // What this start writes is of an epoch that the label has.
+    // The label must have the epoch of this start before anything is written in it.
     keeper.write().await?;
     if !begins_anew {
         return Ok(found);
@@ -243,7 +244,7 @@ fn missing(stored: &StoredCache, cores: &[Core]) -> Vec<CoreId> {
     ids.filter(|id| cores.iter().all(|core| core.id != *id)).collect()
 }
 
-/// A cache begins anew only with nothing in it that a missing core lacks.
+/// Refuses to start empty while there is dirty data of a missing core.
 fn check_missing(layout: &dyn Layout, stored: &StoredCache, cores: &[Core]) -> Result<(), Error> {
     for id in missing(stored, cores) {
         let bytes = layout.dirty_sectors(id) * SECTOR_BYTES as u64;
@@ -259,7 +260,7 @@ fn check_missing(layout: &dyn Layout, stored: &StoredCache, cores: &[Core]) -> R
     Ok(())
 }
 
-/// The same cache with nothing in it.
+/// Empties the cache.
 async fn anew(
     device: &Arc<dyn Device>,
     keeper: &mut Keeper,
@@ -271,8 +272,8 @@ async fn anew(
     Ok(found)
 }
 
-/// Formats a device and starts the cache on it, under a new UUID: nothing that was written before is found again.
-/// `generation`: of the label that is there.
+/// Formats a device and starts the cache on it under a new UUID, so that no earlier data is found again. `generation`:
+/// that of the existing label.
 pub(super) async fn blank(
     device: &Arc<dyn Device>,
     mut stored: StoredCache,
@@ -282,9 +283,9 @@ pub(super) async fn blank(
     format(device, &stored.layout).await?;
     stored.is_started();
     stored.is_distrusted = false;
-    // A log begins with its first sequence again: none of the new ones is told to be clean.
+    // The sequence numbers of the log begin again, so a `clean_up_to` of the old ones must not apply to the new ones.
     stored.layout.forget();
-    // Nothing of a core that was taken away is left.
+    // No data of a removed core is left.
     stored.next_core = 0;
     next_epoch(&mut stored.layout)?;
     let uuid = Uuid::draw();
@@ -337,7 +338,7 @@ pub(super) fn check_cores(stored: &StoredCache, cores: &[Core]) -> Result<(), Er
     Ok(())
 }
 
-/// A core stays as long as it was.
+/// Checks that a core has the same length as before.
 pub(super) fn check_length(known: &StoredCore, given: &Core) -> Result<(), Error> {
     let bytes = given.device.info().capacity_bytes;
     if bytes == known.bytes {
@@ -353,8 +354,8 @@ pub(super) fn check_length(known: &StoredCore, given: &Core) -> Result<(), Error
     Err(Error::new(ErrorKind::Setup, message))
 }
 
-/// What was made on shorter blocks cannot be read by longer ones; and memory, whose blocks are shorter than a sector,
-/// tears what a layout for other devices takes for whole.
+/// A layout for short blocks cannot be read with longer ones. And memory, whose blocks are shorter than a sector, can
+/// tear writes that a layout for other devices assumes to be whole.
 fn check_blocks(layout: &StoredLayout, device: &Arc<dyn Device>) -> Result<(), Error> {
     let info = device.info();
     let (made_for, has) = (layout.block_bytes(), info.block_bytes);
@@ -383,19 +384,19 @@ fn check_blocks(layout: &StoredLayout, device: &Arc<dyn Device>) -> Result<(), E
 }
 
 impl Opened {
-    /// What its label says.
+    /// The content of its label.
     pub fn stored(&self) -> &StoredCache {
         &self.keeper.stored
     }
 
-    /// Its cores as the start has compared them with what is known of them; not those that came later.
+    /// The cores as the start has compared them; without those that were added later.
     pub fn checked(&self) -> &[CheckedCore] {
         &self.checked
     }
 
-    /// Brings the fingerprints of its cores up to date, while users go on: what was destaged or written has another one
-    /// now. Reads some hundred blocks of a core at most, of those that have changed. What a device refuses stays as it
-    /// was: the next start compares less.
+    /// Updates the fingerprints of the cores, while clients continue. Blocks that were destaged or written have new
+    /// checksums. Reads at most some hundred changed blocks per core. A fingerprint that a device refuses stays as it
+    /// was; then the next start compares fewer blocks.
     pub async fn note_fingerprints(&self) {
         for (core, watch) in &self.watches {
             let dirty = self.cache.with(|cache| some_dirty_blocks(cache, *core));
@@ -403,16 +404,16 @@ impl Opened {
         }
     }
 
-    /// Changes the mode, for good. From a mode with dirty data to one without, they are destaged first, if that is
-    /// wanted; new ones do not come meanwhile.
+    /// Changes the mode permanently. On a change from a mode with dirty data to one without, the dirty data is
+    /// destaged first if `destages` is set; no new dirty data appears during this.
     ///
-    /// *Always:* the label says a mode with dirty data, durably, before the mode makes something dirty, and until it
-    /// makes nothing dirty any more: so a crash leaves no more that is dirty than the label has one expect.
+    /// *Always:* the label durably names a mode with dirty data before the mode makes any data dirty, and until it no
+    /// longer does. So a crash never leaves more dirty data than the label leads one to expect.
     ///
     /// # Errors
-    /// [`ErrorKind::Device`]. The cache is in the mode that it was in, but if that was one with dirty data and the new
-    /// one is without: then in the new one, and something may be dirty. The label says what it said; if that could not
-    /// be written again, which the error tells, either.
+    /// [`ErrorKind::Device`]. The cache stays in its mode, except on a change from a mode with dirty data to one
+    /// without: then it is in the new mode, and may have dirty data. The label has its previous content. If that could
+    /// not be restored, which the error says, it may have either.
     pub async fn set_mode(&mut self, mode: Mode, destages: bool) -> Result<(), Error> {
         let set = |opened: &Self| opened.cache.with(|cache| cache.set_mode(mode));
         if !mode.may_be_dirty() && self.cache.with(|cache| cache.options().mode).may_be_dirty() {
@@ -435,12 +436,12 @@ impl Opened {
         self.prepare_mark()
     }
 
-    /// Says on the label that the cores have all, if that is so and is not there yet: after a crash what was dirty is
-    /// not taken for dirty then. Or that nothing must be believed, if the cache [was given up](Cache::has_marked). For
-    /// whoever has nothing else to do; it costs two writes of a block.
+    /// Records in the label that the cores have all data, if that is true and not recorded yet: after a crash this
+    /// data is then not taken for dirty. Or records that the content of the device is void, if the cache [was given
+    /// up](Cache::has_marked). Call it when idle; it costs two writes of a block.
     ///
     /// # Errors
-    /// [`ErrorKind::Device`]; the label says what it said, and the next call tries again.
+    /// [`ErrorKind::Device`]; the label then has its previous content, and the next call tries again.
     pub async fn note_clean(&mut self) -> Result<(), Error> {
         self.note_fingerprints().await;
         let before = self.keeper.stored.clone();
@@ -456,7 +457,8 @@ impl Opened {
         written
     }
 
-    /// What a label has to say now. With all of a log on the cores the next start need not take for dirty what was.
+    /// Updates the content of the label. If the cores have all data of a log, the next start need not take that data
+    /// for dirty.
     pub(super) fn look_at_cache(&mut self) {
         let (told, settled, is_given_up) = self
             .cache
@@ -469,7 +471,8 @@ impl Opened {
         }
     }
 
-    /// Has the label say `next`, or what it said before: one that was not written may be there all the same.
+    /// Writes `next` to the label, or else restores the previous content: a write that failed may have reached the
+    /// device.
     pub(super) async fn relabel(&mut self, next: StoredCache) -> Result<(), Unwritten> {
         let before = std::mem::replace(&mut self.keeper.stored, next);
         let Err(error) = self.write_label().await else {
@@ -481,8 +484,8 @@ impl Opened {
         Err(Unwritten { error, again })
     }
 
-    /// Writes the label, which says that nothing must be believed if the cache was given up before it is begun. If that
-    /// comes later the label that says so is begun later too, and takes the place of this one.
+    /// Writes the label. If the cache was given up before the write begins, the label says that its content is void.
+    /// If the cache is given up later, the label that says so begins later too, and supersedes this one.
     async fn write_label(&mut self) -> Result<(), Error> {
         let keeper = &mut self.keeper;
         let begun = self.cache.with(|cache| {
@@ -492,15 +495,15 @@ impl Opened {
         begun.await
     }
 
-    /// A label was written: what may have been there instead is not there any more.
+    /// A label was written: its doubtful predecessor is gone.
     fn is_believed(&mut self) {
         if std::mem::take(&mut self.keeper.is_doubtful) {
             self.cache.with(|cache| cache.set_no_dirty(false));
         }
     }
 
-    /// Sees to it that nothing is lost if a label that was not written is there all the same, and what it said before
-    /// is not. With dirty data they would be.
+    /// Handles a label that may be on the device although its write failed, while the previous content could not be
+    /// restored. No data may become dirty from now on, because that label could make a start lose it.
     pub(super) fn doubt(&mut self, unwritten: Unwritten, says: &str) -> Error {
         let Unwritten { error, again } = unwritten;
         let Some(again) = again else { return error };
@@ -523,13 +526,13 @@ impl Opened {
         Ok(())
     }
 
-    /// Destages all that is dirty, if that is wanted, makes durable on the cores what was written around, and says on
-    /// the label that the cache was stopped, in which mode, and what it has. No client may write any more.
+    /// Destages all dirty data if `destages` is set, makes writes around the cache durable on the cores, and records
+    /// in the label the orderly stop, the mode, and what the cache has. No client may write any more.
     ///
     /// # Errors
-    /// [`ErrorKind::Device`] if something is dirty still though it was to be destaged: the label says what it said. The
-    /// same if a core could not be flushed, or the cache device not be written: the label says that the cache was
-    /// stopped, but the next start finds only what a crash would have left.
+    /// [`ErrorKind::Device`] if data that was to be destaged is still dirty: the label has its previous content. Also
+    /// if a core could not be flushed or the cache device could not be written: the label then records the stop, but
+    /// the next start finds only what a crash would have left.
     pub async fn stop(mut self, destages: bool) -> Result<(), Error> {
         if destages {
             self.cache.destage_all().await?;
@@ -547,7 +550,7 @@ impl Opened {
         self.write_label().await.and(prepared)
     }
 
-    /// Has the label say what a start finds, if it has room for that.
+    /// Records in the label what a start will find, if there is room for it.
     fn say_what_is_left(&mut self) {
         let stored = &mut self.keeper.stored;
         let left = self.cache.with(|cache| {
@@ -557,7 +560,7 @@ impl Opened {
         });
         let Some((left, mut dirty)) = left else { return };
         let mut said = stored.clone();
-        // The label tells the next start that all of it is clean.
+        // The label tells the next start that all data is clean.
         if matches!(&said.layout, StoredLayout::Log(log) if log.clean_up_to >= left.last) {
             dirty.clear();
         }
@@ -575,8 +578,8 @@ async fn note(core: CoreId, watch: &Arc<Watch>, dirty: &[u64]) {
     }
 }
 
-/// Some blocks of a core that are dirty, of what is loaded. A later state of the cache has written them to the core: so
-/// an old copy of the cache device shows by what the core has there.
+/// Some dirty blocks of a core, among the loaded ones. The cache will destage them later. So if an old copy of the
+/// cache device is started, the content of the core at these blocks reveals it.
 fn some_dirty_blocks(cache: &Cache, core: CoreId) -> Vec<u64> {
     let sectors_of_block = fingerprint::BLOCK_BYTES / SECTOR_BYTES as u64;
     let mut blocks = Vec::new();

@@ -1,4 +1,4 @@
-//! What a start finds on the cache device.
+//! Recovers what a cache device has at a start.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,34 +13,34 @@ use crate::layout::ocf::{self, OcfRecovery};
 use crate::layout::{Layout, Usage};
 use crate::{Error, ErrorKind};
 
-/// Reads that go side by side.
+/// Concurrent reads.
 const READS: usize = 32;
 
-/// What a start has found.
+/// The data that a start has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Started {
-    /// Sectors that are cached; if not all is loaded, at most.
+    /// Cached sectors; an upper bound until everything is loaded.
     pub valid_sectors: u64,
-    /// Of these, those that only the cache device has; if not all is loaded, at most.
+    /// Of these, dirty sectors; an upper bound until everything is loaded.
     pub dirty_sectors: u64,
-    /// Bytes read.
+    /// Bytes that were read.
     pub read_bytes: u64,
-    /// Parts of what describes the data that are damaged. They were accepted as lost.
+    /// Damaged parts of the metadata. Their loss was accepted.
     pub damaged: u64,
-    /// Sectors that are gone with them and that only the cache had, as far as that is known.
+    /// Dirty sectors that were lost with them, as far as known.
     pub lost_sectors: u64,
-    /// Reads that the device refused: dirty data may have been lost.
+    /// Reads that the device refused: dirty data may be lost.
     pub failed_reads: u64,
-    /// Parts of the device whose content was not what its description says: they were under way when the cache ended,
-    /// or are damaged.
+    /// Parts of the device whose content does not match its description: they were in flight when the cache ended, or
+    /// are damaged.
     pub torn: u64,
-    /// Clean runs that were compared with the core.
+    /// Clean runs that were compared with their core.
     pub compared: u32,
-    /// Of these, those that differ.
+    /// Of these, the runs that differ.
     pub changed: u32,
 }
 
-/// A layout as it was left.
+/// A recovered layout.
 pub(super) struct Recovered {
     pub(super) layout: Box<dyn Layout>,
     pub(super) shape: CacheShape,
@@ -48,10 +48,10 @@ pub(super) struct Recovered {
     pub(super) damage: Damage,
 }
 
-/// `epoch`: of this start, for a log. What is found is of the cores that there are.
+/// Recovers the layout. `epoch`: that of this start, for a log. Only data of the listed cores is found.
 ///
 /// # Errors
-/// [`ErrorKind::Format`] if what lies there is of a later start than the label.
+/// [`ErrorKind::Format`] if the data is of a later start than the label.
 pub(super) async fn recover(
     device: &Arc<dyn Device>,
     stored: &StoredCache,
@@ -59,7 +59,7 @@ pub(super) async fn recover(
     options: &LogOptions,
 ) -> Result<Recovered, Error> {
     let (mut started, mut damage) = (Started::default(), Damage::default());
-    // As long as none was taken away there is nothing of others.
+    // If no core was ever removed, there is no data of other cores.
     let cores = || stored.cores.iter().map(|core| core.id);
     let has_gone = stored.next_core > 0;
     let (layout, shape): (Box<dyn Layout>, CacheShape) = match &stored.layout {
@@ -128,10 +128,10 @@ impl Recovered {
         (self.started.valid_sectors, self.started.dirty_sectors) = (valid_sectors, dirty_sectors);
     }
 
-    /// Whether it may be started though it is damaged.
+    /// Checks whether a damaged cache may be started.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`] if it is and that is not accepted.
+    /// [`ErrorKind::Damaged`] if it is damaged and that is not accepted.
     pub(super) fn accept_loss(
         &mut self,
         device: &Arc<dyn Device>,
@@ -152,8 +152,8 @@ impl Recovered {
         Err(self.damage.refusal(&device.info().name, left.left.is_some(), &lost))
     }
 
-    /// Whether its device has data that are not what they were written as: what is destaged leaves them out, and
-    /// nothing of them may be found again.
+    /// Whether the device has data that differs from what was written. Destaging leaves it out, and it must not be
+    /// found again.
     pub(super) fn has_unsound_data(&self) -> bool {
         !self.damage.unsound.is_empty()
     }
@@ -164,8 +164,8 @@ impl Recovered {
     }
 }
 
-/// Carries out what a recovery wants to be read, [`READS`] side by side; their ends are told in the order in which they
-/// began. Gives the number of bytes.
+/// Carries out the reads of a recovery, [`READS`] at a time. Reports their completions in the order in which they
+/// began. Returns the number of bytes read.
 async fn read_all<R, Read>(
     device: &Arc<dyn Device>,
     recovery: &mut R,
@@ -194,7 +194,7 @@ async fn read_all<R, Read>(
     }
 }
 
-/// Bytes and metadata.
+/// The data and the metadata of a buffer.
 fn found_in(buffer: &IoBuffer) -> (&[u8], &[u8]) {
     (buffer.as_slice(), buffer.metadata().unwrap_or_default())
 }

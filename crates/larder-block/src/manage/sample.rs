@@ -1,4 +1,4 @@
-//! Whether a core was written while its cache was away: some of what is cached of it, clean, is compared with it.
+//! Detects whether a core was written while its cache was away, by comparing some of its clean cached data with it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::recover::Started;
 use crate::layout::{Layout, SECTOR_BYTES};
 use crate::{Error, ErrorKind};
 
-/// Compares `samples` clean runs of all cores, drawn by `seed`, and counts those that differ.
+/// Compares `samples` clean runs of all cores, selected by `seed`, and counts those that differ.
 ///
 /// # Errors
 /// [`ErrorKind::Device`].
@@ -20,7 +20,7 @@ pub(super) async fn sample(
     (samples, seed): (u32, u64),
     started: &mut Started,
 ) -> Result<(), Error> {
-    // A part is of ranges from all over the cores: as good a sample as any.
+    // One part contains ranges from all over the cores, so it is a good sample.
     layout.load_part();
     let mut rng = fastrand::Rng::with_seed(seed);
     for number in 0..samples {
@@ -48,7 +48,7 @@ async fn read(device: &Arc<dyn Device>, offset: u64, bytes: usize) -> Result<IoB
     })
 }
 
-/// What is said of cores that have changed.
+/// The error for cores that have changed.
 pub(super) fn refusal(started: &Started, of_fingerprints: Option<String>) -> Error {
     let of_fingerprints = of_fingerprints.map(|text| text + "; ").unwrap_or_default();
     let message = format!(

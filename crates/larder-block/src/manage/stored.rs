@@ -1,4 +1,4 @@
-//! What the label of a block cache says. Little-endian.
+//! The content of the label of a block cache. Little-endian.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -31,7 +31,7 @@
 //!       8      8  sectors
 //! ```
 //!
-//! The label has the version, the checksum and the UUID ([`larder_device::label`]).
+//! The label also has the version, the checksum and the UUID ([`larder_device::label`]).
 
 #![deny(clippy::indexing_slicing)]
 
@@ -94,30 +94,30 @@ struct FixedDirty {
 const _: () = assert!(size_of::<FixedDirty>() == 16);
 const _: () = assert!(size_of::<Fixed>() == 24 && size_of::<FixedCore>() == 16);
 
-/// What a cache knows of a core.
+/// A core in the label of a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredCore {
-    /// Its number.
+    /// The number of the core.
     pub id: CoreId,
-    /// How its user calls it: where it is, most often.
+    /// Its name, usually its path.
     pub name: String,
-    /// Its length.
+    /// Its length in bytes.
     pub bytes: u64,
-    /// Which of the places for fingerprints is its; `None` if there was none.
+    /// The index of its fingerprint's place; `None` if there was no room.
     pub place: Option<u16>,
 }
 
-/// The layout that was chosen at format.
+/// The layout that was chosen when the cache was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredLayout {
     /// A log of segments.
     Log(LogSuperblock),
-    /// Lines, as Open CAS has them.
+    /// Lines, as in Open CAS.
     Ocf(OcfSuperblock),
 }
 
 impl StoredLayout {
-    /// Bytes of a block of the device that it was made for.
+    /// Block size of the device for which it was made.
     pub(super) fn block_bytes(&self) -> u32 {
         match self {
             Self::Log(superblock) => superblock.geometry.block_bytes,
@@ -125,7 +125,7 @@ impl StoredLayout {
         }
     }
 
-    /// Where it begins on the device.
+    /// Offset of the layout on the device.
     fn offset(&self) -> u64 {
         match self {
             Self::Log(superblock) => superblock.geometry.offset,
@@ -141,7 +141,7 @@ impl StoredLayout {
         }
     }
 
-    /// Bytes of metadata beside each block in which it has its records; 0: they lie between the data.
+    /// Bytes of metadata per block that hold its records; 0: the records are stored between the data.
     pub fn metadata_bytes(&self) -> u16 {
         match self {
             Self::Log(superblock) => superblock.geometry.metadata_bytes,
@@ -149,7 +149,7 @@ impl StoredLayout {
         }
     }
 
-    /// Whether it is as it was formatted.
+    /// Whether it was not used since its format.
     pub(super) fn is_blank(&self) -> bool {
         match self {
             Self::Log(log) => *log == LogSuperblock::blank(log.geometry),
@@ -157,7 +157,7 @@ impl StoredLayout {
         }
     }
 
-    /// Whether an orderly stop has left it.
+    /// Whether an orderly stop recorded the state of the layout.
     pub(super) fn is_left(&self) -> bool {
         match self {
             Self::Log(superblock) => superblock.left.is_some(),
@@ -165,7 +165,7 @@ impl StoredLayout {
         }
     }
 
-    /// Has it be left so by an orderly stop, or not (`None`).
+    /// Sets the state in which an orderly stop has left it, or that it was not left so (`None`).
     pub(super) fn set_left(&mut self, left: Option<Left>) {
         match self {
             Self::Log(superblock) => superblock.left = left,
@@ -176,7 +176,7 @@ impl StoredLayout {
         }
     }
 
-    /// Nothing was written under its new name.
+    /// Resets it to the formatted state: nothing was written under its new UUID.
     pub(super) fn forget(&mut self) {
         match self {
             Self::Log(log) => {
@@ -202,56 +202,56 @@ impl StoredLayout {
     }
 }
 
-/// Bytes of the label and the fingerprints, which lie in front of the layout of a cache made with `cores` cores.
+/// Bytes of the label and the fingerprints, in front of the layout, of a cache made with `cores` cores.
 pub fn front_bytes(cores: usize) -> u64 {
     data_offset(fingerprint::places_for(cores))
 }
 
-/// Where the layout of a cache with `places` places for fingerprints begins.
+/// Where the layout begins in a cache with `places` places for fingerprints.
 pub(super) fn data_offset(places: u16) -> u64 {
     AREA_BYTES + fingerprint::area_bytes(places)
 }
 
-/// What a cache says of itself.
+/// The content of the label of a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredCache {
-    /// Whether it was stopped in order, and has not been started since.
+    /// Whether the cache was stopped in order and has not been started since.
     pub was_stopped: bool,
-    /// If its layout was left in order too: sectors that only the cache had, of the cores of which there were any. A
-    /// start takes that back before it writes anything else.
+    /// If its layout was left in order too: the dirty sectors of each core that had any. A start clears this before it
+    /// writes anything else.
     pub left: Option<Vec<(CoreId, u64)>>,
-    /// Whether cores were written past the cache, when it had nothing dirty: nothing on its device must be believed.
+    /// Whether cores were written past the cache, when it had no dirty data: then its content is void.
     pub is_distrusted: bool,
-    /// The mode that it was in.
+    /// Its last mode.
     pub mode: Mode,
-    /// Its cores, by number.
+    /// The cores, ordered by number.
     pub cores: Vec<StoredCore>,
-    /// What is cached of cores of lower numbers, and of no known one, is of cores that were taken away.
+    /// Cached data of an unlisted core with a lower number than this belongs to a removed core.
     pub next_core: u16,
-    /// Places for fingerprints that there are.
+    /// Number of places for fingerprints.
     pub places: u16,
-    /// Where its data are.
+    /// The layout of its data.
     pub layout: StoredLayout,
-    /// What its devices do, if that was measured.
+    /// The measured performance of its devices, if there is any.
     pub profile: Option<Profile>,
 }
 
 impl StoredCache {
-    /// What an orderly stop has said is true no more.
+    /// Clears what an orderly stop has recorded.
     pub(super) fn is_started(&mut self) {
         (self.was_stopped, self.left) = (false, None);
         self.layout.set_left(None);
     }
 
-    /// A place for the fingerprint of a further core.
+    /// A free place for the fingerprint of a new core.
     pub(super) fn free_place(&self) -> Option<u16> {
         (0..self.places).find(|place| self.cores.iter().all(|core| core.place != Some(*place)))
     }
 
-    /// The content of a label.
+    /// Encodes the content of a label.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if it has no room for the cores.
+    /// [`ErrorKind::Setup`] if the label has no room for the cores.
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         let layout = self.layout.encode();
         let profile = self.profile.as_ref().map(Profile::encode).unwrap_or_default();
@@ -300,10 +300,10 @@ impl StoredCache {
         Ok(content)
     }
 
-    /// Reads the content of the label of a device of `capacity_bytes`.
+    /// Parses the content of the label of a device of `capacity_bytes`.
     ///
     /// # Errors
-    /// [`ErrorKind::Format`], naming the field, if no cache can be as it says.
+    /// [`ErrorKind::Format`], naming the field, if the content is invalid.
     pub fn parse(content: &[u8], capacity_bytes: u64) -> Result<Self, Error> {
         let (fixed, rest) = Fixed::ref_from_prefix(content).map_err(|_| cut())?;
         if fixed.reserved != [0; 6] {
@@ -363,7 +363,7 @@ fn cut() -> Error {
     wrong("it ends too early".to_owned())
 }
 
-/// The cores of a label, and what is behind them.
+/// Parses the cores of a label. Returns them and the remaining bytes.
 fn parse_cores<'a>(
     fixed: &Fixed,
     mut rest: &'a [u8],
@@ -393,10 +393,10 @@ fn parse_cores<'a>(
     Ok((cores, rest))
 }
 
-/// What was dirty of cores at a stop.
+/// Dirty sectors of each core at a stop.
 type DirtyCores = Vec<(CoreId, u64)>;
 
-/// The same of a label, and what is behind it.
+/// Parses them from a label. Returns them and the remaining bytes.
 fn parse_left<'a>(fixed: &Fixed, mut rest: &'a [u8]) -> Result<(DirtyCores, &'a [u8]), Error> {
     let mut left = DirtyCores::new();
     for _ in 0..fixed.dirty_cores.get() {

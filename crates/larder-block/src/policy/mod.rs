@@ -1,5 +1,5 @@
-//! What the block cache asks before it acts: whether a request passes by it, whether what was missed is kept, what is
-//! read ahead, what is destaged when.
+//! Policies of the block cache: whether a request bypasses the cache, whether a miss is cached, what is read ahead,
+//! and what is destaged when.
 //!
 //! Pure logic: no I/O, no threads, no clock. Times are those of the caller's clock.
 

@@ -1,4 +1,4 @@
-//! Promotion: whether what was missed is kept. As in Open CAS (`promotion/nhit`), in 8 bytes a line of the cache.
+//! Promotion: whether a miss is cached. As in Open CAS (`promotion/nhit`), in 8 bytes per line of the cache.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -6,22 +6,22 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::layout::{CoreId, Span};
 use crate::{Error, ErrorKind};
 
-/// What is kept of what was missed.
+/// Which misses are cached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PromotionPolicy {
-    /// Everything.
+    /// All of them.
     #[default]
     Always,
-    /// What is asked for again and again.
+    /// Those of lines that are requested repeatedly.
     NHit(NHit),
 }
 
 /// Parameters of n-hit, with the defaults and ranges of Open CAS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NHit {
-    /// With which access a line is kept: 2 to 1000, default 3.
+    /// The access at which a line is cached: 2 to 1000, default 3.
     pub insertion_threshold: u16,
-    /// Everything is kept while less of the cache is occupied: 0 to 100 percent, default 80.
+    /// Everything is cached while less of the cache is occupied: 0 to 100 percent, default 80.
     pub trigger_percent: u8,
 }
 
@@ -42,22 +42,23 @@ impl NHit {
     }
 }
 
-/// Says of each miss whether it is kept.
+/// Decides for each miss whether it is cached.
 ///
-/// Counts are kept of twice as many lines as the cache has, by a fingerprint of 22 bits: 4 bytes each, 8 bytes a line
-/// of the cache, while the policy is n-hit and its trigger was reached. A line has 16 places to be counted in, whence
-/// the one that was counted longest ago gives way; one of a quarter of a million lines is taken for another one.
+/// Counts accesses for twice the number of lines of the cache. A count takes 4 bytes, with a fingerprint of 22 bits,
+/// so 8 bytes per line of the cache, once the policy is n-hit and its trigger was reached. A line has 16 places for
+/// its count; the least recently counted line in them gives way. About one line in a quarter of a million is mistaken
+/// for another one.
 pub struct Promotion {
     policy: PromotionPolicy,
     line_sectors: u32,
     sets: usize,
-    /// Made when something is counted first. The last line that was counted comes first in its set.
+    /// Allocated at the first count. The most recently counted line comes first in its set.
     counts: Box<[Set]>,
 }
 
-/// Places in which a line may be counted.
+/// Number of places in which a line may be counted.
 const WAYS: usize = 16;
-/// A fingerprint above a count; 0 is an empty place.
+/// A fingerprint above a count of [`COUNT_BITS`] bits; 0 is an empty place.
 type Mark = u32;
 type Set = [Mark; WAYS];
 
@@ -66,7 +67,7 @@ const COUNT_MASK: Mark = (1 << COUNT_BITS) - 1;
 const _: () = assert!(COUNT_MASK >= 1000, "the highest threshold can be counted to");
 
 impl Promotion {
-    /// For a cache of `lines` of `line_bytes`.
+    /// A promotion policy for a cache of `lines` lines of `line_bytes` bytes.
     ///
     /// # Errors
     /// [`ErrorKind::Setup`], naming the parameter, if it is out of its range.
@@ -81,10 +82,10 @@ impl Promotion {
         Ok(promotion)
     }
 
-    /// Has another policy from the next request on. Counts are kept if n-hit goes on with other parameters.
+    /// Changes the policy from the next request on. Counts are kept if n-hit continues with other parameters.
     ///
     /// # Errors
-    /// As [`new`](Self::new); nothing has changed then.
+    /// As [`new`](Self::new); then nothing has changed.
     pub fn set(&mut self, policy: PromotionPolicy) -> Result<(), Error> {
         match policy {
             PromotionPolicy::Always => self.counts = Box::default(),
@@ -101,8 +102,9 @@ impl Promotion {
         Ok(())
     }
 
-    /// Whether what was missed of `span` is kept: to be asked once a miss. It is if each of its lines is. A request of
-    /// which something is cached already need not be asked for: refused, it would have to be voided.
+    /// Whether the missed part of `span` is cached; call it once per miss. It is cached if each of its lines is
+    /// admitted. Do not ask for a request that is partly cached: if it were refused, the cached part would have to be
+    /// invalidated.
     pub fn admits(&mut self, span: Span, occupancy_percent: u8) -> bool {
         let PromotionPolicy::NHit(NHit { insertion_threshold, trigger_percent }) = self.policy
         else {
@@ -117,17 +119,17 @@ impl Promotion {
         let lines = self.lines(span);
         let mut is_admitted = true;
         for line in lines.clone() {
-            // Each is counted, whether or not another one is refused.
+            // Count every line, even if another one is refused.
             is_admitted &= self.count(span.core, line) >= Mark::from(insertion_threshold);
         }
         if is_admitted {
-            // Once they have been evicted, they have to be asked for as often again.
+            // After an eviction, the lines must be requested the same number of times again.
             lines.for_each(|line| self.drop_count(span.core, line));
         }
         is_admitted
     }
 
-    /// These sectors are discarded: what was counted of their lines is forgotten.
+    /// Forgets the counts of these sectors, because they are discarded.
     pub fn forget(&mut self, span: Span) {
         if !self.counts.is_empty() {
             self.lines(span).for_each(|line| self.drop_count(span.core, line));
@@ -144,11 +146,11 @@ impl Promotion {
         span.first / sectors..=(span.end() - 1) / sectors
     }
 
-    /// Counts an access, and says how many there were.
+    /// Counts an access, and returns the count.
     fn count(&mut self, core: CoreId, line: u64) -> Mark {
         let (set, fingerprint) = self.place(core, line);
         let found = set.iter().position(|mark| mark & !COUNT_MASK == fingerprint);
-        // Where it was not known, the one that was counted longest ago gives way.
+        // An unknown line replaces the least recently counted one.
         let (at, before) = found.map_or((WAYS - 1, 0), |at| (at, set[at] & COUNT_MASK));
         let count = (before + 1).min(COUNT_MASK);
         set.copy_within(..at, 1);
@@ -165,13 +167,13 @@ impl Promotion {
     }
 
     fn place(&mut self, core: CoreId, line: u64) -> (&mut Set, Mark) {
-        // Without a seed: the same requests are answered alike in each run.
+        // No seed: the same requests get the same answers in each run.
         let mut hasher = DefaultHasher::new();
         (core, line).hash(&mut hasher);
         let hash = hasher.finish();
-        // The upper bits name the set, the lower ones the line within.
+        // The upper bits select the set, the lower ones the line in it.
         let at = (u128::from(hash) * self.counts.len() as u128) >> 64;
-        #[allow(clippy::cast_possible_truncation)] // the lower bits are what is wanted
+        #[allow(clippy::cast_possible_truncation)] // the lower bits are intended
         let fingerprint = ((hash as u32) | 1) << COUNT_BITS;
         let at = usize::try_from(at).expect("below the number of sets");
         (&mut self.counts[at], fingerprint)
@@ -248,8 +250,8 @@ mod tests {
 
     #[test]
     fn lines_are_remembered_for_about_as_long_as_the_cache_is_and_memory_is_bounded() {
-        // Of a pass over as many lines as the cache has, nearly all are known in the next one; of one over eight times
-        // as many, nearly none.
+        // After a pass over as many lines as the cache has, the next pass knows nearly all of them. After a pass over
+        // eight times that number, it knows nearly none.
         for (lines, expected) in [(LINES, 0.97..1.0), (8 * LINES, 0.0..0.02)] {
             let mut promotion = promotion(n_hit(2, 0));
             (0..lines).for_each(|number| _ = promotion.admits(line(number), 100));

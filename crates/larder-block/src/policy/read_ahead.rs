@@ -1,5 +1,5 @@
-//! Read-ahead: what a stream of reads will ask for next is fetched before it does. As Open CAS's prefetch policy of
-//! that name, with a window that grows with the stream.
+//! Read-ahead: fetches the data that a read stream will request next. As the prefetch policy of that name in Open CAS,
+//! with a window that grows with the stream.
 //!
 //! ```text
 //!   a stream of reads ───────────────►│ end of the last one
@@ -7,33 +7,33 @@
 //!                                     └──────────── window ─────────────────┘
 //! ```
 //!
-//! The next part is asked for when less than half of the window is ahead. The window is as long as the stream was so
-//! far, up to the longest: who reads a little in order has little fetched in vain.
+//! The next part is fetched when less than half of the window is ahead. The window is as long as the stream up to now,
+//! but not longer than the configured window. So a short sequence of reads causes little useless read-ahead.
 
 use crate::layout::{Room, SECTOR_BYTES};
 use crate::{Error, ErrorKind};
 
-/// Of how much that is dirty, in percent, it depends on the room whether something is read ahead.
+/// From this dirty share on, in percent, read-ahead depends on the free room.
 const DIRTY_PERCENT: u8 = 50;
-/// From how much on nothing is, where a layout does not say how much room there is.
+/// From this dirty share on, in percent, nothing is read ahead if the layout does not report its free room.
 const DIRTY_PERCENT_MAX: u8 = 80;
 
-/// Which streams of reads are read ahead.
+/// Which read streams are read ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadAheadPolicy {
-    /// None.
+    /// No stream is read ahead.
     #[default]
     Off,
-    /// Those that are long enough.
+    /// Streams that have reached the threshold are read ahead.
     On(ReadAheadOptions),
 }
 
-/// How far streams are read ahead, and which.
+/// Which streams are read ahead, and how far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadAheadOptions {
-    /// Bytes that a stream has read in order before it is read ahead: 4 KiB to 1 GiB, default 64 KiB.
+    /// Bytes that a stream must have read in order before it is read ahead: 4 KiB to 1 GiB, default 64 KiB.
     pub threshold_bytes: u64,
-    /// Most bytes that are ahead of a stream: 4 KiB to 16 MiB, default 256 KiB. Whole lines; at least one.
+    /// Most bytes ahead of a stream: 4 KiB to 16 MiB, default 256 KiB. Rounded down to whole lines; at least one line.
     pub window_bytes: u64,
 }
 
@@ -44,7 +44,7 @@ impl Default for ReadAheadOptions {
 }
 
 impl ReadAheadPolicy {
-    /// Whether this can be.
+    /// Checks the options.
     ///
     /// # Errors
     /// [`ErrorKind::Setup`], naming the parameter, if it is out of its range.
@@ -62,7 +62,7 @@ impl ReadAheadPolicy {
         Err(Error::new(ErrorKind::Setup, format!("read-ahead: {complaint}")))
     }
 
-    /// What is to be read ahead of a stream now, in sectors of its core, if anything is.
+    /// The part to read ahead of a stream now, in sectors of its core, if any.
     pub(crate) fn next_part(&self, stream: &StreamFacts) -> Option<std::ops::Range<u64>> {
         let Self::On(ReadAheadOptions { threshold_bytes, window_bytes }) = *self else {
             return None;
@@ -77,31 +77,31 @@ impl ReadAheadPolicy {
         if (from - end) * 2 >= window {
             return None;
         }
-        // What is beyond would pass by.
+        // Reads beyond this would bypass the cache.
         let to = end.saturating_add(window.min(stream.bytes_left / sector));
         let to = (to - to % line_sectors).min(stream.core_sectors);
         (from < to).then_some(from..to)
     }
 }
 
-/// A stream whose last read has come.
+/// A stream, after its last read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamFacts {
-    /// The sector behind the last read.
+    /// The end of the last read, in sectors.
     pub(crate) end: u64,
-    /// Bytes that it has read in order.
+    /// Bytes that the stream has read in order.
     pub(crate) bytes: u64,
-    /// The sector up to which it was read ahead.
+    /// The sector up to which the stream was read ahead.
     pub(crate) ahead: u64,
-    /// Bytes that it may go on before it passes the cache by.
+    /// Bytes that it may still read before it bypasses the cache.
     pub(crate) bytes_left: u64,
-    /// Length of its core: whole blocks.
+    /// Length of its core, in whole blocks.
     pub(crate) core_sectors: u64,
-    /// Of a line.
+    /// Sectors of a line.
     pub(crate) line_sectors: u64,
 }
 
-/// Whether users' writes need what room there is. Without a `room` the layout does not know how much that is.
+/// Whether client writes need the free room. `room` is `None` if the layout does not know it.
 pub(crate) fn is_short_of_room(room: Option<Room>, dirty_percent: u8) -> bool {
     match room {
         Some(Room { bytes, step_bytes }) => {
@@ -121,7 +121,7 @@ mod tests {
         window_bytes: 256 << 10,
     });
 
-    /// One that began at the first sector of its core, in lines of 4 KiB.
+    /// A stream that began at the first sector of its core, with lines of 4 KiB.
     fn stream(kib: u64) -> StreamFacts {
         StreamFacts {
             end: kib * KIB,

@@ -1,57 +1,59 @@
-//! Sequential cut-off: long streams pass by the cache, for a slow device is fast at them, and they would displace what
-//! is asked for again. As in Open CAS (`ocf_seq_cutoff`), but for its two levels of streams: here are no queues.
+//! Sequential cut-off: long streams bypass the cache. A slow device serves them fast, and in the cache they would
+//! displace data that is requested again. As in Open CAS (`ocf_seq_cutoff`), but without its two levels of streams,
+//! because there are no queues here.
 
 use super::Direction;
 use crate::layout::Span;
 use crate::streams::{Run, Streams};
 
-/// Streams of a cache that are remembered whatever comes, as of a queue of Open CAS.
+/// Streams that are always remembered, as many as per queue in Open CAS.
 const STREAMS: usize = 64;
 
-/// Which streams pass by.
+/// Which streams bypass the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CutOffPolicy {
-    /// All that are long enough.
+    /// All streams that have reached the threshold.
     Always,
-    /// Those that come while the cache is full.
+    /// Those that arrive while the cache is full.
     #[default]
     Full,
-    /// None.
+    /// No stream bypasses the cache.
     Never,
 }
 
-/// Sees every request, and says which ones pass by the cache.
+/// Sees every request, and decides which ones bypass the cache.
 ///
-/// A stream is of one core and one direction; each of its requests begins where another one ended. The 64 that were
-/// continued last are remembered, and up to 127.
+/// A stream belongs to one core and one direction; each of its requests begins where an earlier one ended. The 64 most
+/// recently continued streams are remembered, and up to 127.
 #[derive(Debug)]
 pub struct SequentialCutOff {
     policy: CutOffPolicy,
     threshold_bytes: u64,
     streams: Streams,
-    /// Bytes of the run that the last request goes on with.
+    /// Bytes of the run that the last request continues.
     before: u64,
 }
 
 impl SequentialCutOff {
-    /// [`threshold_bytes`](Self::set) as Open CAS has it.
+    /// [`threshold_bytes`](Self::set) of Open CAS.
     pub const THRESHOLD_BYTES: u64 = 1 << 20;
 
-    /// One that cuts streams off from `threshold_bytes` on; see [`set`](Self::set).
+    /// Cuts streams off from `threshold_bytes` on; see [`set`](Self::set).
     pub fn new(policy: CutOffPolicy, threshold_bytes: u64) -> Self {
         Self { policy, threshold_bytes, streams: Streams::remembering(STREAMS), before: 0 }
     }
 
-    /// Has other parameters from the next request on; streams that are known stay known. A stream passes by with the
-    /// request that makes it `threshold_bytes` long or longer: default 1 MiB, any number; 0 is every request.
+    /// Changes the parameters from the next request on. Known streams stay known. A stream bypasses the cache from the
+    /// request on that makes it at least `threshold_bytes` long. Default 1 MiB; any number is allowed; 0 cuts off
+    /// every request.
     pub fn set(&mut self, policy: CutOffPolicy, threshold_bytes: u64) {
         (self.policy, self.threshold_bytes) = (policy, threshold_bytes);
     }
 
-    /// Whether this request passes by the cache. To be asked of every request, once; `is_full` says that the cache
-    /// would have to evict for it (Open CAS: it has free no more than 512 lines beyond those of the request).
+    /// Whether this request bypasses the cache. Call it once for every request. `is_full` says that the cache would
+    /// have to evict for it (Open CAS: it has at most 512 free lines beyond those of the request).
     pub fn cuts_off(&mut self, span: Span, direction: Direction, is_full: bool) -> bool {
-        // Seen under each policy, so that another one knows the streams that are there.
+        // Track streams under each policy, so that a new policy knows the existing streams.
         let before = self.streams.saw(span, direction);
         self.before = before;
         let is_long = before.saturating_add(span.bytes() as u64) >= self.threshold_bytes;
@@ -62,13 +64,13 @@ impl SequentialCutOff {
         }
     }
 
-    /// The run of a request that was asked of, unless another has gone on with it. Its bytes are those of the request
-    /// too.
+    /// The run of a request that was seen, unless another request has continued it. Its bytes include the request.
     pub(crate) fn run_mut(&mut self, span: Span, direction: Direction) -> Option<&mut Run> {
         self.streams.run_mut(span, direction)
     }
 
-    /// How many more bytes a run that has `bytes` may become long before it passes by, if the cache stays as full.
+    /// Number of bytes by which a run of `bytes` may still grow before it bypasses the cache, if the cache stays as
+    /// full as it is.
     pub(crate) fn bytes_left(&self, bytes: u64, is_full: bool) -> u64 {
         let is_cut_off = match self.policy {
             CutOffPolicy::Always => true,
@@ -78,7 +80,7 @@ impl SequentialCutOff {
         if is_cut_off { self.threshold_bytes.saturating_sub(bytes) } else { u64::MAX }
     }
 
-    /// Whether the request that was asked of last goes on where another one ended.
+    /// Whether the last request that was seen continues an earlier one.
     pub(crate) fn goes_on(&self) -> bool {
         self.before > 0
     }
@@ -95,7 +97,7 @@ mod tests {
     use super::*;
     use crate::layout::CoreId;
 
-    /// Of 64 KiB: a MiB is 16 of them.
+    /// A span of 64 KiB; 16 of them are a MiB.
     fn at(core: u16, number: u64) -> Span {
         Span { core: CoreId::new(core).unwrap(), first: number * 128, sectors: 128 }
     }
@@ -109,7 +111,7 @@ mod tests {
         let mut cut_off = SequentialCutOff::new(CutOffPolicy::Always, 1 << 20);
         let expected: Vec<bool> = (0..20).map(|number| number >= 15).collect();
         assert_eq!(cut(&mut cut_off, 20, false), expected);
-        // What goes the other way, or lies on another core, or elsewhere, is another stream.
+        // The other direction, another core, or another place: each is another stream.
         assert!(!cut_off.cuts_off(at(0, 20), Direction::Write, false));
         assert!(!cut_off.cuts_off(at(1, 20), Direction::Read, false));
         assert!(!cut_off.cuts_off(at(0, 22), Direction::Read, false));

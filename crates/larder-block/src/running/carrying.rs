@@ -1,4 +1,4 @@
-//! Carrying out what the cache has decided.
+//! Carries out the I/Os that the cache has decided on.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use super::{Front, Handles, Shared};
 use crate::fingerprint::{Change, ChangeKind};
 use crate::layout::{Class, Data, DeviceIo, IoId, Outcome, RequestId, Target};
 
-/// What becomes of what an I/O has read.
+/// Where the data of an I/O goes.
 enum Into {
-    /// The buffer of a user, all of it, or bytes from here on.
+    /// To the buffer of a client: all of it (`is_whole`), or the bytes from `at` on.
     User { request: RequestId, at: usize, is_whole: bool },
-    /// The layout's.
+    /// To the layout.
     Layout,
-    /// Nothing was read.
+    /// The I/O reads nothing.
     Nothing,
 }
 
@@ -26,7 +26,7 @@ impl Shared {
         let change = self.change_by(&io);
         let (io, into) = self.prepare(io, handles);
         let shared = Arc::clone(self);
-        // It goes on whether or not this is waited for.
+        // The I/O runs to its end even though the future is dropped.
         drop(steps::request(async move {
             if let Some(change) = &change {
                 change.voided().await;
@@ -41,7 +41,7 @@ impl Shared {
         }));
     }
 
-    /// What it changes on a core whose fingerprint is kept.
+    /// Registers the I/O as a change if its target is a core with a fingerprint.
     fn change_by(&self, io: &DeviceIo) -> Option<Change> {
         let Target::Core(core) = io.target() else { return None };
         let (bytes, kind) = match io {
@@ -59,7 +59,7 @@ impl Shared {
         Some(self.cores.get(core)?.watch?.begin(bytes, kind))
     }
 
-    /// The device of a target. All that a core is written has the default handle.
+    /// The device of a target. All writes to a core use the default placement handle.
     fn device_of(&self, target: Target) -> Option<Front> {
         match target {
             Target::Cache => self.front(),
@@ -104,7 +104,8 @@ impl Shared {
         }
     }
 
-    /// A user needs something of `target`. Its buffer, if this is to fill all of it.
+    /// Notes that the read needs `target`. Returns the buffer of the client if this I/O fills all of it; otherwise the
+    /// caller takes one from the pool.
     fn begin_read(
         &self,
         target: Target,

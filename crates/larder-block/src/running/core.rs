@@ -1,4 +1,4 @@
-//! A core behind a cache, as a device.
+//! A cached core as a device.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use super::{Operation, RunningCache, User, Waits};
 use crate::cache::Request;
 use crate::layout::{CoreId, Data, SECTOR_BYTES, Span};
 
-/// Longest write of zeros that goes to the cache in one piece.
+/// Longest part of a `WriteZeroes` that goes to the cache as one request.
 const ZEROES_BYTES: u64 = 1 << 20;
-/// Longest trim that does.
+/// Longest part of a trim that goes to the cache as one request.
 const TRIM_BYTES: u64 = 1 << 30;
 
-/// A core behind a cache: a device of the core's capacity, in blocks that both have. Its writes are as durable as they
-/// are asked to be; in the write-back modes all are.
+/// A cached core as a device. Its capacity is that of the core, in blocks that both core and cache support. Writes are
+/// as durable as requested; in the write-back modes all writes are durable.
 ///
-/// Its counters are the core's.
+/// Its counters are those of the core.
 #[derive(Clone)]
 pub struct CachedCore {
     cache: RunningCache,
@@ -30,7 +30,8 @@ pub struct CachedCore {
 }
 
 impl CachedCore {
-    /// `blocks_of_cache`: what no cache device of this cache may have longer ones than, unless the core has.
+    /// `blocks_of_cache`: no cache device of this cache may have larger blocks, unless the blocks of the core are
+    /// larger.
     pub(super) fn new(
         cache: RunningCache,
         core: CoreId,
@@ -55,17 +56,17 @@ impl CachedCore {
         Self { cache, core, below, info }
     }
 
-    /// The cache.
+    /// The cache of this core.
     pub fn cache(&self) -> &RunningCache {
         &self.cache
     }
 
-    /// Its number.
+    /// The number of the core.
     pub fn id(&self) -> CoreId {
         self.core
     }
 
-    /// The core itself.
+    /// The core device.
     pub fn below(&self) -> &Arc<dyn Device> {
         &self.below
     }
@@ -87,7 +88,7 @@ impl CachedCore {
         self.ask(Request::Write { span, data, durable }, waits)
     }
 
-    /// In pieces, one after the other: they are as long as the device.
+    /// Writes one piece after the other: a request may be as long as the device.
     async fn write_zeroes(self, mut offset: u64, end: u64) -> IoResult {
         let longest = usize::try_from(ZEROES_BYTES.min(end - offset)).expect("a MiB at most");
         let zeros = Data::new(IoBuffer::zeroed(longest));
@@ -149,18 +150,18 @@ impl Device for CachedCore {
     }
 }
 
-/// Blocks in which a core is known. Of memory a block is less than what a cache knows of.
+/// Block size that a cached core reports: at least a 512-byte sector, even for memory devices with smaller blocks.
 fn block_bytes(core: &DeviceInfo, blocks_of_cache: u32) -> u32 {
     core.block_bytes.max(blocks_of_cache).max(512)
 }
 
-/// How long a core is in such blocks.
+/// Capacity of a core, rounded down to whole blocks of that size.
 pub(super) fn whole_bytes(core: &DeviceInfo, blocks_of_cache: u32) -> u64 {
     let whole = u64::from(block_bytes(core, blocks_of_cache));
     core.capacity_bytes - core.capacity_bytes % whole
 }
 
-/// A list of buffers as one.
+/// Copies a list of buffers into one.
 fn joined(buffer: IoBuffer) -> IoBuffer {
     if !buffer.is_list() {
         return buffer;

@@ -1,4 +1,4 @@
-//! The cores behind a cache, which come and go while it runs.
+//! The cores of a cache. They come and go while it runs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -8,17 +8,17 @@ use larder_device::Device;
 use crate::fingerprint::Watch;
 use crate::layout::CoreId;
 
-/// A core that the cache is before.
+/// A core of the cache.
 #[derive(Clone)]
 pub(super) struct Behind {
     pub(super) device: Arc<dyn Device>,
-    /// Blocks in which its users know it, unless its own are longer: no cache device may have longer ones.
+    /// Block size that clients see, unless the core's own blocks are larger. No cache device may have larger blocks.
     pub(super) block_bytes: u32,
-    /// Keeps its fingerprint on the cache device.
+    /// Maintains the fingerprint of the core on the cache device, if one is kept.
     pub(super) watch: Option<Arc<Watch>>,
 }
 
-/// All of them, by number.
+/// All cores, by number.
 pub(super) struct Cores(RwLock<BTreeMap<CoreId, Behind>>);
 
 impl Cores {
@@ -35,7 +35,7 @@ impl Cores {
         self.read().get(&core).cloned()
     }
 
-    /// Whether the core of this number is this device: it may have been taken away, and another one have come.
+    /// Whether core number `core` is this device. Another device may have taken the number of a removed core.
     pub(super) fn has(&self, core: CoreId, device: &Arc<dyn Device>) -> bool {
         self.read().get(&core).is_some_and(|behind| Arc::ptr_eq(&behind.device, device))
     }
@@ -44,7 +44,7 @@ impl Cores {
         self.write().insert(core, behind);
     }
 
-    /// Has the fingerprints of these cores kept, and of no others.
+    /// Maintains the fingerprints of these cores, and stops maintaining all others.
     pub(super) fn watch(&self, watches: &BTreeMap<CoreId, Arc<Watch>>) {
         for (core, behind) in &mut *self.write() {
             behind.watch = watches.get(core).cloned();

@@ -1,15 +1,15 @@
-//! How long requests take: from when a cache is asked until it answers, whatever they were held back or waited for
-//! between. By what was asked, and for reads by who had the data. One that fails counts too.
+//! Latencies of requests: from the submission to the cache until its answer, including all time spent held back or
+//! waiting. Grouped by operation, and for reads also by the device that had the data. Failed requests count too.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// Digits that a latency is told to.
+/// Significant digits of a recorded latency.
 const DIGITS: u8 = 2;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// What was asked.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Read,
@@ -20,7 +20,7 @@ pub(super) enum Operation {
 }
 
 impl Operation {
-    /// As failures call it.
+    /// Its name in error messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -32,13 +32,13 @@ impl Operation {
     }
 }
 
-/// What is timed. Trims and writes of zeros that go to the cache in pieces are timed by the piece.
+/// A kind of request that is timed. Trims and writes of zeros that go to the cache in pieces are timed per piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Timed {
     /// A read that needed no core.
     CacheRead,
-    /// A read that a core has served, all of it or a part.
+    /// A read that a core served, at least in part.
     CoreRead,
     /// A write.
     Write,
@@ -49,11 +49,11 @@ pub enum Timed {
 }
 
 impl Timed {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 5] =
         [Self::CacheRead, Self::CoreRead, Self::Write, Self::Flush, Self::Trim];
 
-    /// What was asked, in reports.
+    /// The name of the operation in reports.
     pub fn operation(self) -> &'static str {
         match self {
             Self::CacheRead | Self::CoreRead => Operation::Read,
@@ -64,7 +64,7 @@ impl Timed {
         .name()
     }
 
-    /// Of reads, who had the data.
+    /// Of reads: the device that had the data.
     pub fn served_by(self) -> Option<&'static str> {
         match self {
             Self::CacheRead => Some("cache"),
@@ -73,7 +73,7 @@ impl Timed {
         }
     }
 
-    /// `None` of what nobody waits for by the request.
+    /// `None` for operations whose latency no client sees.
     pub(super) fn of(operation: Operation, needed_core: bool) -> Option<Self> {
         match operation {
             Operation::Read if needed_core => Some(Self::CoreRead),
@@ -86,7 +86,7 @@ impl Timed {
     }
 }
 
-/// How long requests of one kind took: up to an hour, told to a hundredth.
+/// Latencies of one kind of request: up to an hour, with a resolution of one hundredth.
 #[derive(Clone, Debug)]
 pub struct Latency {
     counts: Histogram<u64>,
@@ -106,40 +106,40 @@ impl Latency {
         self.sum = self.sum.saturating_add(took);
     }
 
-    /// How many.
+    /// The number of requests.
     pub fn count(&self) -> u64 {
         self.counts.len()
     }
 
-    /// How long all of them took together.
+    /// The sum of all latencies.
     pub fn sum(&self) -> Duration {
         self.sum
     }
 
-    /// What this share of them did not exceed, 0 to 1; `None` if there are none.
+    /// The latency that this share of the requests (0 to 1) did not exceed; `None` if there are none.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         (!self.counts.is_empty())
             .then(|| Duration::from_nanos(self.counts.value_at_quantile(share)))
     }
 
-    /// The longest; `None` if there are none.
+    /// The longest latency; `None` if there are none.
     pub fn longest(&self) -> Option<Duration> {
         (!self.counts.is_empty()).then(|| Duration::from_nanos(self.counts.max()))
     }
 
-    /// How many took so long at most, by the same hundredth.
+    /// The number of requests that took at most `most`, with the same resolution of one hundredth.
     pub fn within(&self, most: Duration) -> u64 {
         self.counts.count_between(0, u64::try_from(most.as_nanos()).unwrap_or(u64::MAX))
     }
 }
 
-/// How long all requests took. Nothing is timed without a clock
+/// Latencies of all requests. Nothing is timed without a clock
 /// ([`RunningCache::set_clock`](super::RunningCache::set_clock)).
 #[derive(Clone, Debug, Default)]
 pub struct Latencies([Latency; Timed::ALL.len()]);
 
 impl Latencies {
-    /// Those of one kind.
+    /// The latencies of one kind.
     pub fn of(&self, timed: Timed) -> &Latency {
         &self.0[timed as usize]
     }

@@ -1,9 +1,10 @@
-//! A cache on devices: what it decides is carried out, by whichever thread has asked for something or has heard of the
-//! end of an I/O.
+//! A running cache on devices. A thread that submits a request, or that hears of the completion of an I/O, carries out
+//! the decisions of the cache.
 //!
-//! One thread at a time drives the cache, with the lock held only while it decides. Whoever comes meanwhile leaves
-//! what it has to say and goes on; the driver takes it up. So what several threads ask for at one time is decided
-//! together, and writes share headers. A device that ends an I/O at once does not nest.
+//! One thread at a time drives the cache. It holds the lock only while the cache decides. Other threads leave their
+//! news under the lock and return; the driver picks the news up. So requests that arrive from several threads at the
+//! same time are decided together, and their writes share headers. A device that completes an I/O immediately does not
+//! cause recursion.
 
 mod carrying;
 mod core;
@@ -33,19 +34,19 @@ use cores::{Behind, Cores};
 use latency::Operation;
 pub use latency::{Latencies, Latency, Timed};
 
-/// Times that dirty data are looked for before some are said to be left.
+/// Passes over the dirty data before [`RunningCache::destage_all`] gives up.
 const PASSES: u32 = 8;
-/// Dirty ranges of a core that is given up that are looked for at once.
+/// Dirty ranges of a dropped core that are looked up at once.
 const RANGES_AT_ONCE: usize = 1024;
 
-/// Placement handles of what is written to the cache device, by class.
+/// Placement handles for writes to the cache device, by class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handles {
-    /// Of what only says where others are.
+    /// For metadata, which only says where data is.
     pub metadata: PlacementHandle,
-    /// Of what the cores do not have.
+    /// For dirty data.
     pub dirty: PlacementHandle,
-    /// Of what they have too.
+    /// For clean data.
     pub clean: PlacementHandle,
 }
 
@@ -59,23 +60,24 @@ impl Handles {
     }
 }
 
-/// A cache, its device, and its cores. Clones are the same.
+/// A cache, its device and its cores. Clones share the same cache.
 #[derive(Clone)]
 pub struct RunningCache(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    /// None if it was detached.
+    /// `None` after the cache device was detached.
     front: RwLock<Option<Front>>,
-    /// Blocks of the first cache device: cores are known in blocks no shorter, whichever device there is, or none.
+    /// Block size of the first cache device. Cores never report smaller blocks than this, whichever cache device is
+    /// attached.
     block_bytes: u32,
     cores: Cores,
     pool: BufferPool,
-    /// What the label says if the cache device is given up, and who writes it.
+    /// The label to write if the cache device is given up, and its writer.
     mark: Mutex<Option<(Labeller, Vec<u8>)>>,
 }
 
-/// A device, and how it is written to.
+/// A device and its placement handles.
 #[derive(Clone)]
 pub(crate) struct Front {
     pub(crate) device: Arc<dyn Device>,
@@ -86,31 +88,31 @@ struct State {
     cache: Cache,
     users: Slab<User>,
     is_driven: bool,
-    /// Something has come since the driver looked.
+    /// Set if there is news since the driver last looked.
     has_news: bool,
-    /// Who waits until nothing is under way.
+    /// Completes when no I/O is in flight.
     quiet: Option<Completer>,
     clock: Option<Arc<dyn Clock>>,
     latencies: Latencies,
 }
 
-/// Who waits for a request.
+/// A client request in progress.
 struct User {
     completer: Completer,
-    /// Of a read: what it is read into, unless a device has it just now.
+    /// Of a read: the buffer to fill, unless a device has it at the moment.
     buffer: Option<IoBuffer>,
-    /// Of a write: what it wrote, to be given back.
+    /// Of a write: its data, to be given back.
     data: Option<Data>,
     operation: Operation,
     core: Option<CoreId>,
-    /// Of a read: whether a core was asked.
+    /// Of a read: whether it needed a core.
     needs_core: bool,
-    /// When it asked, if there is a clock.
+    /// The time of submission, if there is a clock.
     since: Option<Duration>,
 }
 
 impl RunningCache {
-    /// A cache on `device` before `cores`.
+    /// A cache on `device` in front of `cores`.
     pub fn new(
         mut cache: Cache,
         device: Arc<dyn Device>,
@@ -136,52 +138,53 @@ impl RunningCache {
         Self(Arc::new(Shared { state, front, block_bytes, cores, pool, mark }))
     }
 
-    /// Has the cache told the time by `clock`, the one by which [`work`](Self::work) is called, wherever it measures.
+    /// Gives the cache a clock for its measurements. It must be the clock of the times passed to [`work`](Self::work).
     /// Requests are timed from now on.
     pub fn set_clock(&self, clock: Arc<dyn Clock>) {
         self.0.lock().clock = Some(clock);
     }
 
-    /// How long requests took since they were taken last.
+    /// The latencies since the last call of [`take_latencies`](Self::take_latencies).
     pub fn latencies(&self) -> Latencies {
         self.0.lock().latencies.clone()
     }
 
-    /// The same, and begins anew: what ends later is in the next ones.
+    /// Like [`latencies`](Self::latencies), and resets them: requests that end later count for the next call.
     pub fn take_latencies(&self) -> Latencies {
         std::mem::take(&mut self.0.lock().latencies)
     }
 
-    /// Has the label say `content` before cores are written without the cache device, if that should come.
+    /// Sets the label to write before cores are written without the cache device.
     pub(crate) fn set_mark(&self, mark: Option<(Labeller, Vec<u8>)>) {
         *self.0.mark.lock().unwrap_or_else(PoisonError::into_inner) = mark;
     }
 
-    /// Has the fingerprints of these cores be void before they change, and of no others. Nothing is under way.
+    /// Maintains the fingerprints of these cores, and of no others: they are made void before the core changes. No I/O
+    /// may be in flight.
     pub(crate) fn watch(&self, watches: &BTreeMap<CoreId, Arc<Watch>>) {
         self.0.cores.watch(watches);
     }
 
-    /// What a core is known by now. `None` if the cache keeps no fingerprint of it.
+    /// The identity of a core as of now. `None` if the cache keeps no fingerprint of it.
     pub fn known_by(&self, core: CoreId) -> Option<Identity> {
         Some(self.0.cores.get(core)?.watch?.identity())
     }
 
-    /// A core behind the cache, as a device. `None` if there is none of this number. Its blocks are the longer ones of
-    /// the core's and of the cache device's that there was first, or when the core came, also while there is none: the
-    /// next one may have such blocks again. Once the core is taken away, all that is asked of it is refused
+    /// A cached core as a device. `None` if there is no core of this number. Its block size is the larger one of the
+    /// core and of the cache device that was there first, or when the core was added. It stays so while there is no
+    /// cache device, because the next one may have such blocks. Once the core is removed, all its requests are refused
     /// ([`DeviceErrorKind::Gone`]).
     pub fn core(&self, core: CoreId) -> Option<CachedCore> {
         let Behind { device, block_bytes, .. } = self.0.cores.get(core)?;
         Some(CachedCore::new(self.clone(), core, device, block_bytes))
     }
 
-    /// The numbers of its cores, ascending.
+    /// The numbers of the cores, ascending.
     pub fn cores(&self) -> impl Iterator<Item = CoreId> + use<> {
         self.0.cores.numbers().into_iter()
     }
 
-    /// Those of its cores that are not there: what is dirty of them stays so.
+    /// The cores that are missing. Their dirty data stays dirty.
     pub fn missing(&self) -> Vec<CoreId> {
         self.with(|cache| cache.missing().iter().copied().collect())
     }
@@ -190,11 +193,11 @@ impl RunningCache {
         self.with(|cache| cache.set_missing(cores.into_iter().collect()));
     }
 
-    /// Makes void what is dirty of a core that is missing, and forgets the core. Others are served meanwhile; its label
-    /// lists it no more, durably.
+    /// Discards the dirty data of a missing core, and forgets the core. Other cores are served during this. The label
+    /// must no longer list the core, durably.
     ///
     /// # Errors
-    /// [`ErrorKind::Device`] if something of it is dirty still.
+    /// [`ErrorKind::Device`] if the core still has dirty data.
     pub(crate) async fn drop_missing(&self, core: CoreId) -> Result<(), Error> {
         let failed = |failure: IoFailure| Error::of_device("giving a core up", &failure.error);
         loop {
@@ -215,7 +218,7 @@ impl RunningCache {
         Ok(())
     }
 
-    /// Serves one more core. Its label lists it durably.
+    /// Serves one more core. The label must list it, durably.
     pub(crate) fn add_core(&self, core: CoreId, device: Arc<dyn Device>) {
         let of_cache = self.device().map_or(0, |device| device.info().block_bytes);
         let block_bytes = self.0.block_bytes.max(of_cache);
@@ -227,7 +230,8 @@ impl RunningCache {
         });
     }
 
-    /// Serves a core no more, which has all. Its label lists it no more, durably, and nothing is under way.
+    /// Stops serving a core without dirty data. The label must no longer list it, durably, and no I/O may be in
+    /// flight.
     pub(crate) fn remove_core(&self, core: CoreId) {
         self.with(|cache| {
             cache.core_is_gone(core);
@@ -235,18 +239,18 @@ impl RunningCache {
         });
     }
 
-    /// The cache device; `None` if it was detached.
+    /// The cache device; `None` if it is detached.
     pub fn device(&self) -> Option<Arc<dyn Device>> {
         self.0.front().map(|front| front.device)
     }
 
-    /// Has another cache device, or none. Nothing may be under way to the one before.
+    /// Replaces or removes the cache device. No I/O may be in flight to the previous one.
     pub(crate) fn set_front(&self, front: Option<Front>) {
         *self.0.front.write().unwrap_or_else(PoisonError::into_inner) = front;
     }
 
-    /// Ends when nothing is under way any more. What is asked meanwhile and afterwards is held back until the cache is
-    /// told to go on ([`go_on`](Self::go_on)).
+    /// Completes when no I/O is in flight. Requests that arrive from now on are held back until
+    /// [`go_on`](Self::go_on).
     pub(crate) fn quiet(&self) -> IoFuture {
         let (future, completer) = IoFuture::pending();
         {
@@ -258,32 +262,33 @@ impl RunningCache {
         future
     }
 
-    /// What was held back begins.
+    /// Begins the requests that were held back.
     pub(crate) fn go_on(&self) {
         self.with(Cache::release);
     }
 
-    /// Looks at the cache, or changes how it is set. Requests wait meanwhile.
+    /// Reads the cache, or changes its settings. Requests wait during this call.
     pub fn with<T>(&self, look: impl FnOnce(&mut Cache) -> T) -> T {
         let answer = look(&mut self.0.lock().cache);
-        // What was changed may let something go on.
+        // The change may allow a request to continue.
         self.0.drive();
         answer
     }
 
-    /// Destages what is dirty of all cores, one after the other, in one pass each. Ends when they have it durably. A
-    /// core that refuses something keeps none of the others from it; then this fails, and names those that have.
+    /// Destages the dirty data of all cores, one core after the other, in one pass each. Completes when the cores have
+    /// the data durably. If a core fails, the others are destaged nevertheless; then this fails and names the failed
+    /// ones.
     pub fn clean(&self) -> impl Future<Output = Result<(), DeviceError>> + Send + use<> {
         self.each_core(Self::clean_core)
     }
 
-    /// The same, and the cache device says so durably: after a crash nothing is dirty but what was written after this
-    /// was asked for.
+    /// Like [`clean`](Self::clean), and also makes this durable on the cache device: after a crash only data written
+    /// after this call is dirty.
     pub fn settle(&self) -> impl Future<Output = Result<(), DeviceError>> + Send + use<> {
         self.each_core(Self::settle_core)
     }
 
-    /// All of them get their turn, whether or not one fails.
+    /// Asks every core, even if one fails.
     fn each_core(
         &self,
         ask: fn(&Self, CoreId) -> IoFuture,
@@ -294,7 +299,7 @@ impl RunningCache {
             for core in cache.cores() {
                 match ask(&cache, core).await {
                     Ok(_) => {}
-                    // It was taken away meanwhile, and has all.
+                    // The core was removed during the loop. It has no dirty data.
                     Err(failure) if failure.error.kind() == DeviceErrorKind::Gone => {}
                     Err(failure) => refused.push(failure.error),
                 }
@@ -309,11 +314,11 @@ impl RunningCache {
         }
     }
 
-    /// The same until the cores that are there have all durably, in several passes: what had begun to be written in
-    /// another mode may end behind the first.
+    /// Destages until all cores that are present have all data durably, in several passes: a write that began in
+    /// another mode may complete after the first pass.
     ///
     /// # Errors
-    /// [`ErrorKind::Device`] if something is dirty still.
+    /// [`ErrorKind::Device`] if dirty data is left.
     pub async fn destage_all(&self) -> Result<(), Error> {
         for _ in 0..PASSES {
             self.clean().await.map_err(|error| Error::of_device("destaging", &error))?;
@@ -329,12 +334,13 @@ impl RunningCache {
         Err(Error::new(ErrorKind::Device, format!("destaging: {left} bytes are dirty still")))
     }
 
-    /// The same of one core, in one pass. Fails with [`DeviceErrorKind::Gone`] if there is none of this number.
+    /// Like [`clean`](Self::clean), of one core. Fails with [`DeviceErrorKind::Gone`] if there is no core of this
+    /// number.
     pub fn clean_core(&self, core: CoreId) -> IoFuture {
         self.ask_for_core(core, Request::Clean { core })
     }
 
-    /// As [`settle`](Self::settle), of one core.
+    /// Like [`settle`](Self::settle), of one core.
     pub fn settle_core(&self, core: CoreId) -> IoFuture {
         self.ask_for_core(core, Request::Settle { core })
     }
@@ -347,8 +353,8 @@ impl RunningCache {
         }
     }
 
-    /// Waits until nothing is under way, and makes ready what a start after an orderly stop needs. No request may
-    /// come any more.
+    /// Waits until no I/O is in flight, and writes what a start after an orderly stop needs. No request may arrive
+    /// after this.
     pub(crate) async fn prepare_stop(&self) -> Result<(), IoFailure> {
         self.quiet().await?;
         self.go_on();
@@ -358,15 +364,15 @@ impl RunningCache {
         self.ask((core, &behind.device), Request::PrepareStop, waits).await.map(drop)
     }
 
-    /// Does what is due at `now`, and says when something is due next, if anything is. To be called again then, or some
-    /// time later.
+    /// Does the work that is due at `now`. Returns when work is due next, if any is; the caller calls this again at
+    /// that time or later.
     pub fn work(&self, now: Duration) -> Option<Duration> {
         let next = self.0.lock().cache.work(now);
         self.0.drive();
         next
     }
 
-    /// Submits a request of a user of a core, which is this device.
+    /// Submits a request to core `of`, which must still be `device`.
     fn ask(
         &self,
         (of, device): (CoreId, &Arc<dyn Device>),
@@ -376,7 +382,7 @@ impl RunningCache {
         let (future, completer) = IoFuture::pending();
         {
             let mut state = self.0.lock();
-            // Under the lock: whoever takes a core away finds all that was asked of it before.
+            // Check under the lock: the remover of a core then sees every request that was accepted before.
             if !self.0.cores.has(of, device) {
                 return IoFuture::ready(Err(waits.refused(of)));
             }
@@ -386,7 +392,7 @@ impl RunningCache {
         future
     }
 
-    /// Submits a request about a core that is not there.
+    /// Submits a request for a missing core.
     fn submit(&self, request: Request, waits: Waits) -> IoFuture {
         let (future, completer) = IoFuture::pending();
         self.0.lock().submit(request, waits, completer);
@@ -395,7 +401,7 @@ impl RunningCache {
     }
 }
 
-/// A user that has not asked yet.
+/// A request that is not submitted yet.
 struct Waits {
     buffer: Option<IoBuffer>,
     data: Option<Data>,
@@ -404,7 +410,7 @@ struct Waits {
 }
 
 impl Waits {
-    /// The core is none of the cache's any more.
+    /// The error for a core that the cache no longer has.
     fn refused(self, core: CoreId) -> IoFailure {
         is_gone(core, self.operation, given_back(self.buffer, self.data))
     }
@@ -423,7 +429,7 @@ impl User {
         Some(now?.saturating_sub(self.since?))
     }
 
-    /// Tells it.
+    /// Completes the request.
     fn hears(self, ending: Ending, shared: &Shared) {
         let buffer = given_back(self.buffer, self.data);
         let gone = self.core.filter(|core| shared.cores.get(*core).is_none());
@@ -445,13 +451,13 @@ impl User {
     }
 }
 
-/// What a user gets back. The cache may hold on to what was written: then it is a copy.
+/// The buffer that the client gets back. If the cache still holds the written data, it is a copy.
 fn given_back(read: Option<IoBuffer>, written: Option<Data>) -> IoBuffer {
     let written = written.map(|data| data.into_buffer().unwrap_or_else(|data| data.copy()));
     read.or(written).unwrap_or_else(IoBuffer::empty)
 }
 
-/// What whoever asks hears of a core that was taken away.
+/// The error for a request to a removed core.
 fn is_gone(core: CoreId, operation: Operation, buffer: IoBuffer) -> IoFailure {
     let (number, what) = (core.get(), operation.name());
     let context = format!(
@@ -470,7 +476,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An I/O has ended.
+    /// An I/O has completed.
     fn completed(self: &Arc<Self>, io: IoId, outcome: Outcome) {
         {
             let mut state = self.lock();
@@ -485,10 +491,10 @@ impl Shared {
         let shared = Arc::clone(self);
         drop(steps::request(async move {
             if let Some((labeller, content)) = mark {
-                // A device that refuses that as well cannot be told anything.
+                // If the device refuses this write too, there is nothing more to do.
                 let _ = labeller.write(content).await;
             }
-            // The label says that nothing must be believed, or nothing can be said any more.
+            // The label now says that the cache content is void, or nothing more can be written.
             shared.cores.watch(&BTreeMap::new());
             shared.lock().cache.marked();
             shared.drive();
@@ -496,7 +502,7 @@ impl Shared {
         }));
     }
 
-    /// Lets the cache decide, tells users, and begins I/Os, until nothing is left to be said.
+    /// Lets the cache decide, completes requests and begins I/Os, until there is no more news.
     fn drive(self: &Arc<Self>) {
         {
             let mut state = self.lock();
@@ -549,14 +555,14 @@ impl State {
         self.clock.as_ref().map(|clock| clock.monotonic())
     }
 
-    /// To whoever measures: nobody else needs it as precisely.
+    /// Tells the cache the time if a part of it measures; no other part needs it this precisely.
     fn tell_time(&mut self) {
         if let Some(clock) = self.clock.as_ref().filter(|_| self.cache.wants_time()) {
             self.cache.at(clock.monotonic());
         }
     }
 
-    /// One turn: whoever has ended, and what is to be carried out.
+    /// One turn: collects completed requests and the I/Os to carry out.
     fn decide(
         &mut self,
         ended: &mut Vec<Ended>,

@@ -1,18 +1,18 @@
-//! Which placement handles a cache writes with: three streams, by how long their bytes live (dirty, clean, and what
-//! only says where data are), in the placement plan.
+//! Placement handles of a cache in the placement plan. There are three streams, by expected lifetime: dirty data,
+//! clean data and metadata.
 
 use larder_device::PlacementInfo;
 use larder_device::plan::{Class as Stored, PlacementPlan, Stream, solve};
 
 use super::Handles;
 
-/// Parts of the writes, expected: what is kept of reads and writes, and a page for every few lines.
+/// Expected share of each stream in the writes: dirty data, clean data, and one metadata page for every few lines.
 const SHARES: [(Stored, f64); 3] =
     [(Stored::BlockDirty, 0.6), (Stored::BlockClean, 0.3), (Stored::BlockTable, 0.1)];
 
 impl Handles {
-    /// Those of a device with this placement, and the plan that says so. With `places` false, all is written under the
-    /// default handle.
+    /// The handles for a device with this placement, and the plan that describes them. If `places` is false, all
+    /// writes use the default handle.
     ///
     /// ```
     /// use larder_block::running::Handles;

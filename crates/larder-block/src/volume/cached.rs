@@ -1,4 +1,5 @@
-//! A core behind a cache as a volume: as any device, and it says what of it is cached, and what only the cache has.
+//! A cached core as a volume. Works like a device volume, and also reports which ranges are cached and which are
+//! dirty.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,14 +10,14 @@ use super::{Context, DeviceVolume, Extent, Volume, VolumeInfo};
 use crate::layout::{Piece, PieceState, SECTOR_BYTES, Span};
 use crate::running::CachedCore;
 
-/// What is asked of the cache at once.
+/// Longest range that one lookup in the cache covers, in sectors.
 const SPAN_SECTORS: u64 = 1 << 16;
-/// What is read ahead at once.
+/// Longest single read of [`Volume::cache`].
 const READ_BYTES: u64 = 1 << 20;
 
-/// A core behind a cache as a volume, for requests of any length at any offset.
+/// A cached core as a volume, for requests of any length at any offset.
 ///
-/// Its contexts are [`Context::Cached`] and [`Context::Dirty`] beside [`Context::Allocation`].
+/// It has the contexts [`Context::Cached`] and [`Context::Dirty`] in addition to [`Context::Allocation`].
 pub struct CachedVolume {
     core: CachedCore,
     volume: DeviceVolume,
@@ -24,7 +25,7 @@ pub struct CachedVolume {
 }
 
 impl CachedVolume {
-    /// All of `core`.
+    /// A volume of all of `core`.
     pub fn new(core: CachedCore) -> Self {
         let volume = DeviceVolume::new(Arc::new(core.clone()));
         let contexts = vec![Context::Allocation, Context::Cached, Context::Dirty];
@@ -32,7 +33,7 @@ impl CachedVolume {
         Self { core, volume, info }
     }
 
-    /// Whether a piece has the property that a context is about.
+    /// The flags of a piece in this context.
     fn flags(context: Context, state: PieceState) -> u32 {
         match (context, state) {
             (Context::Cached, PieceState::Clean | PieceState::Dirty) => Extent::CACHED,
@@ -82,7 +83,8 @@ impl Volume for CachedVolume {
         self.volume.write_zeroes(range, keeps_room, durability)
     }
 
-    /// Reads it: what is missed is kept, if the mode and the policies would keep it of any read.
+    /// Reads the range and drops the data. The cache keeps misses of these reads under the same mode and policies as
+    /// for any other read.
     fn cache(&self, range: Range<u64>) -> IoFuture {
         let core = self.core.clone();
         steps::request(async move {

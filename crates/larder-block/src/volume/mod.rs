@@ -1,7 +1,7 @@
-//! What an export serves: a run of bytes that can be read, written, made zeros, trimmed and asked what it holds.
+//! What an export serves: a range of bytes that can be read, written, zeroed, trimmed and queried.
 //!
-//! A [`Volume`] is asked by whoever speaks a protocol; what the cache in front of a slow device is, or any other
-//! [`Device`](larder_device::Device) ([`DeviceVolume`]), is behind it.
+//! A protocol server sends its requests to a [`Volume`]. Behind the volume is a cached core ([`CachedVolume`]) or any
+//! other [`Device`](larder_device::Device) ([`DeviceVolume`]).
 
 mod cached;
 mod on_device;
@@ -14,44 +14,44 @@ use larder_device::{Durability, IoBuffer, IoFuture};
 pub use cached::CachedVolume;
 pub use on_device::DeviceVolume;
 
-/// What a volume says of itself; it does not change while it is exported.
+/// Properties of a volume. They do not change while it is exported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeInfo {
-    /// Length, in bytes.
+    /// Length of the volume in bytes.
     pub size_bytes: u64,
-    /// Which requests it takes.
+    /// Sizes of the requests that it takes.
     pub blocks: BlockSizes,
-    /// What it can say of a range ([`Volume::status`]).
+    /// What it can report of a range ([`Volume::status`]).
     pub contexts: Vec<Context>,
-    /// Whether [`Volume::cache`] does anything.
+    /// Whether [`Volume::cache`] has an effect.
     pub caches: bool,
 }
 
-/// Lengths of requests, in bytes; powers of two, but for `max`.
+/// Sizes of requests, in bytes. All but `max` are powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSizes {
-    /// Offsets and lengths are multiples of it, 1 to 65536. The volume's own length is too.
+    /// Offsets and lengths are multiples of it: 1 to 65536. So is the length of the volume.
     pub min: u32,
-    /// Requests that are multiples of it, at multiples of it, are served best; 512 or more.
+    /// Requests whose offset and length are multiples of it are served best; 512 or more.
     pub preferred: u32,
-    /// Longest read or write.
+    /// Most bytes of a read or write.
     pub max: u32,
 }
 
-/// What can be known of a range.
+/// A property that can be queried for a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Context {
-    /// Whether it is allocated, and whether it is known to be zeros ([`Extent::HOLE`], [`Extent::ZERO`]).
+    /// Whether the range is allocated, and whether it is known to read as zeros ([`Extent::HOLE`], [`Extent::ZERO`]).
     Allocation,
-    /// Whether it is in the cache ([`Extent::CACHED`]).
+    /// Whether the range is in the cache ([`Extent::CACHED`]).
     Cached,
-    /// Whether the cache has what the core has not ([`Extent::DIRTY`]).
+    /// Whether the cache has newer data than the core ([`Extent::DIRTY`]).
     Dirty,
 }
 
 impl Context {
-    /// Its name in NBD. Those of Larder are in a namespace of their own.
+    /// Its name in NBD. Larder's own contexts have a namespace of their own.
     pub fn name(self) -> &'static str {
         match self {
             Self::Allocation => "base:allocation",
@@ -61,69 +61,69 @@ impl Context {
     }
 }
 
-/// A part of a range of which one thing is known.
+/// A part of a range in which the flags are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Its length; not nothing.
+    /// Its length; not 0.
     pub bytes: u64,
-    /// What is known, by the bits of its context.
+    /// The flags of the context.
     pub flags: u32,
 }
 
 impl Extent {
-    /// Of [`Context::Allocation`]: nothing is reserved for it.
+    /// Of [`Context::Allocation`]: no space is reserved for it.
     pub const HOLE: u32 = 1;
-    /// Of [`Context::Allocation`]: it reads as zeros.
+    /// Of [`Context::Allocation`]: the extent reads as zeros.
     pub const ZERO: u32 = 2;
-    /// Of [`Context::Cached`]: it is in the cache.
+    /// Of [`Context::Cached`]: the extent is cached.
     pub const CACHED: u32 = 1;
-    /// Of [`Context::Dirty`]: it is in the cache alone.
+    /// Of [`Context::Dirty`]: only the cache has it.
     pub const DIRTY: u32 = 1;
 }
 
-/// A run of bytes that an export serves.
+/// A range of bytes that an export serves.
 ///
-/// Ranges are within the volume, not empty, and in multiples of [`BlockSizes::min`]: whoever exports it has checked
-/// that. Requests begin when they are made and end whether or not they are waited for, in any order; what is asked of
-/// overlapping ranges at the same time may be read in part from before and in part from after a write.
+/// Ranges lie within the volume, are not empty, and are multiples of [`BlockSizes::min`]; the protocol server has
+/// checked this. A request begins when it is made and runs to its end even if the caller drops the future. Requests
+/// complete in any order. A read that overlaps a concurrent write may return part old and part new data.
 pub trait Volume: Send + Sync {
-    /// What it says of itself.
+    /// The properties of the volume.
     fn info(&self) -> &VolumeInfo;
 
-    /// Fills `buffer` from `offset` on.
+    /// Fills `buffer` with the bytes from `offset` on.
     fn read(&self, offset: u64, buffer: IoBuffer) -> IoFuture;
 
     /// Writes all of `buffer` at `offset`.
     fn write(&self, offset: u64, buffer: IoBuffer, durability: Durability) -> IoFuture;
 
-    /// Makes durable what was written, trimmed or made zeros by requests that had ended before, whoever asked for them.
+    /// Makes durable all writes, trims and zeroings that had completed before the flush, whichever client sent them.
     fn flush(&self) -> IoFuture;
 
-    /// What is in the range is not needed any more; what it reads as then is unspecified.
+    /// Discards the content of the range. Reads of it then return unspecified data.
     fn trim(&self, range: Range<u64>, durability: Durability) -> IoFuture;
 
-    /// Makes the range zeros. If `keeps_room`, what is reserved for it stays so.
+    /// Zeroes the range. If `keeps_room`, space that is reserved for it stays reserved.
     fn write_zeroes(&self, range: Range<u64>, keeps_room: bool, durability: Durability)
     -> IoFuture;
 
-    /// Whether [`Volume::write_zeroes`] of this range is known to be faster than a write of as many bytes.
+    /// Whether [`Volume::write_zeroes`] of this range is known to be faster than a write of the same length.
     fn zeroes_fast(&self, _range: Range<u64>) -> bool {
         false
     }
 
-    /// The range will be read soon.
+    /// A hint that the range will be read soon.
     fn cache(&self, _range: Range<u64>) -> IoFuture {
         IoFuture::ready(Ok(IoBuffer::empty()))
     }
 
-    /// What is known of the range: extents from its beginning on, `extents_max` (not 0) at most, which end no later
-    /// than it. Answered from memory.
+    /// Reports the range from memory: extents from its beginning on, at most `extents_max` (not 0), none beyond its
+    /// end. The extents may end before the range does.
     fn status(&self, _context: Context, range: Range<u64>, _extents_max: usize) -> Vec<Extent> {
         vec![Extent { bytes: range.end - range.start, flags: 0 }]
     }
 }
 
-/// Bytes of a range, as the memory that they take.
+/// The length of a range as a `usize`.
 pub(crate) fn length(range: &Range<u64>) -> usize {
     usize::try_from(range.end - range.start).expect("a request fits into memory")
 }

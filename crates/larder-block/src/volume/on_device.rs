@@ -1,14 +1,15 @@
 //! Any device as a volume.
 //!
-//! Requests need not be whole blocks of the device. Those that are not read the blocks at their ends, put the bytes in
-//! and write the blocks whole. They could be refused by the block size that is advertised; but whoever asks for an
-//! export by `NBD_OPT_EXPORT_NAME` is never told of block sizes, what others test servers with writes sectors of 512
-//! bytes, and a file that allows direct I/O in blocks of 4096 only would be of no use to either. A block that a loss of
-//! power tears may then lose bytes beside those that were being written, as on any drive that emulates small sectors.
+//! Requests need not be whole blocks of the device. For a partial block, the volume reads the block, patches the bytes
+//! in and writes the whole block. Advertising the block size and refusing such requests would not do: a client that
+//! uses `NBD_OPT_EXPORT_NAME` never learns the block size, the common test suites for NBD servers write 512-byte
+//! sectors, and a file that allows direct I/O only in blocks of 4096 bytes would be useless to both. If a power loss
+//! tears a block, neighbouring bytes may be lost along with those being written, as on any drive that emulates small
+//! sectors.
 //!
-//! A block that is read, changed and written must not be written by anybody else in between. So changes of overlapping
-//! blocks are made one after the other, in the order in which they came ([`Turns`]): also those of whole blocks, and
-//! whichever connection they came by. What is stalled is therefore never overtaken by a later write of the same place.
+//! While a block is read, patched and written, no other request may write it. So changes of overlapping blocks run one
+//! after the other, in order of arrival ([`Turns`]). This includes changes of whole blocks and changes from other
+//! connections. Consequently a later write never overtakes a stalled write of the same place.
 
 use std::future::Future;
 use std::ops::Range;
@@ -21,12 +22,13 @@ use larder_device::{
 use super::turns::Turns;
 use super::{BlockSizes, Context, Volume, VolumeInfo, length};
 
-/// Longest read or write: what every client may assume.
+/// Longest read or write: the length that every client may assume.
 const REQUEST_BYTES_MAX: u32 = 32 << 20;
-/// What is preferred of devices with smaller blocks.
+/// Smallest preferred block size that is reported, even for devices with smaller blocks.
 const PREFERRED_BYTES_MIN: u32 = 4096;
 
-/// A device as a volume of all its bytes, for requests of any length at any offset. Written under the default handle.
+/// A device as a volume of all its bytes, for requests of any length at any offset. Writes use the default placement
+/// handle.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -46,7 +48,7 @@ pub struct DeviceVolume {
     info: VolumeInfo,
 }
 
-/// What requests have in common that consist of several.
+/// The state that all requests share.
 struct OnDevice {
     device: Arc<dyn Device>,
     block_bytes: u64,
@@ -55,7 +57,7 @@ struct OnDevice {
 }
 
 impl DeviceVolume {
-    /// All of `device`.
+    /// A volume of all of `device`.
     pub fn new(device: Arc<dyn Device>) -> Self {
         let about = device.info();
         let info = VolumeInfo {
@@ -73,24 +75,24 @@ impl DeviceVolume {
         Self { on: Arc::new(OnDevice { device, block_bytes, turns, pool }), info }
     }
 
-    /// The device below.
+    /// The underlying device.
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.on.device
     }
 
-    /// Begins a change of `range` in its turn.
+    /// Runs `begin`, which changes `range`, when its turn comes.
     fn change<F, S>(&self, range: Range<u64>, begin: F) -> IoFuture
     where
         F: FnOnce(Arc<OnDevice>) -> S + Send + 'static,
         S: Future<Output = IoResult> + Send,
     {
         let on = Arc::clone(&self.on);
-        // Taken here, not when the steps are polled: requests have the order in which they were made.
+        // Take the turn here, not when the future is polled, so that turns follow the order of the requests.
         let turn = on.turns.take(on.blocks_around(&range));
         steps::request(async move {
             turn.comes().await;
             let ended = begin(on).await;
-            // Not before the device has ended it: the next one may change the same bytes.
+            // Keep the turn until the device has completed the request: the next request may change the same bytes.
             drop(turn);
             ended
         })
@@ -135,7 +137,7 @@ impl Volume for DeviceVolume {
 
     fn trim(&self, range: Range<u64>, durability: Durability) -> IoFuture {
         let Some(inner) = self.on.blocks_within(&range) else {
-            // What is no whole block stays as it is.
+            // Partial blocks stay as they are.
             return IoFuture::ready(Ok(IoBuffer::empty()));
         };
         self.change(range, move |on| async move {
@@ -145,7 +147,7 @@ impl Volume for DeviceVolume {
         })
     }
 
-    /// Devices keep what is reserved, whether it is asked for or not.
+    /// Devices keep reserved space in any case, so `keeps_room` is ignored.
     fn write_zeroes(&self, range: Range<u64>, _: bool, durability: Durability) -> IoFuture {
         let inner = self.on.blocks_within(&range);
         self.change(range.clone(), move |on| async move {
@@ -168,21 +170,21 @@ impl OnDevice {
         range.start.is_multiple_of(self.block_bytes) && range.end.is_multiple_of(self.block_bytes)
     }
 
-    /// The blocks in which the range lies.
+    /// The smallest range of whole blocks that contains `range`.
     fn blocks_around(&self, range: &Range<u64>) -> Range<u64> {
         let start = range.start - range.start % self.block_bytes;
-        // The capacity is whole blocks, so this is within it.
+        // The capacity is a multiple of the block size, so the end is within it.
         start..range.end.next_multiple_of(self.block_bytes)
     }
 
-    /// The blocks that lie in the range, if there are any.
+    /// The whole blocks inside `range`, if there are any.
     fn blocks_within(&self, range: &Range<u64>) -> Option<Range<u64>> {
         let start = range.start.next_multiple_of(self.block_bytes);
         let end = range.end - range.end % self.block_bytes;
         (start < end).then_some(start..end)
     }
 
-    /// How many bytes of its block are before an offset.
+    /// The offset within its block.
     fn before(&self, offset: u64) -> usize {
         usize::try_from(offset % self.block_bytes).expect("a block fits into memory")
     }
@@ -198,7 +200,7 @@ impl OnDevice {
         self.device.submit(Io::Write { offset, buffer, handle, durability })
     }
 
-    /// Puts `content`, or zeros, into the blocks around `range`, and writes those whole.
+    /// Patches `content`, or zeros, into the blocks around `range`, and writes these blocks whole.
     async fn patch(
         &self,
         range: Range<u64>,
@@ -207,7 +209,7 @@ impl OnDevice {
     ) -> IoResult {
         let blocks = self.blocks_around(&range);
         let mut whole = self.pool.take(length(&blocks));
-        // Of the blocks between the ends nothing stays.
+        // Only the first and the last block keep old bytes, so only these are read.
         let last = blocks.end - self.block_bytes;
         let ends = [
             (!range.start.is_multiple_of(self.block_bytes)).then_some(blocks.start),
@@ -229,7 +231,7 @@ impl OnDevice {
         self.write(blocks.start, whole, durability).await
     }
 
-    /// Makes durable what has ended, if that is wanted.
+    /// Flushes if `durability` asks for it.
     async fn settle(&self, durability: Durability) -> IoResult {
         match durability {
             Durability::Power => self.device.submit(Io::Flush).await,

@@ -1,22 +1,21 @@
-//! Changes of overlapping ranges, one after the other in the order in which they came.
+//! Orders changes of overlapping ranges by arrival.
 //!
-//! Rules: who came earlier and overlaps goes first, whether it has begun or not; who overlaps nobody goes at once. A
-//! turn ends when it is dropped, had it come or not. Whoever holds a turn waits for no other, so nobody waits in a
-//! circle: each waits for earlier ones only.
+//! Rules: a change waits for all earlier changes that overlap it, started or not. A change that overlaps no earlier
+//! one runs at once. A turn ends when it is dropped, even if it never came. The holder of a turn that has come waits
+//! for no other turn, and each change waits only for earlier ones, so there is no deadlock.
 
 use std::future::poll_fn;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Turns(Mutex<List>);
 
 #[derive(Debug, Default)]
 struct List {
     next: u64,
-    /// In the order in which they came.
+    /// In order of arrival.
     entries: Vec<Entry>,
 }
 
@@ -24,12 +23,12 @@ struct List {
 struct Entry {
     number: u64,
     range: Range<u64>,
-    /// Earlier ones that overlap and have not ended.
+    /// The number of earlier changes that overlap and have not ended.
     before: usize,
     waker: Option<Waker>,
 }
 
-/// A place in the order, until it is dropped.
+/// A place in the order; ends when dropped.
 #[derive(Debug)]
 pub(super) struct Turn {
     turns: Arc<Turns>,
@@ -37,7 +36,7 @@ pub(super) struct Turn {
 }
 
 impl Turns {
-    /// Takes a place for a change of `range`, behind all that came before.
+    /// Takes a place for a change of `range`, behind all changes up to now.
     pub(super) fn take(self: &Arc<Self>, range: Range<u64>) -> Turn {
         assert!(range.start < range.end, "nothing needs no turn");
         let mut list = self.lock();
@@ -59,7 +58,7 @@ impl Turns {
 }
 
 impl Turn {
-    /// Waits until all that came before and overlap have ended.
+    /// Waits until all earlier overlapping changes have ended.
     pub(super) async fn comes(&self) {
         poll_fn(|cx| {
             let mut list = self.turns.lock();
@@ -82,7 +81,7 @@ impl Drop for Turn {
         let at = at.expect("a turn is in the list until it is dropped");
         let ended = list.entries.remove(at);
         let mut woken = Vec::new();
-        // Those behind it alone have counted it.
+        // Only later entries have counted this one.
         for entry in &mut list.entries[at..] {
             if overlap(&entry.range, &ended.range) {
                 assert!(entry.before > 0, "it was counted");
@@ -93,7 +92,7 @@ impl Drop for Turn {
             }
         }
         drop(list);
-        // They may take or end turns at once.
+        // Wake after unlocking: the woken tasks may take or drop turns at once.
         woken.into_iter().for_each(Waker::wake);
     }
 }

@@ -1,6 +1,6 @@
-//! Caches lose power at random points of random loads, in every mode and while modes change. What was acknowledged as
-//! durable is found, nothing else than what was written, and nothing that was written around comes back.
-//! `LARDER_CRASH_POINTS`: how many losses, 45 if unset.
+//! Caches lose power at random points of random loads, in every mode and while modes change. Data that was
+//! acknowledged as durable is found, only written data is found, and stale data of writes around never comes back.
+//! `LARDER_CRASH_POINTS`: number of power losses, 45 if unset.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,12 +22,12 @@ use super::seeds::each_seed;
 use super::shadow::{Kind, Known, Newest, Shadow};
 use super::subject::{Log, Ocf, Subject};
 
-/// What writes of a cache in write-back find no room for.
+/// Why writes of a write-back cache find no room.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Press {
-    /// All of it is dirty.
+    /// The whole cache is dirty.
     Cache,
-    /// All that their IO class may have is dirty.
+    /// The whole share of their IO class is dirty.
     Class,
 }
 
@@ -35,18 +35,18 @@ struct World<S> {
     rng: Rng,
     subject: S,
     shadow: Shadow,
-    /// Whether what is not durable by its request is volatile in write-back too: it may have passed by.
+    /// Whether non-durable writes are volatile in write-back too, because they may have bypassed the cache.
     passes_by: bool,
-    /// If it is in write-back and kept full of dirty data, so that writes find no room.
+    /// Set for a write-back cache that is kept full of dirty data, so that writes find no room.
     press: Option<Press>,
-    /// Writes that have passed by for want of room.
+    /// Writes that bypassed the cache because there was no room.
     bypassed: u64,
-    /// What was destaged for classes, in bytes.
+    /// Bytes destaged for classes.
     destaged: u64,
     fails: bool,
 }
 
-/// Between two looks at the clock a day passes, so that what is tuned measures nothing: shares are set.
+/// The clock advances by a day per reading, so tuned routing would measure nothing: the shares are fixed instead.
 fn by_chance(rng: &mut Rng) -> RoutingPolicy {
     let core_permille = rng.choice([300, 1000]).unwrap();
     rng.choice([RoutingPolicy::Off, RoutingPolicy::Fixed { core_permille }]).unwrap()
@@ -58,12 +58,12 @@ fn ahead_by_chance(rng: &mut Rng) -> ReadAheadPolicy {
     rng.choice([ReadAheadPolicy::Off, on]).unwrap()
 }
 
-/// A request under way, and what a flush covers.
+/// A request in flight. For a flush, what it covers.
 enum UnderWay {
     Known(Known),
     Flush(Newest),
     Clean,
-    /// Of a core, and when it came.
+    /// The core, and the time of the request.
     Settle(CoreId, u64),
 }
 
@@ -95,7 +95,7 @@ where
             read_ahead: ahead_by_chance(&mut self.rng),
             bypass: self.bypass(),
             classes: self.classes(),
-            // What it does when its device is given up is another matter.
+            // The handling of a device that was given up is tested elsewhere.
             cache_errors_max: u32::MAX,
             ..CacheOptions::default()
         };
@@ -125,13 +125,13 @@ where
         }
     }
 
-    /// Time goes on by days: what is measured is by chance too.
+    /// The time advances by days, so the measured costs are random too.
     fn bypass(&mut self) -> BypassPolicy {
         let all = [BypassPolicy::Never, BypassPolicy::Cost, BypassPolicy::Full];
         if self.passes_by { self.rng.choice(all).unwrap() } else { BypassPolicy::Never }
     }
 
-    /// Writes of some may pass by.
+    /// Writes of some classes may bypass the cache.
     fn classes(&mut self) -> IoClasses {
         if self.passes_by { classes::by_chance(&mut self.rng) } else { IoClasses::default() }
     }
@@ -144,7 +144,7 @@ where
         run.tearing_between(whole_bytes)
     }
 
-    /// Asks for something.
+    /// Submits a request.
     fn ask(&mut self, run: &mut Accounting<Cache>) -> (RequestId, UnderWay) {
         let mut span = span_by_chance(&mut self.rng, self.subject.block_bytes());
         let choice = self.rng.u8(if self.press.is_some() { 2 } else { 0 }..16);
@@ -185,7 +185,7 @@ where
         (run.submit(request), UnderWay::Known(known))
     }
 
-    /// A load, until power is lost.
+    /// Runs a load until power is lost.
     fn live(&mut self, mut run: Accounting<Cache>) -> (Image, HashMap<CoreId, Image>) {
         let mut under_way: Vec<(RequestId, UnderWay)> = Vec::new();
         run.fail_one_in(if self.fails { 50 } else { 0 }, self.rng.u64(..));
@@ -200,7 +200,7 @@ where
                 run.layout_mut().set_classes(self.classes());
                 run.layout_mut().set_bypass(self.bypass());
                 for (_, one) in &mut under_way {
-                    // It may begin in this mode or have begun in the one before.
+                    // It may begin in this mode, or have begun in the previous one.
                     if let UnderWay::Known(known) = one
                         && known.kind == Kind::Write
                     {
@@ -243,7 +243,7 @@ where
         run.lose_power(|| rng.u8(..100) < chance)
     }
 
-    /// Whatever is asked for ends, if nobody asks for more.
+    /// All requests end if no more are submitted.
     fn end_all(&mut self, run: &mut Accounting<Cache>, under_way: &mut Vec<(RequestId, UnderWay)>) {
         let mut idle = 0;
         while !under_way.is_empty() {
@@ -284,7 +284,7 @@ where
     }
 }
 
-/// Five lives of a cache, each ended by a loss of power.
+/// Five lives of a cache, each ended by a power loss.
 fn five_lives<S: Subject>(seed: u64, fails: bool)
 where
     S::Layout: 'static,
@@ -307,7 +307,7 @@ where
     }
 }
 
-/// A log that is full of dirty data, and passed by.
+/// A log that is full of dirty data, and is bypassed.
 fn full_of_dirty_data(fails: bool) {
     let bypassed = AtomicU64::new(0);
     each_seed("cache_crash", 5, |seed| {

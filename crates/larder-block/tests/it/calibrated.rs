@@ -1,4 +1,4 @@
-//! What is measured of devices is what they do; and it is kept on the label.
+//! Calibration measures what the devices do, and stores it in the label.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn timed(shape: Shape, clock: &Arc<VirtualClock>) -> Arc<dyn Device> {
     shaped(shape, BYTES, Payload::Memory, clock)
 }
 
-/// Bytes a second that a shape without an arm has for `point`.
+/// Bytes per second for `point` of a shape without a disk arm.
 fn expected(shape: &Shape, point: &Point) -> f64 {
     let transfer = if point.direction == Direction::Read { shape.read } else { shape.write };
     let link = transfer.bytes_per_s.value as f64;
@@ -62,7 +62,7 @@ fn a_disk_takes_longer_and_not_for_ever() {
     let alone = profile.reads(4096, 1).unwrap();
     assert!(alone.latency > Duration::from_millis(4), "{alone:?}");
     assert!(alone.latency < Duration::from_millis(19), "{alone:?}");
-    // Six points, no more than sixteen times as long each, and the end of what was under way.
+    // Six points, each at most sixteen times as long, plus the end of the requests in flight.
     let spent = larder_device::Clock::monotonic(&*clock);
     assert!(spent < 6 * (16 * time + 33 * Duration::from_millis(21)), "{spent:?}");
 }

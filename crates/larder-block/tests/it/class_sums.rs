@@ -1,4 +1,4 @@
-//! What the IO classes of a cache have adds up to its usage, whenever the statistics are taken.
+//! The data of all IO classes of a cache always adds up to its usage.
 
 use fastrand::Rng;
 use larder_block::accounting::{Accounting, stamps};
@@ -9,7 +9,7 @@ use super::classes::{by_chance, each_layout};
 use super::loading;
 use super::rig::core;
 
-/// Sectors of a core from which requests are drawn: more than the cache has.
+/// Sectors of a core to which requests are made: more than the cache has.
 const CORE_SECTORS: u64 = 3 * 4096 * 8;
 
 #[track_caller]
@@ -34,7 +34,7 @@ fn request(rng: &mut Rng) -> Request {
     }
 }
 
-/// Sectors that are valid in parts of lines, devices that fail, changes of classes amid requests.
+/// Partly valid lines, failing devices, and changes of classes between requests.
 #[test]
 fn classes_add_up_to_the_usage_after_every_step_in_every_layout() {
     for seed in 0..6 {

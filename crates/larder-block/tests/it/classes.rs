@@ -1,4 +1,4 @@
-//! IO classes of a cache on each layout: shares, priorities, what is pinned, and what of that outlives a change.
+//! IO classes of a cache on each layout: shares, priorities, pinned data, and changes of these.
 
 use std::cell::Cell;
 
@@ -21,7 +21,7 @@ pub(crate) fn classes(lines: &str) -> IoClasses {
     format!("IO class id,IO class name,Eviction priority,Allocation\n{lines}").parse().unwrap()
 }
 
-/// Classes whose rules hold of some requests of random loads: none, shares, priorities, pinned ones.
+/// Classes with rules for some requests of random loads: none, shares, priorities, pinned ones.
 pub(crate) fn by_chance(rng: &mut Rng) -> IoClasses {
     let lines = [
         "",
@@ -39,7 +39,7 @@ pub(crate) fn class(number: u8) -> ClassId {
     ClassId::new(number).unwrap()
 }
 
-/// A cache of [`LINES`] lines of 4 KiB on each layout, in this mode.
+/// Tests a cache of [`LINES`] lines of 4 KiB on each layout, in this mode.
 pub(crate) fn each_layout(mode: Mode, lines: &str, test: impl Fn(&str, &mut Accounting<Cache>)) {
     let log = || -> Box<dyn Layout> {
         let info = device(BYTES, 512);
@@ -86,7 +86,7 @@ pub(crate) fn write(of: u16, number: u64) -> Request {
     Request::Write { span, data: stamps(span, 1), durable: false }
 }
 
-/// Parts of the cache that classes 1 and 2 have.
+/// The shares of the cache that classes 1 and 2 occupy.
 fn parts(run: &Accounting<Cache>) -> [f64; 2] {
     [1, 2].map(|number| run.layout().class_sectors(class(number)) as f64 / (LINES * 8) as f64)
 }
@@ -95,7 +95,7 @@ pub(crate) fn bypasses(run: &Accounting<Cache>, reason: BypassReason) -> u64 {
     run.layout().statistics().bypasses(reason)
 }
 
-/// Reads and writes of both cores at random lines of four times as many as the cache has.
+/// Reads and writes of both cores, at random lines of four times the number of the cache's lines.
 fn at_random(rng: &mut Rng) -> Request {
     let (of, number) = (rng.u16(..2), rng.u64(..4 * LINES));
     if rng.bool() { read(of, number) } else { write(of, number) }
@@ -132,7 +132,7 @@ fn a_class_that_has_its_share_leaves_others_alone() {
         let [own, other] = parts(run);
         assert!(own > 0.23 && own <= 0.26, "{name}: {own}");
         assert!(other >= before, "{name}: {other} of {before}");
-        // Open CAS's gives up its own lines; a log does where that costs the other class nothing.
+        // Open CAS evicts lines of the class itself; a log does so only where this costs the other class nothing.
         let full = bypasses(run, BypassReason::ClassFull);
         assert_eq!(full > 0, name == "log", "{name}: {full}");
         let had = are_cached(run, 0..LINES / 4);
@@ -140,7 +140,7 @@ fn a_class_that_has_its_share_leaves_others_alone() {
     });
 }
 
-/// Whether each of some lines of core 0 is cached as a whole.
+/// Whether these lines of core 0 are fully cached.
 fn are_cached(run: &mut Accounting<Cache>, mut numbers: std::ops::Range<u64>) -> bool {
     numbers.all(|number| {
         let mut pieces = Vec::new();
@@ -162,11 +162,11 @@ fn a_class_alone_never_has_more_than_its_share_and_that_is_the_newest() {
             }
             assert_eq!(bypasses(run, BypassReason::ClassFull), 0, "{name}, {mode}");
             run.settle();
-            // Those that were asked for together may have been written in any order.
+            // Requests that were in flight together may have been written in any order.
             let newest = 4 * LINES - share * 9 / 10;
             let has = run.layout().class_sectors(class(1)) / 8;
             assert!(has > share - 32, "{name}, {mode}: {has} lines of {share}");
-            // Which line of a table goes, its lists say.
+            // In a table, the lists determine which line is evicted.
             if mode == Mode::WriteThrough && name == "log" {
                 assert!(are_cached(run, newest..4 * LINES), "{name}");
             }
@@ -218,7 +218,7 @@ fn a_class_whose_share_is_lowered_shrinks_to_it() {
             let before = run.counts();
             run.layout_mut().set_classes(classes(&lines("0.20")));
             if name == "log" {
-                // Whoever asks, and for what is cached.
+                // Any request triggers it, even for cached data.
                 run.run_all(16, (LINES / 2 - 64..LINES / 2).map(|number| read(0, number)));
                 assert_eq!(run.counts().since(&before).cache_written_bytes, 0);
                 let [own, _] = parts(run);
@@ -240,12 +240,12 @@ fn what_is_of_a_higher_priority_stays() {
             let [high, low] = parts(run);
             assert!(high >= 0.99 * before, "{name}, {mode}: {high} of {before}");
             assert!(low > 0.5, "{name}, {mode}: {low}");
-            // The other way round the lower one gives way.
+            // The other way round, the lower class is evicted.
             run.run_all(16, (0..6 * LINES).map(|number| write(0, number)));
             let [high, low] = parts(run);
             assert!(high > 0.7 && low < 0.2, "{name}, {mode}: {high}, {low}");
             if name != "log" {
-                // What is left to the lower one is its own.
+                // The lower class keeps what is left to it.
                 run.run_all(16, (0..LINES).map(|number| write(1, number)));
                 assert!(parts(run)[0] >= high, "{name}, {mode}: {high}, {:?}", parts(run));
             }
@@ -263,13 +263,13 @@ fn what_is_pinned_stays_and_does_not_stop_the_cache_when_there_is_too_much_of_it
             assert!(before > most - 0.03 && before <= most, "{name}, {mode}: {before}");
             let pinned = bypasses(run, BypassReason::Pinned);
             assert!(pinned > LINES / 2, "{name}, {mode}: {pinned}");
-            // Others go on, within what is left to them.
+            // Other classes continue, within the remaining room.
             run.run_all(16, (0..4 * LINES).map(|number| write(1, number)));
             run.run_all(16, (0..2 * LINES).map(|number| read(1, number)));
             let [after, _] = parts(run);
             assert!(after >= 0.99 * before, "{name}, {mode}: {after} of {before}");
             assert_eq!(run.run(Request::Flush).0, Ending::Done);
-            // A class that is pinned no more gives way again.
+            // A class that is no longer pinned is evicted again.
             run.run(Request::Clean { core: core(0) });
             let unpinned = "0,unclassified,200,1.00\n1,core_id:0,255,1.00";
             run.layout_mut().set_classes(classes(unpinned));

@@ -1,4 +1,4 @@
-//! A client of NBD that does what it is told, right or wrong.
+//! An NBD client that does what it is told, right or wrong.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -19,7 +19,7 @@ pub(crate) const WRITE_ZEROES: u16 = 6;
 pub(crate) const BLOCK_STATUS: u16 = 7;
 pub(crate) const FUA: u16 = 1;
 
-/// Numbers as they lie on the wire.
+/// Numbers in the format of the protocol.
 #[derive(Default)]
 pub(crate) struct Bytes(pub(crate) Vec<u8>);
 
@@ -62,12 +62,12 @@ impl<W: Read + Write> Wire for W {}
 pub(crate) struct Client {
     pub(crate) stream: UnixStream,
     pub(crate) is_structured: bool,
-    /// What is said goes through it.
+    /// If set, all traffic goes through it.
     tls: Option<Box<ClientConnection>>,
     cookie: u64,
 }
 
-/// What came of a request.
+/// The reply to a request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) cookie: u64,
@@ -78,7 +78,7 @@ pub(crate) struct Reply {
 }
 
 impl Client {
-    /// Connected, and greeted.
+    /// A connection after the greeting.
     pub(crate) fn connect(socket: &Path) -> Self {
         let stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -89,7 +89,7 @@ impl Client {
         client
     }
 
-    /// Connected to the default export.
+    /// A connection to the default export.
     pub(crate) fn open(socket: &Path) -> Self {
         let mut client = Self::connect(socket);
         client.flags(3);
@@ -97,7 +97,7 @@ impl Client {
         client
     }
 
-    /// The same with structured replies and all contexts.
+    /// The same with structured replies and these contexts.
     pub(crate) fn open_structured(socket: &Path, contexts: &[&str]) -> Self {
         let mut client = Self::connect(socket);
         client.flags(3);
@@ -107,7 +107,7 @@ impl Client {
         client
     }
 
-    /// Whether nothing comes for so long.
+    /// Whether nothing arrives for `time`.
     pub(crate) fn is_quiet(&mut self, time: Duration) -> bool {
         let before = self.stream.read_timeout().unwrap();
         self.stream.set_read_timeout(Some(time)).unwrap();
@@ -120,7 +120,7 @@ impl Client {
         self.wire().write_all(bytes).unwrap();
     }
 
-    /// Says and hears all that follows through `tls`, whose handshake it makes.
+    /// Performs the handshake of `tls`, and sends and receives everything after that through it.
     pub(crate) fn encrypt(&mut self, mut tls: ClientConnection) -> io::Result<()> {
         while tls.is_handshaking() {
             tls.complete_io(&mut self.stream)?;
@@ -142,7 +142,7 @@ impl Client {
         bytes
     }
 
-    /// Nothing more comes: the server has closed the connection.
+    /// Checks that nothing more arrives and the server has closed the connection.
     #[track_caller]
     pub(crate) fn expect_end(&mut self) {
         let mut rest = Vec::new();
@@ -171,7 +171,7 @@ impl Client {
         (u32::try_from(number(&header[12..16])).unwrap(), self.take(len))
     }
 
-    /// All replies to an option, before the acknowledgement, or the error.
+    /// All replies to an option before the acknowledgement, or the error.
     pub(crate) fn replies(&mut self, option: u32) -> Result<Vec<(u32, Vec<u8>)>, u32> {
         let mut all = Vec::new();
         loop {
@@ -197,7 +197,7 @@ impl Client {
         self.replies(7)
     }
 
-    /// Chooses contexts; their numbers and names.
+    /// Selects contexts. Returns their numbers and names.
     pub(crate) fn set_contexts(&mut self, name: &str, queries: &[&str]) -> Vec<(u32, String)> {
         self.contexts(10, name, queries).unwrap()
     }
@@ -234,7 +234,7 @@ impl Client {
         self.ask(WRITE, 0, at, u32::try_from(data.len()).unwrap(), data)
     }
 
-    /// Asks, and waits for the answer. Nothing else is under way.
+    /// Sends a request and waits for the reply. No other request may be in flight.
     #[track_caller]
     pub(crate) fn call(&mut self, kind: u16, flags: u16, at: u64, bytes: u32) -> Reply {
         let cookie = self.ask(kind, flags, at, bytes, &[]);
@@ -244,7 +244,7 @@ impl Client {
         reply
     }
 
-    /// The next reply; `expects` knows how many bytes a simple reply to a read has.
+    /// The next reply; `expects` returns the number of bytes of a simple reply to a read.
     pub(crate) fn reply(&mut self, expects: impl Fn(u64) -> usize) -> Reply {
         let mut reply = Reply::default();
         loop {

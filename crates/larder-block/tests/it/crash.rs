@@ -1,5 +1,5 @@
-//! Layouts lose power at random points of random loads, with any sectors of what is not durable lost. They have to have
-//! whatever was acknowledged, and nothing that was never written. `LARDER_CRASH_POINTS`: how many losses, 45 if unset.
+//! Layouts lose power at random points of random loads, with any non-durable sectors lost. They must have all
+//! acknowledged data, and nothing that was never written. `LARDER_CRASH_POINTS`: number of power losses, 45 if unset.
 
 use std::collections::HashMap;
 
@@ -32,7 +32,7 @@ impl<S: Subject> World<S> {
         Accounting::new(layout, cache).with_cores(cores).tearing_between(self.subject.whole_bytes())
     }
 
-    /// A load, until power is lost.
+    /// Runs a load until power is lost.
     fn live(&mut self, mut run: Accounting<S::Layout>) -> (Image, HashMap<CoreId, Image>) {
         let mut under_way: Vec<(RequestId, Known)> = Vec::new();
         let mut stream = 0;
@@ -105,7 +105,7 @@ impl<S: Subject> World<S> {
             }
             None => true,
         });
-        // Nothing has come between, so it is what the core has.
+        // No write has come in between, so this is the data of the core.
         for (span, data) in inserts {
             let is_free = under_way.iter().all(|(_, other)| !other.span.overlaps(span));
             if is_free && self.rng.bool() {
@@ -132,7 +132,7 @@ impl<S: Subject> World<S> {
         }
     }
 
-    /// Reads all, and keeps clean copies of some.
+    /// Reads everything, and inserts clean copies of some of it.
     fn check(&mut self, run: &mut Accounting<S::Layout>) {
         for number in 0..CORES {
             for first in (0..CORE_SECTORS).step_by(64) {
@@ -164,7 +164,7 @@ const KINDS: [Kind; 13] = [
     Kind::Discard,
 ];
 
-/// Five lives of a cache, each ended by a loss of power.
+/// Five lives of a cache, each ended by a power loss.
 fn five_lives<S: Subject>(seed: u64, fails: bool) {
     let mut world = World::<S>::new(seed, fails);
     let mut run = Accounting::new(world.subject.create(), Image::default())
@@ -177,12 +177,12 @@ fn five_lives<S: Subject>(seed: u64, fails: bool) {
     }
 }
 
-/// What was acknowledged outlives losses of power.
+/// Acknowledged data survives power losses.
 fn lose_power<S: Subject>() {
     each_seed("crash", 5 * S::VARIANTS, |seed| five_lives::<S>(seed, false));
 }
 
-/// The same with devices that fail.
+/// The same with failing devices.
 fn lose_power_and_fail<S: Subject>() {
     each_seed("crash", 10 * S::VARIANTS, |seed| five_lives::<S>(1 << 32 | seed, true));
 }

@@ -1,4 +1,4 @@
-//! What a log leaves on its device that is not data: a cache without the memory for its data.
+//! The metadata that a log leaves on its device after a crash: simulates a cache without the memory for its data.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use larder_device::DeviceInfo;
 pub(crate) const IDENTITY: LogIdentity = LogIdentity { uuid: *b"a cache's UUID..", epoch: 1 };
 pub(crate) const SEGMENT_BYTES: u32 = 16 << 20;
 
-/// Headers and footers of a cache that was filled and is in use; all else there is `BLIND_BYTE`.
+/// Headers and footers of a cache that was filled and is in use. All other bytes are `BLIND_BYTE`.
 pub(crate) struct Crashed {
     pub(crate) geometry: Geometry,
     metadata: BTreeMap<u64, Data>,
@@ -19,8 +19,8 @@ pub(crate) struct Crashed {
 }
 
 impl Crashed {
-    /// After writes of lines of a core that is larger by half, in their order; then of more of them, until the open
-    /// segment is full, or almost.
+    /// A crash after sequential writes of the lines of a core that is half as large again as the cache; then of more
+    /// lines, until the open segment is full, or almost full.
     pub(crate) fn new(segments: u64, is_full: bool) -> Self {
         let lines = segments * u64::from(SEGMENT_BYTES) / 4096;
         let is_enough = |crashed: &Self, written| {
@@ -30,7 +30,7 @@ impl Crashed {
         Self::written(segments, |number| number, is_enough)
     }
 
-    /// After writes of lines, 32 at a time. `line` says which is written as the first, the second, and so on.
+    /// A crash after writes of lines, 32 at a time. `line` maps the number of a write to its line.
     pub(crate) fn written(
         segments: u64,
         mut line: impl FnMut(u64) -> u64,
@@ -58,7 +58,7 @@ impl Crashed {
         crashed
     }
 
-    /// A device with so many bytes, in blocks of a sector.
+    /// A device with `bytes` bytes, in blocks of a sector.
     pub(crate) fn device(bytes: u64) -> DeviceInfo {
         let info = DeviceInfo::new("cache", bytes, 512, 1 << 20);
         DeviceInfo { atomic_write_bytes: Some(4096), ..info }
@@ -76,7 +76,7 @@ impl Crashed {
         };
         let whole: u64 = parts.iter().map(|part| part.len() as u64).sum();
         let (header, last) = (&parts[0], &parts[parts.len() - 1]);
-        // What it overwrites.
+        // Remove what it overwrites.
         let gone: Vec<u64> =
             self.metadata.range(offset..&(offset + whole)).map(|(at, _)| *at).collect();
         gone.iter().for_each(|at| drop(self.metadata.remove(at)));

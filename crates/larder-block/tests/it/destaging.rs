@@ -1,4 +1,4 @@
-//! Destaging on demand: the core alone has what was dirty, whatever goes on beside.
+//! Destaging on request: afterwards the core has all dirty data, whatever other requests run.
 
 use larder_block::accounting::{Accounting, Image, stamps};
 use larder_block::layout::ocf::{Geometry, OcfLayout, OcfOptions, OcfVersion};
@@ -19,7 +19,7 @@ fn lines(version: OcfVersion) -> Accounting<OcfLayout> {
     Accounting::new(OcfLayout::new(geometry, IDENTITY.uuid), Image::default())
 }
 
-/// Writes two MiB in random pieces, some more than once, and what is where then.
+/// Writes two MiB in random pieces, some more than once. Returns the resulting version of each sector.
 fn dirty<L: Layout>(mut run: Accounting<L>, seed: u64) -> (Accounting<L>, Vec<u64>) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut versions = vec![0; SECTORS as usize];
@@ -47,7 +47,7 @@ fn names_dirty_data_in_order(run: Accounting<impl Layout>) {
     let written = versions.iter().filter(|version| **version > 0).count() as u64;
     assert_eq!((named, run.layout().usage().dirty_sectors), (written, written));
     assert!(run.layout().dirty_after(core(2), 0).is_none());
-    // From within a run as well.
+    // Also from within a run.
     for sector in 0..u64::from(SECTORS) {
         let next = spans.iter().find(|span| span.end() > sector);
         let first = run.layout().dirty_after(core(3), sector).map(|span| (span.first, span.end()));
@@ -62,7 +62,8 @@ fn dirty_data_are_named_in_order() {
     names_dirty_data_in_order(lines(OcfVersion::V26));
 }
 
-/// What it cost the cache device, and whether it was flushed. Runs may be cut in `cuts` places.
+/// Destages everything. Returns the bytes written to the cache device, and its flushes. Runs may be cut in `cuts`
+/// places.
 fn destages_durably_in_sorted_runs(
     run: Accounting<impl Layout>,
     seed: u64,
@@ -79,7 +80,7 @@ fn destages_durably_in_sorted_runs(
     assert_eq!(counts.core_written_bytes, written * 512, "dirty sectors only");
     let runs = versions.chunk_by(|a, b| (*a > 0) == (*b > 0)).filter(|run| run[0] > 0).count();
     assert!(counts.core_writes <= runs as u64 + cuts, "{} of {runs} runs", counts.core_writes);
-    // Nothing that is not durable survives.
+    // Non-durable data does not survive.
     let (_, cores) = run.lose_power(|| false);
     let mut sector = [0; 512];
     for (number, version) in (0..).zip(versions).filter(|(_, version)| *version > 0) {
@@ -96,7 +97,7 @@ fn what_is_destaged_is_on_the_core_durably_in_sorted_runs() {
         // A run is cut at a MiB.
         assert_eq!(destages_durably_in_sorted_runs(log(), seed, 2), (0, 1));
         for version in OcfVersion::ALL {
-            // The same, and where 128 lines are full; a page of the table, or a block of its log.
+            // The same, and after 128 full lines. Writes a page of the table, or a block of its log.
             let (written, flushes) = destages_durably_in_sorted_runs(lines(version), seed, 3);
             let least = if version == OcfVersion::Wal { 512 } else { 4096 };
             assert!(written >= least && flushes >= 1);

@@ -1,4 +1,4 @@
-//! What a class of a log has given up in memory alone is on the device still: once it was written past, no crash brings
+//! Data that a class of a log has evicted in memory is still on the device. Once a write went past it, no crash brings
 //! it back.
 
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use super::rig::core;
 use super::subject::{Log, Subject};
 
 const CAPACITY: u64 = 768 << 10;
-/// Of a class with a fifth of it.
+/// The share of a class with a fifth of it.
 const SHARE_LINES: u64 = CAPACITY / 5 / 4096;
 
 fn cache(layout: impl Layout + 'static, mode: Mode) -> Cache {
@@ -46,14 +46,14 @@ fn is_cached(run: &mut Accounting<Cache>, number: u64) -> bool {
     pieces.iter().any(|piece| piece.state != PieceState::Absent)
 }
 
-/// A log in which a class has given up the first of the lines that it wrote, and they lie on the device as before.
+/// A log in which a class has evicted the first lines that it wrote, while they are still on the device.
 fn given_up(subject: &Log, written_in: Mode) -> Accounting<Cache> {
     let mut run = Accounting::new(cache(subject.create(), written_in), Image::default())
         .tearing_between(subject.whole_bytes());
     for number in 0..SHARE_LINES + 8 {
         write(&mut run, number, 1);
         if written_in == Mode::WriteBack {
-            // What is dirty stays.
+            // Dirty data is not evicted.
             run.run(Request::Clean { core: core(0) });
         }
     }
@@ -101,7 +101,7 @@ fn what_is_discarded_is_gone_after_a_crash() {
     }
 }
 
-/// What nobody has written past may come back, for it is what the core has.
+/// Evicted data that was not overwritten may come back, because the core has the same data.
 #[test]
 fn what_is_left_alone_is_right_after_a_crash() {
     let mut rng = Rng::with_seed(1);
@@ -110,8 +110,8 @@ fn what_is_left_alone_is_right_after_a_crash() {
     assert_eq!(after_a_crash(run, &mut subject, &mut rng), stamps(line(0), 1).bytes());
 }
 
-/// What a log has after lines were written and read until segments gave way, while its class gave up what it had at any
-/// moment. Nothing is under way.
+/// A log after lines were written and read until segments were drained, while its class evicted data at random
+/// moments. Nothing is in flight.
 fn turned(subject: &Log, rng: &mut Rng) -> Accounting<layout::log::LogLayout> {
     let mut log = subject.create();
     log.set_shares(Shares::from_fn(|_| Share { percent: 30, ..Share::DEFAULT }));
@@ -123,7 +123,7 @@ fn turned(subject: &Log, rng: &mut Rng) -> Accounting<layout::log::LogLayout> {
             let span = line(number);
             free.insert(run.submit(match rng.u8(..8) {
                 0..4 => layout::Request::Read { span },
-                // What is kept of it is clean.
+                // Data of it that is kept is clean.
                 4..6 => layout::Request::Destage { span },
                 _ => layout::Request::Write { span, data: stamps(span, 1) },
             }));
@@ -139,7 +139,7 @@ fn turned(subject: &Log, rng: &mut Rng) -> Accounting<layout::log::LogLayout> {
     run
 }
 
-/// Lines that are more than a log has.
+/// More lines than a log has.
 const LINES: u64 = CAPACITY / 4096 * 2;
 
 #[test]

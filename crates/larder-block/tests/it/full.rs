@@ -1,4 +1,4 @@
-//! A stream of writes that comes to a cache full of dirty lines, by virtual time: the core is not kept from it.
+//! A stream of writes to a cache full of dirty lines, in virtual time: the core remains available to it.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn storage(shape: Shape, bytes: u64) -> ShapedStorage {
     ShapedStorage::new(shape, bytes).unwrap()
 }
 
-/// A write-back cache on an NVMe drive, before `shape`, with segments of a MiB.
+/// A write-back cache on an NVMe drive in front of `shape`, with segments of a MiB.
 fn cache(shape: Shape, options: CacheOptions) -> Timed<Cache> {
     let info = device(CACHE_BYTES, 512);
     let log = LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() };
@@ -37,7 +37,7 @@ fn write(first: u64, bytes: usize) -> cache::Request {
     cache::Request::Write { span, data: Data::copy_of(&vec![0; bytes]), durable: false }
 }
 
-/// Lines at random places of a file as large as the cache.
+/// Writes lines in random order over a file as large as the cache.
 fn fill(run: &mut Timed<Cache>, seed: u64) {
     let mut lines: Vec<u64> = (0..CACHE_BYTES / 4096).collect();
     fastrand::Rng::with_seed(seed).shuffle(&mut lines);
@@ -45,7 +45,7 @@ fn fill(run: &mut Timed<Cache>, seed: u64) {
     assert!(run.layout().usage().dirty_sectors * 512 > CACHE_BYTES / 2);
 }
 
-/// A stream of four times the cache.
+/// A stream of four times the size of the cache.
 fn stream() -> impl Iterator<Item = u64> {
     let first = (1 << 38) / 512;
     (0..4 * CACHE_BYTES / WRITE as u64).map(move |number| first + number * (WRITE as u64 / 512))
@@ -63,7 +63,7 @@ fn alone(shape: Shape) -> TimedRun {
     bare.run(32, stream().map(|first| Request::Write { span: span(first), data: data.clone() }))
 }
 
-/// The log alone, full of scattered dirty lines, with a segment that gives way.
+/// The log alone, full of scattered dirty lines, while a segment drains.
 fn log(shape: Shape) -> Timed<LogLayout> {
     let info = device(CACHE_BYTES, 512);
     let options = LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() };
@@ -90,13 +90,13 @@ fn what_is_written_around_does_not_wait_for_the_segment_that_holds_it() {
     let mut run = log(shapes::HDD);
     let data = Data::copy_of(&[0; 4096]);
     let around = |span| Request::Bypass { span, data: data.clone(), durable: false };
-    // Beside a stream: one in eight is of a line that is dirty, in whichever segment.
+    // Among a stream: one write in eight hits a dirty line, in any segment.
     let requests = (0..800).map(|number| match number % 8 {
         0 => around(line_at(number / 8 * 80)),
         _ => around(line_at((1 << 26) + number)),
     });
     let ours = run.run(8, requests);
-    // A segment takes more than a second.
+    // Draining a segment takes more than a second.
     assert!(ours.latency(100.0) < Duration::from_millis(500), "{:?}", ours.latency(100.0));
 }
 

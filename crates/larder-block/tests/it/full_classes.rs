@@ -1,4 +1,4 @@
-//! IO classes that have all of their share, and all of it dirty: some of it is destaged for them.
+//! IO classes that have used up their share with dirty data: some of it is destaged for them.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::rig::core;
 const SHARE: u64 = LINES / 10;
 const CLASSES: &str = "1,core_id:0,5,0.10\n2,core_id:1,5,1.00";
 
-/// Time goes on by 10 ms at each call.
+/// The time advances by 10 ms at each call.
 fn work(run: &mut Accounting<Cache>) {
     let now = run.layout().now() + Duration::from_millis(10);
     run.layout_mut().work(now);
@@ -26,7 +26,7 @@ fn set_cleaning(run: &mut Accounting<Cache>, policy: CleaningPolicy) {
     run.layout_mut().set_cleaning(options).unwrap();
 }
 
-/// Writes of class 1 at random to three times its share, and how many of them were taken in.
+/// Random writes of class 1 to three times its share. Returns how many of them were cached.
 fn fill(run: &mut Accounting<Cache>, seed: u64, writes: u64) -> u64 {
     let mut rng = Rng::with_seed(seed);
     let full = bypasses(run, BypassReason::ClassFull);
@@ -51,7 +51,7 @@ fn are_dirty(run: &mut Accounting<Cache>, of: u16, mut numbers: std::ops::Range<
 fn a_class_full_of_dirty_data_goes_on_taking_in_and_no_other_is_destaged_for_it() {
     let writes = 3 * SHARE;
     each_layout(Mode::WriteBack, CLASSES, |name, run| {
-        // Of another class, written before it and dirty.
+        // Dirty data of another class, written earlier.
         run.run_all(16, (0..SHARE).map(|number| write(1, number)));
         let taken = fill(run, 1, writes);
         run.settle();
@@ -60,7 +60,7 @@ fn a_class_full_of_dirty_data_goes_on_taking_in_and_no_other_is_destaged_for_it(
         if name == "log" {
             assert!(taken > writes * 3 / 4, "{taken} of {writes}");
             let written = run.counts().core_written_bytes - bypassed(run);
-            // What is overwritten before it is on its way does not go.
+            // Data that is overwritten before its destage began is not destaged.
             assert!(
                 written > 0 && (written..written + written / 20).contains(&destaged),
                 "{written}, {destaged}"
@@ -71,7 +71,7 @@ fn a_class_full_of_dirty_data_goes_on_taking_in_and_no_other_is_destaged_for_it(
     });
 }
 
-/// Bytes that have passed by, in lines of 4 KiB.
+/// Bytes that have bypassed the cache, in lines of 4 KiB.
 fn bypassed(run: &Accounting<Cache>) -> u64 {
     bypasses(run, BypassReason::ClassFull) * 4096
 }
@@ -86,11 +86,11 @@ fn with_nop_a_class_full_of_dirty_data_has_nothing_destaged() {
         let writes = 6 * SHARE;
         let taken = fill(run, 1, writes);
         run.settle();
-        // What is taken in beyond the share is written where something is.
+        // Writes beyond the share are cached where some of its data is overwritten.
         assert!(taken < writes * 7 / 10, "{taken} of {writes}");
         assert_eq!(run.counts().core_written_bytes, bypassed(run));
         assert_eq!(run.layout().class_sectors(class(1)), SHARE * 8);
-        // As soon as the policy may, it is.
+        // Once the policy allows it, data is destaged.
         set_cleaning(run, CleaningPolicy::default());
         let then = fill(run, 2, writes);
         assert!(then > writes * 3 / 4, "{then} of {writes}, {taken} before");
@@ -115,7 +115,7 @@ fn a_class_that_is_not_refused_has_nothing_destaged_and_one_that_was_no_more_tha
             run.settle();
         });
         assert_eq!(destaged(run) / 4096, SHARE / 16 + 1, "a line at least: up to whole ones");
-        // The first that were written, and they go first.
+        // The first lines that were written are clean, and are evicted first.
         run.run_all(16, (SHARE..SHARE + 20).map(|number| write(0, number)));
         assert!(are_dirty(run, 0, 40..SHARE + 20));
         assert_eq!(bypasses(run, BypassReason::ClassFull), 1);
@@ -146,7 +146,7 @@ fn a_core_that_fails_is_left_alone_for_a_while_and_nothing_of_its_is_lost() {
     });
 }
 
-/// Whether each of these lines of core 0 is dirty but for its first sector.
+/// Whether each of these lines of core 0 is dirty, except for its first sector.
 fn are_rests_dirty(run: &mut Accounting<Cache>, mut numbers: std::ops::Range<u64>) -> bool {
     numbers.all(|number| {
         let (whole, mut pieces) = (line(0, number), Vec::new());
@@ -178,7 +178,7 @@ fn of_a_line_of_two_classes_only_what_is_of_the_full_one_goes() {
     });
 }
 
-/// The first sector of a line.
+/// Writes the first sector of a line.
 fn write_first(number: u64) -> Request {
     let span = Span { sectors: 1, ..line(0, number) };
     Request::Write { span, data: stamps(span, 2), durable: false }
@@ -190,7 +190,7 @@ fn nothing_is_destaged_for_a_class_that_would_get_no_room_by_that() {
         if name != "log" {
             return;
         }
-        // What the log fills next is another's.
+        // The segment that the log fills next has data of another class.
         run.run_all(16, (0..2 * LINES).map(|number| write(1, number)));
         run.layout_mut().set_mode(Mode::WriteBack);
         run.run_all(16, (0..2 * SHARE).map(|number| write(0, number)));
@@ -212,7 +212,7 @@ fn a_class_that_gets_more_has_nothing_destaged_for_what_it_was_refused() {
         work(run);
         run.settle();
         assert_eq!(run.layout().statistics().destaged_for_classes_bytes, 0);
-        // One batch is of 100 lines: what it wants beyond that is forgotten too.
+        // A batch has 100 lines: the remaining wish of the class is also forgotten.
         run.layout_mut().set_classes(classes("1,core_id:0,5,0.60"));
         run.run_all(16, (SHARE + 1..LINES * 7 / 10).map(|number| write(0, number)));
         work(run);

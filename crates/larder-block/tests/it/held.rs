@@ -1,4 +1,4 @@
-//! A device whose requests wait until they are let go, in any order.
+//! A device whose requests wait until they are released, in any order.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use larder_device::{
     CheckedIo, Completer, Device, DeviceInfo, DeviceStats, Io, IoFuture, MemoryDevice,
 };
 
-/// Memory whose requests are carried out when they are let go: those that [`HeldDevice::hold`] names.
+/// Memory whose requests, of the kinds set by [`HeldDevice::hold`], wait until they are released.
 pub(crate) struct HeldDevice {
     below: MemoryDevice,
     held: Mutex<Held>,
@@ -28,7 +28,7 @@ impl HeldDevice {
         Arc::new(Self { below, held: Mutex::default() })
     }
 
-    /// Whether writes, and whether flushes wait from now on.
+    /// Whether writes and flushes wait from now on.
     pub(crate) fn hold(&self, writes: bool, flushes: bool) {
         let mut held = self.held.lock().unwrap();
         (held.writes, held.flushes) = (writes, flushes);
@@ -43,19 +43,19 @@ impl HeldDevice {
         self.held.lock().unwrap().waiting.len()
     }
 
-    /// Waits until so many requests wait.
+    /// Waits until `count` requests wait.
     #[track_caller]
     pub(crate) fn wait_for(&self, count: usize) {
         until(|| self.waiting() == count);
     }
 
-    /// Carries out the one that has waited longest.
+    /// Carries out the request that has waited longest.
     pub(crate) fn let_go(&self) {
         let (io, completer) = self.held.lock().unwrap().waiting.pop_front().unwrap();
         completer.complete(self.below.start(io).wait());
     }
 
-    /// Fills the range from `offset` on with what is there.
+    /// The content of the device.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.below.bytes()
     }
@@ -87,7 +87,7 @@ impl Device for HeldDevice {
     }
 }
 
-/// Waits until something is so.
+/// Waits until `is_so` returns true.
 #[track_caller]
 pub(crate) fn until(is_so: impl Fn() -> bool) {
     let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! How long requests take, on devices that take their time.
+//! Latencies of requests on devices that take time.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -21,7 +21,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// An SSD before a disk.
+    /// An SSD in front of a disk.
     fn new(mode: Mode) -> Self {
         let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
         let device = |shape, bytes| shaped(shape, bytes, Payload::None, &clock);
@@ -32,7 +32,7 @@ impl Rig {
         Self { clock, cache, cached }
     }
 
-    /// How long it takes by the clock.
+    /// The time that it takes by the clock.
     fn end(&self, mut future: IoFuture) -> Duration {
         let before = self.clock.now();
         let mut context = Context::from_waker(Waker::noop());
@@ -62,7 +62,7 @@ fn requests_are_timed_by_what_they_ask_and_who_serves_them() {
     let took = [
         (Timed::Write, rig.end(rig.cached.submit(write))),
         (Timed::CacheRead, rig.read(0, 4096)),
-        // Half of it has to be fetched.
+        // Half of it must be read from the core.
         (Timed::CoreRead, rig.read(0, 8192)),
         (Timed::Flush, rig.end(rig.cached.submit(Io::Flush))),
         (Timed::Trim, rig.end(rig.cached.submit(Io::Deallocate { offset: 0, bytes: 4096 }))),

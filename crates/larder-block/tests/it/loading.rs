@@ -1,4 +1,4 @@
-//! A start that serves before it has loaded what it has found.
+//! A start that serves requests before it has loaded everything it has found.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const SEGMENT_BYTES: u32 = 64 << 10;
 pub(crate) const LINES: u64 = 240;
 const LOAD_TIME: Duration = Duration::from_secs(10);
 
-/// What is written again is not overwritten in place, but has a record more.
+/// Rewrites are not overwritten in place, but get another record.
 fn info() -> DeviceInfo {
     let device = device(32 * u64::from(SEGMENT_BYTES), 512);
     DeviceInfo { atomic_write_bytes: None, ..device }
@@ -36,7 +36,8 @@ pub(crate) fn line(number: u64) -> Span {
     Span { core: core(0), first: number * 8, sectors: 8 }
 }
 
-/// All lines once, in any order; some of them and parts of some once more; then power was lost.
+/// The cache device after all lines were written once, in random order, some of them and parts of some once more, and
+/// power was lost.
 fn crashed() -> Image {
     let mut log = Log::new(info(), options());
     let mut rng = Rng::with_seed(7);
@@ -51,7 +52,7 @@ fn crashed() -> Image {
     log.run.lose_power(|| true).0
 }
 
-/// What was written of a line.
+/// The content of a line.
 fn expected(number: u64) -> Vec<u8> {
     let whole = stamps(line(number), 1).bytes().to_vec();
     let newer = stamps(line(number), 2).bytes().to_vec();
@@ -100,7 +101,7 @@ fn a_request_loads_what_it_is_about_and_the_rest_follows_in_its_time() {
     assert!(left(&mut run, begin) >= parts - 2);
     let half = (1..=20).map(|tick| left(&mut run, begin + LOAD_TIME * tick / 40)).last().unwrap();
     assert!(half.abs_diff(parts / 2) <= 3, "{half} of {parts} after half of the time");
-    // Nobody has told the time for long: not all at once.
+    // After a long time without a call, not everything is loaded at once.
     let before = run.layout().unloaded_parts();
     let loaded = before - left(&mut run, begin + LOAD_TIME * 9 / 10);
     assert!((2..=8).contains(&loaded), "{loaded} parts of {before}");
@@ -133,7 +134,7 @@ fn what_is_loaded_later_is_cleaned_too() {
     assert!(run.layout().is_on_cores());
 }
 
-/// Whether somebody tells the time or not.
+/// Whether `work` is called or not.
 #[test]
 fn a_core_that_is_cleaned_has_what_was_not_loaded() {
     for is_told in [false, true] {
@@ -165,7 +166,7 @@ fn a_core_that_is_cleaned_has_what_was_not_loaded() {
     }
 }
 
-/// Writes to the end of the log make old segments give way, whose lines are not loaded.
+/// Writes at the end of the log drain old segments whose lines are not loaded.
 #[test]
 fn a_log_gives_way_whose_lines_are_not_loaded() {
     let image = crashed();

@@ -1,5 +1,5 @@
-//! What the log writes and reads, to the byte. CC is the capacity of the cache, headers included; cw, cr and kw are
-//! bytes written to the cache, read from it and written to the core, per byte that users wrote.
+//! Bytes that the log writes and reads, exactly. CC is the capacity of the cache, headers included; cw, cr and kw are
+//! bytes written to the cache, read from it and written to the core, per byte that clients wrote.
 
 use larder_block::accounting::Counts;
 
@@ -39,7 +39,7 @@ fn a_first_touch_at_depth_1_is_one_write_with_a_header_of_a_block() {
             first.user_written_bytes + first.cache_written_metadata_bytes
         );
         assert!(first.cw() <= limit, "{block_bytes}, {write_bytes}: {first}");
-        // Of segments of 16 MiB they are a .004th at most.
+        // With segments of 16 MiB they are a .004th at most.
         let part = footers as f64 / first.user_written_bytes as f64;
         assert!(
             part > 0.0 && part <= if block_bytes <= 512 { 0.008 } else { 0.02 },
@@ -63,7 +63,7 @@ fn first_touches_at_depth_32_share_a_header() {
     }
 }
 
-/// Beside 64 bytes of metadata a header takes no block: what is written beyond the data are footers.
+/// With 64 bytes of metadata per block, a header takes no block: only footers are written in addition to the data.
 #[test]
 fn a_header_in_metadata_adds_no_byte_to_a_write() {
     for depth in [1, 32] {
@@ -83,12 +83,12 @@ fn a_header_in_metadata_adds_no_byte_to_a_write() {
             assert_eq!(footers, first.cache_written_metadata_bytes);
             assert!(footers > 0 && footers <= 4096 * segments, "{footers} of {segments} segments");
             assert!(first.cw() <= 1.02, "depth {depth}, {write_bytes}: {first}");
-            // Nothing but the 64 bytes of each block.
+            // Only the 64 bytes per block.
             assert_eq!(first.cache_beside_bytes, first.cache_written_bytes / 64);
             if depth == 1 {
                 assert_eq!(first.cache_writes, first.requests, "one device write a write");
             }
-            // In sealed segments in place, in the open one behind what is there.
+            // In sealed segments data is overwritten in place; in the open one it is appended.
             assert!(second.cw() >= 1.0 && second.cw() <= 1.01, "{second}");
             assert_eq!(second.cache_read_bytes, 0);
         }
@@ -116,7 +116,7 @@ fn nothing_is_overwritten_in_place_where_the_device_does_not_say_that_it_writes_
     let mut log = Log::new(info, Log::of(16 * MIB, 512, 4096).options);
     let rewritten = [1, 2].map(|version| log.write(1, 4096, version, 0..1024))[1];
     assert!(rewritten.cw() > 1.125 && rewritten.cw() <= 1.14, "{rewritten}");
-    // Memory writes words of 8 bytes whole.
+    // Memory writes words of 8 bytes atomically.
     for depth in [1, 32] {
         let mut log = Log::of(16 * MIB, 64, 4096);
         let rewritten = [1, 2].map(|version| log.write(depth, 4096, version, 0..1024))[1];
@@ -151,7 +151,7 @@ fn streams_go_to_the_core_from_memory() {
     }
 }
 
-/// Zipf 0.99 over `files` / 2 CC; counts of the second six CC.
+/// Zipf 0.99 over `twice_files` / 2 CC; counts of the second six CC.
 fn skewed(cc: u64, block_bytes: u32, twice_files: u64) -> Counts {
     let mut log = Log::of(cc, block_bytes, 4096);
     let lines = cc / 4096;
@@ -162,7 +162,7 @@ fn skewed(cc: u64, block_bytes: u32, twice_files: u64) -> Counts {
 }
 
 /// Open CAS (LRU, 25,536 lines) has cw 1.058 / kw 0.039 and 1.150 / 0.143 here. Smaller caches are full earlier, so at
-/// 1.5 CC it takes as many lines to compare.
+/// 1.5 CC the number of lines must be the same for a comparison.
 #[test]
 fn skewed_writes_cost_the_core_little_more_than_an_lru_of_lines() {
     let counts = skewed(100 * MIB, 512, 3);
@@ -173,7 +173,7 @@ fn skewed_writes_cost_the_core_little_more_than_an_lru_of_lines() {
     assert!(counts.cw() <= 1.15 && counts.kw() <= 1.25 * 0.143, "{counts}");
 }
 
-/// For reading: what headers of 4 KiB add.
+/// A table for readers: the cost of headers of 4 KiB.
 #[test]
 #[ignore = "a table, not a promise"]
 fn skewed_writes_on_blocks_of_4096() {

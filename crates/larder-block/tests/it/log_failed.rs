@@ -1,4 +1,4 @@
-//! Appends that fail: what is acknowledged later does not lie behind what is not there.
+//! Failing appends: data that is acknowledged later must not be stored after a hole.
 
 use larder_block::accounting::{Image, stamped, stamps};
 use larder_block::layout::log::LogOptions;
@@ -12,8 +12,8 @@ fn line(number: u64) -> Span {
     Span { core: core(0), first: number * 8, sectors: 8 }
 }
 
-/// A batch of clean data is on its way meanwhile, so that the failed one behind it is not told yet: its segment takes
-/// nothing more all the same.
+/// A batch of clean data is in flight, so that the failure of the later batch is not reported yet. Its segment must
+/// take no more data nevertheless.
 #[test]
 fn what_is_written_behind_a_failed_append_is_found_again() {
     let device = device(16 << 20, 512);
@@ -33,7 +33,7 @@ fn what_is_written_behind_a_failed_append_is_found_again() {
         run.carry_out_all(|_| vec![dirty]);
         run.fail_one_in(0, 0);
         assert_eq!(run.take_ended(failing), None, "it is told in its turn");
-        // Enough for a batch that waits for no other.
+        // Enough for a batch that does not wait for another one.
         let later: Vec<_> =
             (0..LINES).map(|number| run.submit(stamped(core(0), number * 8, 8, 3))).collect();
         run.settle();

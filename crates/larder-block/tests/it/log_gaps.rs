@@ -1,4 +1,4 @@
-//! Damage of a log that was not stopped in order: batches that were complete and are gone are told from a torn end.
+//! Damage of a log without an orderly stop: missing batches that were complete are distinguished from a torn end.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ fn options() -> LogOptions {
     LogOptions { segment_bytes: SEGMENT_BYTES, write_buffer_bytes: 0, ..LogOptions::default() }
 }
 
-/// Nothing is overwritten in place, so that checksums of data hold.
+/// Nothing is overwritten in place, so checksums of data stay valid.
 fn info() -> DeviceInfo {
     let device = device(SEGMENTS * u64::from(SEGMENT_BYTES), BLOCK_BYTES);
     DeviceInfo { atomic_write_bytes: None, ..device }
@@ -28,15 +28,15 @@ fn line(number: u64) -> Span {
     Span { core: core(0), first: number * 8, sectors: 8 }
 }
 
-/// After a loss of power.
+/// The state after a power loss.
 struct Crashed {
     cache: Image,
     cores: HashMap<CoreId, Image>,
-    /// What was written last of each line.
+    /// The last written version of each line.
     versions: Vec<u64>,
 }
 
-/// Writes of these lines by chance.
+/// Random writes to these lines.
 fn crashed(lines: u64, writes: u64) -> Crashed {
     let mut log = Log::new(info(), options());
     let mut rng = Rng::with_seed(writes);
@@ -61,7 +61,7 @@ fn recover(image: &Image) -> Recovered {
     recovery.finish(2, &info(), &options()).1
 }
 
-/// Lines of which something else is read than what was written last, and acknowledged.
+/// The number of lines whose content is not the last acknowledged version.
 fn wrong(image: &Image, crashed: &Crashed) -> usize {
     let mut run = start(&info(), &options(), 2, image.clone());
     run = run.with_cores(crashed.cores.clone());
@@ -76,7 +76,7 @@ fn wrong(image: &Image, crashed: &Crashed) -> usize {
 
 #[test]
 fn zeros_over_headers_are_told_where_they_lose_what_was_acknowledged() {
-    // Nothing was void, or the log has turned several times.
+    // First without any void data, then after the log has wrapped several times.
     for (lines, writes) in [(100, 90), (60, 900)] {
         let crashed = crashed(lines, writes);
         let image = &crashed.cache;
@@ -86,7 +86,7 @@ fn zeros_over_headers_are_told_where_they_lose_what_was_acknowledged() {
             let mut damaged = image.clone();
             let mut before = [0; BLOCK_BYTES as usize];
             image.read(block * u64::from(BLOCK_BYTES), &mut before);
-            // A header or a footer; what data is damaged, checksums tell.
+            // Only headers and footers: damaged data is detected by checksums.
             if !before.starts_with(b"LB") {
                 continue;
             }

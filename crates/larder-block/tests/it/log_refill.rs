@@ -1,5 +1,5 @@
-//! Segments that are filled anew, and power that is lost at the worst time: what lay there before must not be taken for
-//! what was written later.
+//! Segments that are filled again, with a power loss at the worst time: old data must not be taken for data that was
+//! written later.
 
 use larder_block::accounting::{Accounting, Image};
 use larder_block::layout::log::{LogLayout, LogOptions};
@@ -9,7 +9,7 @@ use larder_device::DeviceInfo;
 use super::rig::{core, device, start};
 use super::shadow::{Kind, Known, Shadow};
 
-/// A log that only appends, with segments of `segment_bytes` on 12 times as much, and what it must hold.
+/// A log that only appends, with segments of `segment_bytes` on 12 times that size, and its expected content.
 struct Life {
     device: DeviceInfo,
     options: LogOptions,
@@ -23,7 +23,7 @@ fn line(number: u64) -> Span {
     Span { core: core(0), first: number * 8, sectors: 8 }
 }
 
-/// The log that is found there; memory is torn between words.
+/// Recovers the log. Memory is torn between words.
 fn started(
     device: &DeviceInfo,
     options: &LogOptions,
@@ -70,8 +70,8 @@ impl Life {
         }
     }
 
-    /// Loses power with these under way; of the sectors or words that are on their way to the cache device those
-    /// survive that `survives`, by the offset.
+    /// Loses power with these requests in flight. Of the sectors or words in flight to the cache device, those survive
+    /// for which `survives` returns true, given the offset.
     fn lose_power(&mut self, under_way: &[(RequestId, Known)], survives: impl Fn(u64) -> bool) {
         let lost: Vec<Known> = under_way.iter().map(|(_, known)| known.clone()).collect();
         self.shadow.lost_power(&lost);
@@ -91,10 +91,10 @@ impl Life {
     }
 }
 
-/// Segments give way while all batches are on their way that say so, and are filled anew before one has arrived. Power
-/// is lost then: the youngest write is there but for its first sector or word, and of the others nothing is. The first
-/// segment has old data of line 0, the second new ones; `is_held`: a slow read keeps the first as it is. Whether
-/// anything has happened in the last turn.
+/// Segments are drained while all batches that state so are in flight, and are filled again before one of these has
+/// arrived. Then power is lost: of the youngest write everything except its first sector or word arrives, of the
+/// others nothing. The first segment has old data of line 0, the second has new data; `is_held`: a slow read prevents
+/// the first from being filled. Returns whether anything has happened in the last turn.
 fn power_is_lost_when_a_segment_is_filled_anew(
     block_bytes: u32,
     is_held: bool,
@@ -102,14 +102,14 @@ fn power_is_lost_when_a_segment_is_filled_anew(
 ) -> bool {
     let mut life = Life::new(block_bytes, 256 << 10);
     let lines = 9 * u64::from(life.options.segment_bytes) / 4096;
-    // As many fill a segment, where blocks have 4 KiB.
+    // This number of lines fills a segment with blocks of 4 KiB.
     let order: Vec<u64> = (0..61).chain([0]).chain(61..lines).collect();
     order.chunks(61).for_each(|some| life.write(some.iter().copied()));
     let mut under_way: Vec<_> =
         (lines..lines + 260).map(|number| life.submit(line(number), Kind::Write)).collect();
     let read = is_held.then(|| life.submit(line(1), Kind::Read));
     let stays = |io: &DeviceIo, is_last_turn: bool| match io {
-        // In memory nothing follows a note that has not landed: all do but those of the last turn.
+        // In memory nothing follows a note before it is durable: all writes complete except those of the last turn.
         DeviceIo::Write { target, .. } => {
             *target == Target::Cache && (block_bytes >= 512 || is_last_turn)
         }
@@ -158,12 +158,12 @@ fn a_segment_is_void_before_it_is_filled_anew() {
     }
 }
 
-/// A note that is torn leaves neither itself nor what it was written over: so it is not written over the one that
-/// counts, whatever start wrote that.
+/// A torn note destroys both itself and what it overwrites. So it does not overwrite the note that counts, whichever
+/// start wrote that.
 #[test]
 fn a_note_goes_to_the_place_where_the_last_one_is_not() {
     let mut life = Life::new(64, 256 << 10);
-    // Nothing is written but what is asked for here.
+    // Only the writes of this test are written.
     life.options.reinsert_percent = 0;
     life.lose_power(&[], |_| false);
     let mut places: Vec<Vec<u64>> = vec![Vec::new(); 12];
@@ -193,11 +193,11 @@ fn a_note_goes_to_the_place_where_the_last_one_is_not() {
     }
 }
 
-/// Two batches are on their way to a blank segment, and only the second arrives. The next start does not find it, and
+/// Two batches are in flight to a blank segment, and only the second arrives. The next start does not find it. It
 /// begins the segment and the sequences where the first start did, with a batch of the same length.
 #[test]
 fn what_a_start_has_not_found_no_later_start_finds() {
-    // The second batch ends the segment, with a footer, or does not.
+    // The second batch ends the segment with a footer, or does not.
     for segment_bytes in [256 << 10, 1 << 20] {
         let mut life = Life::new(512, segment_bytes);
         let under_way: Vec<_> =

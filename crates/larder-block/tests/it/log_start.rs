@@ -1,8 +1,9 @@
-//! How long devices take until a start after a crash has read what it needs for its first answer: a terabyte of lines
-//! of 4 KiB.
+//! Device time of a start after a crash, until it has read what it needs for its first answer: a terabyte of lines of
+//! 4 KiB.
 //!
-//! So much does not fit into memory. What is timed is the start of smaller caches with segments of the same length: it
-//! takes the same for each segment more, and the two that were being filled take the same each time.
+//! A terabyte does not fit into memory. So the test times the start of smaller caches with segments of the same
+//! length: each further segment takes the same time, and the two segments being filled take the same time in each
+//! case.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,10 +16,10 @@ use larder_device::{Io, IoBuffer};
 use super::crashed::{Crashed, IDENTITY, SEGMENT_BYTES};
 
 const TERABYTE: u64 = 1_000_000_000_000;
-/// Whoever starts has so many reads under way.
+/// Reads in flight during a start.
 const DEPTH: usize = 64;
 
-/// What a drive promises at the least: 80 us and 3 GB/s, 32 requests at a time.
+/// The least that a drive promises: 80 us and 3 GB/s, 32 requests at a time.
 fn modest() -> Shape {
     let read = Transfer {
         latency_ns: Sourced::fitted(80_000, "a read of TLC flash"),
@@ -27,7 +28,7 @@ fn modest() -> Shape {
     Shape { name: "modest", channels: Sourced::fitted(32, "dies"), read, ..shapes::NVME_TLC }
 }
 
-/// Nanoseconds until all is read, reads, and bytes read.
+/// Nanoseconds until everything is read, number of reads, and bytes read.
 fn start(crashed: &Crashed, shape: Shape) -> [u64; 3] {
     let mut drive = ShapedStorage::new(shape, crashed.geometry.capacity_bytes()).unwrap();
     let mut recovery = LogRecovery::new(crashed.geometry, IDENTITY.uuid);
@@ -75,7 +76,7 @@ fn a_terabyte_answers_within_two_seconds_of_device_time() {
             open[0] / 1000
         );
         assert!(s <= 2.0, "{}: {s} s", shape.name);
-        // Each segment has a header and a footer to be read.
+        // Each segment has a header and a footer to read.
         assert!(reads >= 2 * more && bytes > TERABYTE / 4608 * 16, "{reads} reads, {bytes} bytes");
     }
 }

@@ -1,4 +1,4 @@
-//! The block cache from outside, in one binary.
+//! Tests of the public interface of the block cache, in one binary.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics, in its helpers too")]
 #![allow(clippy::cast_precision_loss)]

@@ -1,4 +1,4 @@
-//! What layouts keep in memory of a line that is cached.
+//! Memory that layouts use per cached line.
 
 use allocation_counter::measure;
 use larder_block::accounting::Blind;
@@ -8,8 +8,9 @@ use larder_block::layout::{Data, Layout, Request, Span};
 
 use super::rig::{IDENTITY, core, device};
 
-/// Fills a cache of `lines` with lines at random places of a core of a hundred times its size, or in order, and writes
-/// as many again, so that segments have given way and leaves been divided and joined. Heap bytes a line that is cached.
+/// Fills a cache of `lines` lines at random places of a core that is a hundred times as large, or in order. Then
+/// writes the same number again, so that segments have been evicted, and leaves divided and joined. Returns the heap
+/// bytes per cached line.
 fn bytes_a_line<L: Layout>(
     make: impl FnOnce() -> L,
     line_bytes: u32,
@@ -65,13 +66,13 @@ fn a_line_of_a_log_takes_little_memory() {
     assert!(of_log(65536, 8_000, true) <= 40.0);
 }
 
-/// Open CAS takes 41 and 71 bytes of it, and 47 and 77 in 2022.
+/// Open CAS uses 41 and 71 bytes per line, and 47 and 77 in the 2022 version.
 #[test]
 fn a_line_of_a_table_takes_no_more_memory_than_there() {
     assert!(of_ocf(OcfVersion::V26, 4096, 8192, false) <= 41.0);
     assert!(of_ocf(OcfVersion::V26, 65536, 8192, false) <= 71.0);
     assert!(of_ocf(OcfVersion::V22, 4096, 8192, false) <= 47.0);
     assert!(of_ocf(OcfVersion::V22, 65536, 8192, false) <= 77.0);
-    // A dirty line far from all others has a group of its own in the order of the core.
+    // A dirty line far from all others has its own group in the order of the core.
     assert!(of_ocf(OcfVersion::V26, 4096, 8192, true) <= 41.0 + 24.0);
 }

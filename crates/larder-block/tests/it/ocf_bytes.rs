@@ -1,7 +1,7 @@
-//! What the layouts of Open CAS write and read, beside what was measured of it: cw (of this md), cr and kw are bytes
-//! written to the cache device (as metadata), read from it and written to the core, per byte that users wrote. One
-//! thread, one request at a time, no sequential cut-off; "2nd" is a second pass over the same file. CC is the capacity,
-//! FS the file.
+//! Bytes that the layouts of Open CAS write and read, compared with measurements of Open CAS. cw, cr and kw are bytes
+//! written to the cache device, read from it and written to the core, per byte that users wrote; md is the part of cw
+//! that is metadata. One thread, one request at a time, no sequential cut-off. "2nd" is a second pass over the same
+//! file. CC is the capacity, FS the size of the file.
 
 use larder_block::accounting::{Accounting, Counts, Image};
 use larder_block::layout::ocf::{Geometry, OcfLayout, OcfOptions, OcfVersion};
@@ -11,7 +11,7 @@ use super::rig::{IDENTITY, core, device, zipf};
 
 use OcfVersion::{V22, V26};
 
-/// Lines of 4, 16 and 64 KiB where it was measured.
+/// Measured configurations: line size of 4, 16 and 64 KiB, and number of lines.
 const LINES_26: [(u32, u32); 3] = [(4096, 120_832), (16384, 30_424), (65536, 7618)];
 const LINES_22: [(u32, u32); 3] = [(4096, 120_736), (16384, 30_424), (65536, 7618)];
 
@@ -37,7 +37,7 @@ impl Ocf {
         }
     }
 
-    /// Writes of `bytes` each at these numbers, and what they cost.
+    /// Writes `bytes` at each of these numbers, and returns the cost.
     fn write(&mut self, bytes: u64, at: impl IntoIterator<Item = u64>) -> Counts {
         let before = self.run.counts();
         let sectors = u32::try_from(bytes / 512).unwrap();
@@ -49,7 +49,7 @@ impl Ocf {
         self.run.counts().since(&before)
     }
 
-    /// Writes of `bytes` that `halves` halves of the capacity have.
+    /// Number of writes of `bytes` in `halves` halves of the capacity.
     fn count(&self, halves: u64, bytes: u64) -> u64 {
         self.lines * self.line_bytes * halves / 2 / bytes
     }
@@ -65,18 +65,18 @@ impl Ocf {
     }
 }
 
-/// How near it has to be.
+/// The allowed deviation.
 #[derive(Clone, Copy)]
 enum Within {
     Percent(f64),
-    /// Of cw, cr and kw in percent.
+    /// Of cw, cr and kw, in percentage points.
     Points(f64),
 }
 
-/// What was measured: cw, then md, cr and kw where they are known.
+/// The measured values: cw, then md, cr and kw if they are known.
 type Measured = (f64, Option<f64>, Option<(f64, f64)>);
 
-/// Prints a row, and fails if it is too far from what was measured.
+/// Prints a row, and fails if it deviates too much from the measurement.
 fn judge(name: &str, counts: Counts, (cw, md, rest): Measured, within: Within) {
     let mut pairs = vec![("cw", counts.cw(), cw)];
     pairs.extend(md.map(|md| ("md", counts.metadata(), md)));
@@ -87,7 +87,7 @@ fn judge(name: &str, counts: Counts, (cw, md, rest): Measured, within: Within) {
     println!("{name}: {}", shown.join(", "));
     for (what, own, known) in pairs {
         let room = match within {
-            // Three digits are known, and a part in cw's room is a small part of it.
+            // Three digits are known. A value much smaller than cw has the same room as a value of 0.1.
             Within::Percent(percent) => (percent / 100.0 * known).max(percent / 100.0 * 0.1),
             Within::Points(points) => points / 100.0,
         };
@@ -140,7 +140,7 @@ fn what_was_read_is_kept_without_metadata() {
     }
 }
 
-/// Passes over 1.5 CC in writes of a line: cw, md, cr and kw of the first and second.
+/// Passes over 1.5 CC in writes of one line: cw, md, cr and kw of the first and second pass.
 fn passes(version: OcfVersion, lines: (u32, u32), measured: [Measured; 2]) {
     let mut ocf = Ocf::new(version, lines);
     for (pass, measured) in (1..).zip(measured) {
@@ -148,7 +148,7 @@ fn passes(version: OcfVersion, lines: (u32, u32), measured: [Measured; 2]) {
         let name = format!("{version:?}, {} lines of {}, 1.5 CC, pass {pass}", lines.1, lines.0);
         judge(&name, counts, measured, evicting(version));
         assert_eq!(counts.flushes[0], counts.flushes[1]);
-        // One to each device per 32 lines that were cleaned.
+        // One flush of each device per 32 cleaned lines.
         let cleaned = counts.cache_read_bytes / u64::from(lines.0);
         assert_eq!(counts.flushes[0], cleaned / 32);
     }
@@ -172,8 +172,7 @@ fn a_stream_beyond_the_capacity_evicts() {
     passes(V22, LINES_22[2], SEQUENTIAL_22[2]);
 }
 
-/// At the capacities where it was measured:
-/// `cargo test -p larder-block --test it -- --ignored --nocapture ocf_bytes`.
+/// At the measured capacities: `cargo test -p larder-block --test it -- --ignored --nocapture ocf_bytes`.
 #[test]
 #[ignore = "a minute; the same in small is above"]
 fn a_stream_beyond_the_capacity_evicts_as_much_as_measured() {
@@ -183,7 +182,7 @@ fn a_stream_beyond_the_capacity_evicts_as_much_as_measured() {
     }
 }
 
-/// Writes of 128 lines: most of those that find no room go around the cache.
+/// Writes of 128 lines: most of those that find no room bypass the cache.
 #[test]
 fn writes_of_many_lines() {
     let rows = [
@@ -213,7 +212,8 @@ fn writes_of_many_lines() {
     }
 }
 
-/// Filled, its lines used again at random, then written at random over 3 CC; and blocks of 4 KiB in lines of 64 KiB.
+/// The cache is filled, its lines are reused at random, and then random writes go to 3 CC. Also blocks of 4 KiB in
+/// lines of 64 KiB.
 ///
 /// `cargo test -p larder-block --test it -- --ignored --nocapture ocf_bytes`.
 #[test]
@@ -250,7 +250,7 @@ fn random_writes_evict_as_much_as_measured() {
     }
 }
 
-/// Zipf 0.99 in writes of 4 KiB, six CC after six of warm-up.
+/// Zipf 0.99 in writes of 4 KiB, six CC after a warm-up of six CC.
 ///
 /// `cargo test -p larder-block --test it -- --ignored --nocapture ocf_bytes`.
 #[test]
@@ -273,8 +273,8 @@ fn skewed_writes_cost_as_much_as_measured() {
     }
 }
 
-/// With a log in front of the table: a block of 512 bytes for each write by itself, which has room for 34 entries, and
-/// the pages of the table that a half of the log is of, when it gives way.
+/// With a log in front of the table. Each write by itself costs a block of 512 bytes, which has room for 34 entries.
+/// When half of the log is freed, the pages of the table that this half concerns are written.
 #[test]
 fn a_log_before_the_table_costs_a_block_a_write_and_pages_now_and_then() {
     const LINES: u32 = 16_384;
@@ -283,7 +283,7 @@ fn a_log_before_the_table_costs_a_block_a_write_and_pages_now_and_then() {
         let mut ocf = Ocf::new(OcfVersion::Wal, (line_bytes, LINES));
         let first = ocf.sequential(1, u64::from(line_bytes));
         println!("first touch of lines of {line_bytes}: cw {:.4}", first.cw());
-        // Lines come from 32 lists by turns, and a half of the log is of almost all pages.
+        // Lines come from 32 lists in turn, and half of the log concerns almost all pages.
         let pages = f64::from(PAGE_BYTES) / f64::from(line_bytes) * 0.085;
         assert!((0.0..=pages).contains(&(first.cw() - 1.0 - block_share)));
         let again = ocf.sequential(1, u64::from(line_bytes));

@@ -1,5 +1,5 @@
-//! Pages of the table of lines that could not be written: what they say on the device, nobody knows, and nothing may be
-//! built on it. Each case once with the page there all the same, once without.
+//! Pages of the table of lines whose write failed. Their content on the device is unknown, and nothing may rely on it.
+//! Each case runs with the failed write carried out and with it not carried out.
 
 use larder_block::accounting::{Accounting, Image, stamped, stamps};
 use larder_block::layout::ocf::{Geometry, OcfLayout, OcfOptions, OcfRecovery, OcfVersion};
@@ -7,10 +7,10 @@ use larder_block::layout::{Ending, Layout, Request, Span};
 
 use super::rig::{IDENTITY, core, device};
 
-/// Lines of a page of the table.
+/// Number of lines in a page of the table.
 const PAGE_LINES: u64 = 96;
 const LINES: u32 = 200;
-/// Seeds of failures; of half of them a write that fails is there.
+/// Seeds of failures. For half of them a failed write is carried out.
 const SEEDS: std::ops::Range<u64> = 0..8;
 
 struct Lines {
@@ -41,7 +41,7 @@ impl Lines {
         assert_eq!(self.run.run(request).0, Ending::Done);
     }
 
-    /// Discards a dirty line, whose page cannot be written.
+    /// Discards a dirty line whose page cannot be written.
     fn fail_to_discard(&mut self, number: u64, seed: u64) {
         self.run.fail_one_in(1, seed);
         let request = Request::Discard { span: line(number) };
@@ -49,7 +49,7 @@ impl Lines {
         self.run.fail_one_in(0, 0);
     }
 
-    /// The version of a line after a loss of power that leaves all that was written.
+    /// The version of a line after a power loss that keeps all written data.
     fn version_after_crash(self, number: u64) -> u64 {
         let (cache, cores) = self.run.lose_power(|| true);
         let mut recovery = OcfRecovery::new(self.geometry, IDENTITY.uuid);
@@ -78,7 +78,7 @@ fn what_moved_to_another_page_is_found_there_alone() {
         let mut lines = Lines::new();
         (0..PAGE_LINES).for_each(|number| lines.done(write(number, 1)));
         lines.fail_to_discard(0, seed);
-        // Its own line may say still that it has version 1.
+        // The page of this line may still say that it has version 1.
         lines.done(write(0, 2));
         assert_eq!(lines.version_after_crash(0), 2, "seed {seed}");
     }
@@ -90,7 +90,7 @@ fn a_line_that_may_be_called_dirty_is_given_to_nobody() {
         let mut lines = Lines::new();
         (0..u64::from(LINES)).for_each(|number| lines.done(write(number, 1)));
         lines.fail_to_discard(7, seed);
-        // The line of what was discarded is the only one that is free.
+        // The line of the discarded data is the only free one.
         let id = lines.run.submit(write(1000, 2));
         lines.run.turn();
         lines.run.carry_out_all(|count| (0..count).collect());
@@ -112,7 +112,7 @@ fn what_a_cleaning_could_not_finish_is_dirty_on_the_device_too() {
         let mut lines = Lines::new();
         lines.done(write(0, 1));
         let id = lines.run.submit(Request::Destage { span: line(0) });
-        // Reads, writes, flushes the core, writes the page; then the flush of the cache device fails.
+        // Reads, writes, flushes the core and writes the page; then the flush of the cache device fails.
         for step in 0..5 {
             assert!(lines.run.turn());
             lines.run.fail_one_in(u32::from(step == 4), seed);
@@ -122,7 +122,7 @@ fn what_a_cleaning_could_not_finish_is_dirty_on_the_device_too() {
         lines.run.turn();
         assert_eq!(lines.run.take_ended(id).unwrap().0, Ending::Failed);
         assert_eq!(lines.run.layout().usage().dirty_sectors, 128);
-        // To the user it is a write over what is dirty, which costs no page.
+        // For the user this overwrites dirty data, which costs no page.
         lines.done(write(0, 2));
         assert_eq!(lines.version_after_crash(0), 2, "seed {seed}");
     }

@@ -1,5 +1,5 @@
-//! What a crash may leave dirty: sectors to which a write that was to be dirty was acknowledged, or was under way, and
-//! of which no flush was answered that had come later.
+//! The sectors that a crash may leave dirty. A write that makes the sector dirty was acknowledged or in flight, and no
+//! flush that was submitted after it has been answered.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,9 +7,9 @@ use larder_block::layout::{CoreId, Layout, Span};
 
 #[derive(Default)]
 pub(crate) struct Owed {
-    /// By sector: when the last such write of it has ended.
+    /// By sector: when the last such write ended.
     ended: HashMap<(CoreId, u64), u64>,
-    /// Such writes that are under way, and all that have failed, by their version.
+    /// Such writes in flight, and all that have failed, by version.
     open: BTreeMap<u64, Span>,
 }
 
@@ -18,31 +18,31 @@ fn sectors(span: Span) -> impl Iterator<Item = (CoreId, u64)> {
 }
 
 impl Owed {
-    /// A write is about to be sent that may leave something dirty.
+    /// A write that may leave dirty data is about to be sent.
     pub(crate) fn begins(&mut self, span: Span, version: u64) {
         self.open.insert(version, span);
     }
 
-    /// It was acknowledged.
+    /// The write was acknowledged.
     pub(crate) fn ended(&mut self, version: u64, now: u64) {
         if let Some(span) = self.open.remove(&version) {
             self.ended.extend(sectors(span).map(|sector| (sector, now)));
         }
     }
 
-    /// A flush was answered that came at `asked`.
+    /// A flush that was submitted at `asked` was answered.
     pub(crate) fn settled(&mut self, is_of: impl Fn(CoreId, u64) -> bool, asked: u64) {
         self.ended.retain(|(core, sector), at| !is_of(*core, *sector) || *at >= asked);
     }
 
-    /// What became of the writes under way is known by none.
+    /// After a crash, the outcome of the writes in flight is unknown.
     pub(crate) fn crashed(&mut self, now: u64) {
         for span in std::mem::take(&mut self.open).into_values() {
             self.ended.extend(sectors(span).map(|sector| (sector, now)));
         }
     }
 
-    /// What a start has found.
+    /// Checks the dirty sectors that a start has found.
     pub(crate) fn check(&self, layout: &mut dyn Layout, cores: impl Iterator<Item = CoreId>) {
         layout.load_all();
         for core in cores {

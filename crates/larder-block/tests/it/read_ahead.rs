@@ -1,4 +1,5 @@
-//! Streams of reads that are read ahead, on each layout: what is fetched when, who goes first, and what nobody hears.
+//! Streams of reads with read-ahead, on each layout: what is fetched and when, which requests come first, and which
+//! errors no request reports.
 
 use fastrand::Rng;
 use larder_block::accounting::{Accounting, stamps};
@@ -14,7 +15,7 @@ use super::rig::core;
 use super::scenarios::{Known, each, span};
 
 const KIB: u64 = 1024;
-/// Sectors of a KiB.
+/// Sectors per KiB.
 const S: u64 = 2;
 
 fn on(threshold_bytes: u64, window_bytes: u64) -> ReadAheadPolicy {
@@ -31,12 +32,12 @@ fn each_on(mode: Mode, policy: ReadAheadPolicy, test: impl Fn(&str, &mut Account
     });
 }
 
-/// At 64 KiB, 256 KiB at most.
+/// With the default options: threshold of 64 KiB, window of at most 256 KiB.
 fn each_default(mode: Mode, test: impl Fn(&str, &mut Accounting<Cache>)) {
     each_on(mode, ReadAheadPolicy::On(ReadAheadOptions::default()), test);
 }
 
-/// Of `kib` KiB from there on.
+/// `length` KiB from `kib` KiB on.
 fn part(kib: u64, length: u64) -> Span {
     span(kib * S, u32::try_from(length * S).unwrap())
 }
@@ -66,14 +67,14 @@ fn is_ahead(io: &DeviceIo) -> bool {
     matches!(io, DeviceIo::Read { target: Target::Core(_), reader: None, .. })
 }
 
-/// What is under way, in two: what was read ahead, or is not.
+/// The requests in flight, in two groups: those of read-ahead, and all others.
 fn split(run: &Accounting<Cache>) -> [Vec<usize>; 2] {
     let all = run.under_way().map(is_ahead).enumerate();
     let (ahead, others): (Vec<_>, Vec<_>) = all.partition(|(_, is_ahead)| *is_ahead);
     [ahead, others].map(|of| of.into_iter().map(|(number, _)| number).collect())
 }
 
-/// A stream up to the threshold whose last read has ended, while what is ahead of it is under way.
+/// A stream up to the threshold. Its last read has ended, while the read-ahead after it is in flight.
 fn with_ahead_under_way(run: &mut Accounting<Cache>) {
     stream(run, 0..48, 16);
     let id = run.submit(Request::Read { span: part(48, 16) });
@@ -171,7 +172,7 @@ fn what_is_cached_stays_as_it_is_dirty_or_not() {
         run.settle();
         let before = run.layout().statistics().core_read_bytes;
         stream(run, 0..64, 16);
-        // Without the three sectors of a block, and 28 blocks.
+        // Without the three sectors of a block, and without 28 blocks.
         let expected = 64 * KIB - 3 * 512 - 28 * KIB;
         assert_eq!(ahead(run).bytes, expected, "{name}");
         let read = run.layout().statistics().core_read_bytes - before;
@@ -190,7 +191,7 @@ fn a_write_while_something_is_read_ahead_wins() {
                 let at = seed * 512;
                 let place = |kib, length| part(at + kib, length);
                 let old = place(0, 256);
-                // On the core alone.
+                // Only on the core.
                 run.layout_mut().set_mode(Mode::PassThrough);
                 run.run(Request::Write { span: old, data: stamps(old, 1), durable: false });
                 run.layout_mut().set_mode(mode);
@@ -198,7 +199,7 @@ fn a_write_while_something_is_read_ahead_wins() {
                 run.submit(Request::Read { span: place(48, 16) });
                 run.turn();
                 assert_eq!(split(run)[0].len(), 1, "{name}, {mode}");
-                // The core has been read, and what it had is not kept yet.
+                // The core has been read, and its data has not been inserted yet.
                 let [ahead, _] = split(run);
                 run.carry_out_all(|_| ahead);
                 let writes = [place(rng.u64(56..80), 12), place(rng.u64(90..110), 20)];
@@ -270,7 +271,7 @@ fn errors_are_counted_and_nobody_hears_of_them() {
         assert!(has(run, part(64, 64), PieceState::Absent), "{name}");
         let mut known = Known(vec![0; 1024]);
         known.check(run, part(64, 16), name);
-        // The core has answered, and the cache device does not take it.
+        // The core has answered, and the cache device refuses the write.
         with_ahead_at(run, 512);
         let [of_core, _] = split(run);
         run.carry_out_all(|_| of_core);
@@ -288,7 +289,7 @@ fn errors_are_counted_and_nobody_hears_of_them() {
     });
 }
 
-/// As [`with_ahead_under_way`], from there on.
+/// As [`with_ahead_under_way`], from `kib` KiB on.
 fn with_ahead_at(run: &mut Accounting<Cache>, kib: u64) {
     stream(run, kib..kib + 48, 16);
     let id = run.submit(Request::Read { span: part(kib + 48, 16) });
@@ -309,7 +310,7 @@ fn only_modes_that_keep_reads_read_ahead() {
             assert_eq!(ahead(run).requests > 0, keeps, "{name}, {mode}");
         });
     }
-    // One that comes to be while the core is asked.
+    // A change to such a mode while the core is being read.
     each_default(Mode::WriteThrough, |name, run| {
         with_ahead_under_way(run);
         run.layout_mut().set_mode(Mode::WriteOnly);
@@ -324,7 +325,7 @@ fn nothing_is_kept_on_a_device_that_has_failed_meanwhile() {
         with_ahead_under_way(run);
         while run.layout().health() == Health::Whole {
             let id = run.submit(Request::Read { span: part(0, 16) });
-            // The cache device refuses it, and the core does not.
+            // The cache device refuses the read, and the core does not.
             for fails in [1, 0] {
                 run.turn();
                 let [_, others] = split(run);
@@ -344,13 +345,13 @@ fn nothing_is_kept_on_a_device_that_has_failed_meanwhile() {
 #[test]
 fn a_class_has_no_more_than_its_share_and_promotion_is_not_asked() {
     each_default(Mode::WriteThrough, |name, run| {
-        // Of 6 MiB.
+        // Shares of 6 MiB.
         run.layout_mut().set_classes(classes("1,core_id:0,5,0.05\n2,core_id:1,5,0.00"));
         stream(run, 0..2048, 16);
         let class = |number| larder_block::layout::ClassId::new(number).unwrap();
         let has = run.layout().class_sectors(class(1)) / S;
         assert!((128..=308).contains(&has), "{name}: {has} KiB");
-        // What it has gives way for more.
+        // The class evicts its own data for more.
         assert!(ahead_kib(run) > 308, "{name}: {} KiB", ahead_kib(run));
         let before = ahead(run).requests;
         run.run_one_by_one((0..32).map(|number| {
@@ -380,7 +381,7 @@ fn what_will_pass_by_is_not_read_ahead() {
     });
 }
 
-/// Carries out what is under way, but for what goes to cores, until nothing else is.
+/// Carries out the I/Os in flight, except writes and flushes of cores, until no others are left.
 fn settle_without_cores(run: &mut Accounting<Cache>) {
     loop {
         run.turn();
@@ -397,7 +398,7 @@ fn settle_without_cores(run: &mut Accounting<Cache>) {
 #[test]
 fn nothing_is_read_ahead_while_the_cache_is_full_of_dirty_data() {
     each_default(Mode::WriteBack, |name, run| {
-        // As much as there is, and more.
+        // More than the capacity.
         for number in 0..100 {
             let span = Span { core: core(1), ..part(number * 64, 64) };
             run.submit(Request::Write { span, data: stamps(span, 1), durable: false });
@@ -432,14 +433,14 @@ fn what_is_under_way_is_bounded() {
             .sum();
         assert_eq!(bytes, 16 << 20, "{name}");
         run.settle();
-        // It is over: more may be.
+        // The read-ahead has ended, so further ones may begin.
         let before = ahead(run).bytes;
         run.run(Request::Read { span: Span { core: core(3), ..part(6 << 10, 2 << 10) } });
         assert!(ahead(run).bytes > before, "{name}");
     });
 }
 
-/// A read or write of one of three streams, or anywhere.
+/// The next request of one of three streams, or a request at a random place.
 fn any(rng: &mut Rng, nexts: &mut [u64; 3]) -> Span {
     let sectors = rng.choice([8, 32, 64]).unwrap();
     let Some(next) = nexts.get_mut(rng.usize(..4)) else {

@@ -1,4 +1,4 @@
-//! Caches in memory that are counted, and patterns of requests.
+//! Caches in memory with counts, and patterns of requests.
 
 use fastrand::Rng;
 use larder_block::accounting::{Accounting, Counts, Image, stamped};
@@ -11,7 +11,7 @@ use larder_workload::generate::ZipfMandelbrot;
 
 pub(crate) const IDENTITY: LogIdentity = LogIdentity { uuid: *b"a cache's UUID..", epoch: 1 };
 
-/// What may change from one start of a log to the next, by chance.
+/// Random options that may change from one start of a log to the next.
 pub(crate) fn log_options(rng: &mut Rng) -> LogOptions {
     LogOptions {
         write_buffer_bytes: rng.choice([0, 64 << 10, 256 << 10]).unwrap(),
@@ -25,19 +25,19 @@ pub(crate) fn log_options(rng: &mut Rng) -> LogOptions {
     }
 }
 
-/// A cache device of `bytes` with blocks of `block_bytes`, all of it a log: memory, if they are less than a sector.
+/// A cache device of `bytes` with blocks of `block_bytes`, all of it a log. Blocks shorter than a sector mean memory.
 pub(crate) fn device(bytes: u64, block_bytes: u32) -> DeviceInfo {
     let info = DeviceInfo::new("cache", bytes, block_bytes, 1 << 20);
     let whole = if block_bytes < 512 { 8 } else { block_bytes.max(4096) };
     DeviceInfo { atomic_write_bytes: Some(whole), ..info }
 }
 
-/// The same with 64 bytes of metadata beside each block, for requests to have.
+/// The same device with 64 bytes of metadata per block, which requests can use.
 pub(crate) fn with_metadata(device: DeviceInfo) -> DeviceInfo {
     DeviceInfo { metadata_bytes: 64, keeps_metadata: true, ..device }
 }
 
-/// What a recovery of a log wants to read.
+/// Data and metadata of a read that the recovery of a log requests.
 pub(crate) fn read_back(
     cache: &Image,
     block_bytes: u32,
@@ -50,7 +50,7 @@ pub(crate) fn read_back(
     (bytes, metadata)
 }
 
-/// The log that is found on `cache`, as it is started for the time `epoch`.
+/// The log that is found on `cache`, started with the epoch `epoch`.
 pub(crate) fn start(
     device: &DeviceInfo,
     options: &LogOptions,
@@ -91,8 +91,8 @@ impl Log {
         Self { options, run: run.tearing_between(whole_bytes) }
     }
 
-    /// Segments of 256 KiB, or 16 lines, on `bytes`, lines of `line_bytes`, a write buffer of a 16th. On blocks of
-    /// 4 KiB segments are twice as long, for their footers take a block at least.
+    /// On `bytes`, with lines of `line_bytes`: segments of 256 KiB, or of 16 lines if that is more, and a write buffer
+    /// of a 16th. On blocks of 4 KiB segments are twice as long, because their footers take at least one block.
     pub(crate) fn of(bytes: u64, block_bytes: u32, line_bytes: u32) -> Self {
         let options = LogOptions {
             segment_bytes: (if block_bytes > 512 { 512 << 10 } else { 256 << 10 })
@@ -104,7 +104,7 @@ impl Log {
         Self::new(device(bytes, block_bytes), options)
     }
 
-    /// Writes of `bytes` each at these numbers, `depth` at a time, and what they cost.
+    /// Writes `bytes` at each of these numbers, `depth` at a time, and returns the cost.
     pub(crate) fn write(
         &mut self,
         depth: usize,
@@ -124,7 +124,7 @@ pub(crate) fn core(number: u16) -> CoreId {
     CoreId::new(number).unwrap()
 }
 
-/// Numbers below `count` by Zipf's law with exponent 0.99, the ranks scattered.
+/// Numbers below `count` by Zipf's law with exponent 0.99, with the ranks scattered.
 pub(crate) fn zipf(count: u64, seed: u64) -> impl Iterator<Item = u64> {
     let law = ZipfMandelbrot::new(count, 0.0, 0.99);
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -135,13 +135,13 @@ pub(crate) fn zipf(count: u64, seed: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Sectors of a core that random loads use, and how many cores.
+/// Number of sectors of a core that random loads use, and number of cores.
 pub(crate) const CORE_SECTORS: u64 = 4096;
 pub(crate) const CORES: u16 = 2;
-/// Of a request.
+/// Length limit of a request.
 pub(crate) const LONGEST_SECTORS: u64 = 256;
 
-/// Some blocks of a core. Half of the load goes to an eighth of the core.
+/// A random range of whole blocks of a core. Half of the load goes to an eighth of the core.
 pub(crate) fn span_by_chance(rng: &mut Rng, block_bytes: u32) -> Span {
     let block = u64::from(block_bytes / 512).max(1);
     let room = if rng.bool() { CORE_SECTORS / 8 } else { CORE_SECTORS };

@@ -1,4 +1,4 @@
-//! Hits that the core serves: clean ones alone, and as many as pay, on devices that take their time.
+//! Hits that the core serves: only clean ones, and only as many as pay, on devices with modelled timing.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -95,7 +95,7 @@ struct Timed {
 const CACHE_BYTES: u64 = 16 << 20;
 const WARM_BYTES: u64 = 8 << 20;
 
-/// The shape, as many percent as fast.
+/// The shape with `percent` percent of its speed.
 fn slower(shape: Shape, percent: u64) -> Shape {
     let scaled = |direction: Transfer| Transfer {
         latency_ns: Sourced::fitted(direction.latency_ns.value * 100 / percent, "scaled"),
@@ -125,8 +125,8 @@ impl Timed {
         self.cached.submit(Io::Read { offset, buffer: IoBuffer::zeroed(bytes) })
     }
 
-    /// `depth` reads of 4 KiB at a time somewhere below `end`, for so long, and then what is under way. How many there
-    /// were.
+    /// Reads of 4 KiB at random places below `end`, `depth` at a time, for `length`. Then waits for the reads in
+    /// flight. Returns the number of reads.
     fn go(&mut self, depth: usize, length: Duration, end: u64) -> u64 {
         let (until, mut ended) = (self.clock.now() + length, 0);
         let mut context = Context::from_waker(Waker::noop());
@@ -180,7 +180,7 @@ fn a_saturated_cache_device_has_the_core_serve_hits_too_until_the_load_is_gone()
         let done = timed.cache.with(|cache| *cache.statistics());
         assert!(done.core_hits > 0 && done.saturations > 0, "{done:?}");
 
-        // Nothing new is taken in.
+        // No new data is inserted.
         let valid = timed.cache.with(|cache| cache.usage().valid_sectors);
         let set = |policy| timed.cache.with(|cache| cache.set_read_ahead(policy)).unwrap();
         set(ReadAheadPolicy::On(ReadAheadOptions::default()));
@@ -194,7 +194,7 @@ fn a_saturated_cache_device_has_the_core_serve_hits_too_until_the_load_is_gone()
         let ahead = timed.cache.with(|cache| cache.statistics().read_ahead);
         assert_eq!(ahead.requests, 0, "nor fetched");
         timed.cache.with(|cache| cache.set_read_ahead(ReadAheadPolicy::Off)).unwrap();
-        // But for what has made room.
+        // Except where a deallocation has made room.
         timed.reads.push(timed.cached.submit(Io::Deallocate { offset: 0, bytes: 32768 }));
         timed.go(64, Duration::from_millis(1), WARM_BYTES);
         timed.reads.push(timed.read(0, 32768));

@@ -1,4 +1,5 @@
-//! A cache on devices: whatever mode it is in, and whatever threads ask for, a core behind it is the core.
+//! A cache on devices: in any mode, and with any requests of threads, a core behind a cache behaves like the core
+//! alone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub(crate) fn memory(bytes: usize) -> Arc<MemoryDevice> {
     Arc::new(MemoryDevice::holding(vec![0; bytes]))
 }
 
-/// A device that takes the time of a shape, by this clock.
+/// A device with the timing of a shape, on this clock.
 pub(crate) fn shaped(
     shape: Shape,
     bytes: u64,
@@ -68,7 +69,7 @@ pub(crate) fn read(device: &dyn Device, offset: u64, bytes: usize) -> Vec<u8> {
         .to_vec()
 }
 
-/// Random requests of a thread to its own part of a core, beside a copy in memory.
+/// Random requests of a thread to its own part of a core, compared with a copy in memory.
 fn ask_at_random(volume: &DeviceVolume, part: std::ops::Range<usize>, seed: u64, requests: usize) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut copy = vec![0; part.len()];
@@ -154,7 +155,7 @@ pub(crate) fn write(device: &dyn Device, offset: u64, fill: u8, bytes: usize) {
     assert_eq!(back.len(), bytes, "the buffer comes back");
 }
 
-/// What is cached of the first 8 KiB, what of it is dirty, and what the core has there.
+/// Number of cached and of dirty sectors in the first 8 KiB, and the byte that the core has there.
 fn after_write_and_read(mode: Mode, warm: bool) -> (u64, u64, u8) {
     let (cache, cores) = in_memory(mode);
     let cached = cache.core(core(0)).unwrap();
@@ -216,8 +217,8 @@ fn cleaning_leaves_the_core_with_all() {
     }
 }
 
-/// A write-back cache with clean data of the first 64 KiB and dirty ones of 8 KiB at 1 MiB, whose device fails from now
-/// on, at reads too or not.
+/// A write-back cache with clean data in the first 64 KiB and 8 KiB of dirty data at 1 MiB. From now on its device
+/// fails writes, and also reads if `reads_too`.
 fn failing(reads_too: bool) -> (RunningCache, Vec<Arc<dyn Device>>) {
     let device = Arc::new(FaultDevice::new(memory(8 * MIB), &FaultPlan::new(1)));
     let cores: Vec<Arc<dyn Device>> = vec![memory(16 * MIB)];
@@ -241,7 +242,7 @@ fn is_refused(device: &dyn Device, offset: u64) -> bool {
 fn without_its_device_a_cache_with_dirty_data_stops_and_says_where_they_are() {
     let (cache, _) = failing(true);
     let cached = cache.core(core(0)).unwrap();
-    // What is clean is read from the core, what is dirty cannot be.
+    // Clean data is read from the core. Dirty data cannot be read.
     assert!(read(&cached, 4096, 8192) == [1; 8192]);
     let dirty = Io::Read { offset: 1 << 20, buffer: IoBuffer::zeroed(4096) };
     let refused = cached.submit(dirty).wait().unwrap_err().to_string();
@@ -297,7 +298,7 @@ fn a_volume_says_what_is_cached_and_what_is_dirty() {
     assert_eq!(volume.status(Context::Cached, 0..32768, 2).len(), 2);
 }
 
-/// Bytes that are dirty, and how many requests have passed by for a reason.
+/// Number of dirty bytes, and number of requests that bypassed the cache for `reason`.
 fn after_writes(
     options: CacheOptions,
     writes: &[(u64, usize)],
@@ -320,7 +321,7 @@ fn what_passes_by_is_counted_by_its_reason() {
     let stream: Vec<(u64, usize)> = (0..8).map(|number| (number * 65536, 65536)).collect();
     let cut_off =
         CacheOptions { cut_off: CutOffPolicy::Always, cut_off_bytes: 262_144, ..all.clone() };
-    // The request that makes it long enough passes by already.
+    // The request that reaches the cut-off length already bypasses the cache.
     assert_eq!(after_writes(cut_off, &stream, BypassReason::SequentialCutOff), (3 * 65536, 5));
     let n_hit = NHit { insertion_threshold: 2, trigger_percent: 0 };
     let promotion = CacheOptions { promotion: PromotionPolicy::NHit(n_hit), ..all.clone() };

@@ -1,4 +1,5 @@
-//! Scenarios of Open CAS's functional suite that no other test has; docs/block.md says where each of them is.
+//! Scenarios of Open CAS's functional suite that no other test covers; docs/block.md says where each scenario is
+//! tested.
 
 use fastrand::Rng;
 use larder_block::accounting::{Accounting, Image, stamps};
@@ -43,7 +44,7 @@ pub(crate) fn span(first: u64, sectors: u32) -> Span {
     Span { core: core(0), first, sectors }
 }
 
-/// Versions of the sectors of a core; 0 was never written.
+/// Versions of the sectors of a core. A sector of version 0 was never written.
 pub(crate) struct Known(pub(crate) Vec<u64>);
 
 impl Known {
@@ -82,7 +83,7 @@ fn partial_hits_in_every_mode_line_size_and_layout() {
                     let sectors = rng.u32(1..200);
                     span(rng.u64(..2048 - u64::from(sectors)), sectors)
                 };
-                // Sectors that are absent, clean and dirty, side by side.
+                // Absent, clean and dirty sectors next to each other.
                 for version in 1..60 {
                     let preset = [Mode::WriteThrough, Mode::WriteBack, Mode::WriteInvalidate];
                     run.layout_mut().set_mode(rng.choice(preset).unwrap());
@@ -129,7 +130,7 @@ fn what_finds_no_line_passes_by_and_is_counted() {
     each(Mode::WriteBack, 4096, |name, run| {
         let all = 4 * BYTES / 512;
         let mut known = Known(vec![0; usize::try_from(all).unwrap()]);
-        // Most are dirty and stay so, for nothing is told to destage.
+        // Most sectors are dirty and stay dirty, because nothing starts destaging.
         (0..all / 256).for_each(|n| known.write(run, span(n * 256, 256), n + 1));
         let statistics = *run.layout().statistics();
         let passed_by = statistics.bypasses(BypassReason::NoRoom);
@@ -171,7 +172,7 @@ fn a_trim_voids_what_is_cached_and_goes_to_the_core() {
     }
 }
 
-/// What a request has had done: durable writes and flushes, of cores and of the cache device.
+/// Counts of the I/Os that a request causes: durable writes and flushes, each of cores and of the cache device.
 fn asked(run: &mut Accounting<Cache>, request: Request) -> [u32; 4] {
     let id = run.submit(request);
     let mut counts = [0; 4];
@@ -236,7 +237,7 @@ fn promotion_and_cut_off_change_while_requests_are_under_way() {
                     })
                     .collect();
                 run.turn();
-                // The reads have begun, and have not ended.
+                // The reads have begun and have not ended.
                 run.layout_mut().set_promotion(rng.choice(policy).unwrap()).unwrap();
                 let always = rng.choice([CutOffPolicy::Always, CutOffPolicy::Never]).unwrap();
                 run.layout_mut().set_cut_off(always, rng.choice([0, 8192]).unwrap());

@@ -1,11 +1,11 @@
-//! How many seeds a simulation takes, and which one failed.
+//! The number of seeds of a simulation, and a report of the seed that failed.
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().and_then(|text| text.parse().ok())
 }
 
-/// Runs `live` for the seeds that make `LARDER_CRASH_POINTS` points, 45 if unset, each so many. Says which one failed,
-/// and how it is replayed alone.
+/// Runs `live` for as many seeds as make `LARDER_CRASH_POINTS` points (45 if unset) of `points_a_seed` each. Prints
+/// the seed that failed, and the command that replays it alone.
 pub(crate) fn each_seed(test: &'static str, points_a_seed: u64, live: impl Fn(u64)) {
     struct Says(&'static str, u64);
     impl Drop for Says {

@@ -1,4 +1,4 @@
-//! What each sector may hold: a slow model of a cache before cores of zeros.
+//! The versions that each sector may hold: a slow model of a cache before cores of zeros.
 
 use std::collections::HashMap;
 
@@ -12,19 +12,19 @@ pub(crate) struct Shadow {
     sectors: HashMap<(CoreId, u64), Allowed>,
     next_version: u64,
     last: Option<Span>,
-    /// What a crash may leave dirty.
+    /// The sectors that a crash may leave dirty.
     owed: Owed,
 }
 
 /// The newest version of each sector.
 pub(crate) type Newest = Vec<((CoreId, u64), u64)>;
 
-/// Versions that a sector may have. Version 0 is never written: zeros.
+/// Versions that a sector may have. Version 0 stands for zeros: the sector was never written.
 #[derive(Clone, Debug)]
 struct Allowed {
-    /// Oldest first; the last is what it has as long as no power is lost.
+    /// Oldest first. Without a power loss the sector has the last one.
     versions: Vec<u64>,
-    /// Something was discarded, or could not be written: all up to here may come to light until it is written over.
+    /// A discard, or a write that failed: any version up to this one may appear until the sector is overwritten.
     any_up_to: Option<u64>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) enum Kind {
     PassThroughRead,
     Destage,
     Settle,
-    /// What was read, or written around, is kept.
+    /// Data that was read, or written around, is inserted.
     Insert,
     Write,
     Bypass,
@@ -71,12 +71,12 @@ impl Kind {
 }
 
 impl Shadow {
-    /// What was drawn last.
+    /// The span of the last request.
     pub(crate) fn last(&self) -> Option<Span> {
         self.last
     }
 
-    /// A request of some kind, with a version of its own.
+    /// A request of this kind, with its own version.
     pub(crate) fn known(&mut self, span: Span, kind: Kind) -> Known {
         self.next_version += 1;
         self.last = Some(span);
@@ -109,7 +109,7 @@ impl Shadow {
         self.sectors.entry((core, sector)).or_insert_with(|| Allowed::only(0))
     }
 
-    /// The request has ended well; a read has brought `read`.
+    /// The request has ended successfully; `read` is the data of a read.
     pub(crate) fn ended(&mut self, known: &Known, read: &[u8]) {
         match known.kind {
             Kind::Settle => {
@@ -125,7 +125,7 @@ impl Shadow {
             let allowed = self.of(known.span.core, sector);
             match known.kind {
                 Kind::Write | Kind::DurableBypass => *allowed = Allowed::only(known.version),
-                // It is durable when the core is flushed.
+                // The write is durable when the core is flushed.
                 Kind::Bypass => allowed.versions.push(known.version),
                 Kind::Discard => {
                     *allowed = Allowed { versions: Vec::new(), any_up_to: Some(known.version) }
@@ -143,10 +143,11 @@ impl Shadow {
         }
     }
 
-    /// The request has failed. Of a write any sector is there or not, and a crash may bring back what was there before.
+    /// The request has failed. Each sector of a failed write is written or not, and a crash may bring back its
+    /// previous content.
     pub(crate) fn failed(&mut self, known: &Known) {
         if known.kind.writes() {
-            // What it was to displace may have come back, dirty as it was.
+            // The data that the write should have replaced may have come back, and may be dirty.
             self.owed.begins(known.span, known.version);
             for sector in known.span.first..known.span.end() {
                 let any_up_to = Some(known.version);
@@ -155,13 +156,13 @@ impl Shadow {
         }
     }
 
-    /// What a flush that is asked for now has to make durable.
+    /// The versions that a flush submitted now has to make durable.
     pub(crate) fn newest(&self) -> Newest {
         let newest = |(sector, allowed): (&_, &Allowed)| Some((*sector, *allowed.versions.last()?));
         self.sectors.iter().filter_map(newest).collect()
     }
 
-    /// The flush has ended well.
+    /// The flush has ended successfully.
     pub(crate) fn flush_ended(&mut self, newest: &Newest) {
         for (sector, version) in newest {
             let allowed = self.sectors.get_mut(sector).expect("it was there");
@@ -173,7 +174,7 @@ impl Shadow {
         }
     }
 
-    /// A flush has ended, and nothing else was under way.
+    /// A flush has ended, and nothing else was in flight.
     pub(crate) fn flushed(&mut self) {
         for allowed in self.sectors.values_mut() {
             if let (Some(newest), None) = (allowed.versions.last(), allowed.any_up_to) {
@@ -182,7 +183,7 @@ impl Shadow {
         }
     }
 
-    /// Power was lost with these under way.
+    /// Power was lost while these requests were in flight.
     pub(crate) fn lost_power(&mut self, under_way: &[Known]) {
         self.owed.crashed(self.next_version);
         for known in under_way.iter().filter(|known| known.kind.writes()) {
@@ -196,18 +197,18 @@ impl Shadow {
         }
     }
 
-    /// What a crash may leave dirty, to be told of writes and flushes.
+    /// The sectors that a crash may leave dirty, to be informed of writes and flushes.
     pub(crate) fn owed(&mut self) -> &mut Owed {
         &mut self.owed
     }
 
-    /// A moment behind all that was drawn.
+    /// A point in time after all requests so far.
     pub(crate) fn now(&mut self) -> u64 {
         self.next_version += 1;
         self.next_version
     }
 
-    /// What was found after a loss of power: from now on that is what is there.
+    /// The data that was found after a power loss. From now on the sectors have this content.
     pub(crate) fn found(&mut self, span: Span, read: &[u8]) {
         for (sector, bytes) in (span.first..span.end()).zip(read.chunks(512)) {
             let version = version_of(span, sector, bytes);
@@ -222,7 +223,7 @@ impl Shadow {
     }
 }
 
-/// The version that a sector has.
+/// The version of a sector.
 fn version_of(span: Span, sector: u64, bytes: &[u8]) -> u64 {
     let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
     if bytes.iter().all(|byte| *byte == 0) {

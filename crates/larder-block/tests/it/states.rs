@@ -1,4 +1,5 @@
-//! What a layout says of sectors: absent, clean or dirty, against an array of them, in a cache that has room for all.
+//! The states that a layout reports for sectors (absent, clean or dirty), compared with an array, in a cache that has
+//! room for all of them.
 
 use larder_block::accounting::{Accounting, Image, stamps};
 use larder_block::layout::ocf::{Geometry, OcfLayout, OcfOptions, OcfVersion};
@@ -37,7 +38,7 @@ fn tells_the_state_of_each_sector(mut run: Accounting<impl Layout>, seed: u64) {
                 Request::Bypass { span, data, durable: rng.bool() }
             }
             _ => {
-                // Whole lines go, with what else of them is dirty.
+                // Whole lines are destaged, with the rest of their dirty data.
                 states
                     .iter_mut()
                     .filter(|state| **state == PieceState::Dirty)

@@ -1,4 +1,4 @@
-//! Layouts as tests of all of them see them.
+//! Layouts behind one interface, for tests that run on all of them.
 
 use fastrand::Rng;
 use larder_block::accounting::Image;
@@ -9,27 +9,27 @@ use larder_device::DeviceInfo;
 
 use super::rig::{IDENTITY, device, log_options, read_back, with_metadata};
 
-/// A small cache, and what has to be known to find it again.
+/// A small cache, and the data that is needed to recover it.
 pub(crate) trait Subject {
-    /// Layouts that differ little, and share the points of a test.
+    /// Number of layouts that differ little and share the points of a test.
     const VARIANTS: u64 = 1;
 
     type Layout: Layout;
 
-    /// With options by chance.
+    /// A subject with random options.
     fn draw(rng: &mut Rng) -> Self;
 
     fn block_bytes(&self) -> u32;
 
-    /// What a loss of power leaves whole on the cache device.
+    /// Number of bytes that a power loss leaves whole on the cache device.
     fn whole_bytes(&self) -> usize {
         SECTOR_BYTES
     }
 
-    /// An empty one.
+    /// An empty layout.
     fn create(&self) -> Self::Layout;
 
-    /// What `cache` says after a crash.
+    /// Recovers the layout from `cache` after a crash.
     fn recover(&mut self, rng: &mut Rng, cache: &Image) -> Self::Layout;
 }
 
@@ -44,7 +44,7 @@ impl Subject for Log {
     type Layout = LogLayout;
 
     fn draw(rng: &mut Rng) -> Self {
-        // The last of them with metadata beside.
+        // The last of them has metadata in its blocks.
         let kind = rng.usize(..4);
         let block_bytes = [64, 512, 4096, 4096][kind];
         let mut device = device(12 * (64 << 10), block_bytes);
@@ -99,7 +99,7 @@ impl Subject for Log {
     }
 }
 
-/// `VERSION`: number of [`OcfVersion::ALL`].
+/// `VERSION`: index into [`OcfVersion::ALL`].
 pub(crate) struct Ocf<const VERSION: usize>(ocf::Geometry);
 
 impl<const VERSION: usize> Subject for Ocf<VERSION> {

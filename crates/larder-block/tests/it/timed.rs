@@ -1,4 +1,4 @@
-//! Layouts and caches on devices that take their time.
+//! Layouts and caches on devices with modelled timing.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn bare(shape: Shape, processor: ProcessorCost) -> Timed<Bare> {
     Timed::new(Bare::new(false), cache, storage(shape, CORE_BYTES), processor)
 }
 
-/// What a write of a line takes on this device alone.
+/// The time that a write of a line takes on this device alone.
 fn write_ns(shape: Shape) -> u64 {
     let moving = (LINE as u64 * 1_000_000_000).div_ceil(shape.write.bytes_per_s.value);
     shape.write.latency_ns.value + moving
@@ -70,14 +70,14 @@ fn cached(core_shape: Shape, options: CacheOptions) -> Timed<Cache> {
     Timed::new(cache, cache_device, storage(core_shape, CORE_BYTES), ProcessorCost::default())
 }
 
-/// What streams of reads of 16 KiB, each with one under way, gain by being read ahead: MB/s without and with.
+/// The gain of read-ahead for streams of reads of 16 KiB with one read in flight each: MB/s without and with it.
 #[test]
 fn streams_are_faster_when_they_are_read_ahead() {
     let per_second = |core_shape: Shape, streams: u64, read_ahead| {
         let options =
             CacheOptions { read_ahead, cut_off: CutOffPolicy::Never, ..CacheOptions::default() };
         let mut timed = cached(core_shape, options);
-        // 8 MiB in all; streams are 64 MiB from each other.
+        // 8 MiB in total; the streams are 64 MiB apart.
         let reads = (0..512).map(|number| {
             let first = number % streams * (64 << 11) + number / streams * 32;
             cache::Request::Read { span: Span { core: core(0), first, sectors: 32 } }
@@ -130,7 +130,7 @@ fn a_cache_is_as_fast_as_the_device_that_it_needs() {
     let range = Duration::from_nanos(nvme_ns)..Duration::from_nanos(nvme_ns + 1000);
     assert!(range.contains(&hit.latency(100.0)), "{:?}", hit.latency(100.0));
     assert_eq!(hit.counts.core_read_bytes, 0);
-    // Four at a time, for half of what that takes, and then to the end.
+    // Four at a time, for half of the time that this takes, and then to the end.
     let mut rest = reads(0..100).step_by(2);
     let first = timed.run_for(hit.elapsed / 8, 4, rest.by_ref());
     assert!(first.elapsed >= hit.elapsed / 8 && (1..49).contains(&first.requests), "{first:?}");

@@ -1,5 +1,5 @@
-//! Two requests that settle the same sectors: whichever has ended, a loss of power behind it finds nothing dirty. One
-//! of them has nothing to say about what the other is about to mark.
+//! Two requests that settle the same sectors: as soon as either has ended, a power loss leaves nothing dirty. One of
+//! them does not have to mark sectors that the other is about to mark.
 
 use fastrand::Rng;
 use larder_block::accounting::{Accounting, Image, stamps};
@@ -8,7 +8,8 @@ use larder_block::layout::{Ending, Layout, Request, Span};
 use super::rig::core;
 use super::subject::{Log, Ocf, Subject};
 
-/// A request comes after `before` I/Os of the one before it, and from then on I/Os end by `newest_first`.
+/// Each request is submitted after `before` I/Os of the previous one. After the last one, I/Os end in the order that
+/// `newest_first` gives.
 fn settle_twice<S: Subject>(seed: u64, before: [usize; 2], newest_first: bool) {
     let mut subject = S::draw(&mut Rng::with_seed(seed));
     let mut run =
@@ -18,7 +19,7 @@ fn settle_twice<S: Subject>(seed: u64, before: [usize; 2], newest_first: bool) {
     assert_eq!(run.run(Request::Write { span, data: stamps(span, 1) }).0, Ending::Done);
     let mut settles = Vec::new();
     for (number, ios) in (1..).zip(before) {
-        // Others' writes are under way, so that a marker does not set out at once.
+        // Other writes are in flight, so that a marker is not written at once.
         for place in 0..8 {
             let other = Span { core: core(0), first: (number * 8 + place) * 16, sectors: 16 };
             run.submit(Request::Write { span: other, data: stamps(other, 2) });

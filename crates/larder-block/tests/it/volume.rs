@@ -1,4 +1,4 @@
-//! A device as a volume: requests that are no whole blocks, and changes of the same place.
+//! A device as a volume: requests that are not whole blocks, and changes of the same place.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ fn op() -> impl Strategy<Value = (Op, usize, usize)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Against an array of bytes. Blocks that are trimmed whole are not looked at before they are written again.
+    /// Compared with an array of bytes. Blocks that are trimmed whole are not checked until they are written again.
     #[test]
     fn any_request_does_what_it_would_to_an_array(
         ops in prop::collection::vec(op(), 1..60),
@@ -84,7 +84,7 @@ proptest! {
     }
 }
 
-/// What a write of a part of a block has read must not undo what another has written into it meanwhile.
+/// A write of part of a block reads the block first. It must not undo what another write has put there since.
 #[test]
 fn changes_of_one_block_are_made_in_the_order_in_which_they_came() {
     let device = HeldDevice::new(BYTES);
@@ -110,7 +110,7 @@ fn changes_of_one_block_are_made_in_the_order_in_which_they_came() {
     assert!(bytes[4200..8192].iter().all(|byte| *byte == 2));
 }
 
-/// They have no byte in common, and all the same one would undo the other.
+/// The changes have no byte in common, and still one could undo the other.
 #[test]
 fn changes_of_two_places_in_a_block_take_turns() {
     let device = HeldDevice::new(BYTES);
@@ -128,7 +128,7 @@ fn changes_of_two_places_in_a_block_take_turns() {
     assert_eq!((bytes[100..150].to_vec(), bytes[300..350].to_vec()), (vec![1; 50], vec![3; 50]));
 }
 
-/// As a client that has gone leaves them.
+/// As a client that has disconnected leaves its requests.
 #[test]
 fn changes_that_nobody_waits_for_keep_their_turns() {
     let device = HeldDevice::new(BYTES);

@@ -1,4 +1,4 @@
-//! What statistics say of the bytes that were written to the cache device: metadata, dirty and clean data.
+//! The statistics of the bytes that are written to the cache device: metadata, dirty data and clean data.
 
 use fastrand::Rng;
 use larder_block::accounting::{Accounting, Image, stamps};
@@ -11,7 +11,7 @@ use super::subject::{Log, Ocf, Subject};
 
 const LINES: u64 = 24;
 
-/// Writes lines in write-back, then has others written through, and reads others still; each once.
+/// Writes some lines in write-back, then other lines in write-through, and reads further lines; each once.
 fn counts_what_the_device_is_sent<S: Subject>(seed: u64)
 where
     S::Layout: Layout + 'static,

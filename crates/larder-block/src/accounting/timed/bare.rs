@@ -1,4 +1,4 @@
-//! A core without a cache: what a cache is compared with.
+//! A core without a cache, for comparison.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::layout::{
     Class, Data, DeviceIo, Ending, IoId, Outcome, Request, RequestId, Span, Target,
 };
 
-/// Passes each request to its core, in one I/O.
+/// Passes each request to its core as one I/O.
 #[derive(Debug, Default)]
 pub struct Bare {
     writes_durably: bool,
@@ -19,7 +19,7 @@ pub struct Bare {
 }
 
 impl Bare {
-    /// `writes_durably`: whether each write has to survive a loss of power when it ends.
+    /// `writes_durably`: whether each write must survive a power loss when it ends.
     pub fn new(writes_durably: bool) -> Self {
         Self { writes_durably, ..Self::default() }
     }
@@ -41,7 +41,7 @@ impl Driven for Bare {
     type Request = Request;
 
     /// # Panics
-    /// If it asks for what only a cache can do.
+    /// If the request is one that only a cache can serve.
     fn submit(&mut self, id: RequestId, request: Request) {
         let io = match request {
             Request::Read { span } | Request::PassThroughRead { span } => DeviceIo::Read {

@@ -1,4 +1,5 @@
-//! A layout, or a cache on one, on a cache device and a core that take their time: how fast requests are served.
+//! Runs a layout, or a cache on one, on a cache device and a core that take time: measures how fast requests are
+//! served.
 //!
 //! ```text
 //!   clients ──► processor ──► layout ──► processor ──► cache device, core ──┐
@@ -6,10 +7,10 @@
 //!      └──────────────────────── ended ◄──────────────────────────────────┘
 //! ```
 //!
-//! Time is virtual, and nobody waits for it: a run is a function of its requests. Devices keep nothing, what is read is
-//! zeros. So many requests are under way as there are clients, each of which sends the next one when it is answered.
-//! What ends while the processor is busy is heard of when it is free, all together: so requests gather under load, as
-//! in a loop that fetches what has ended.
+//! Time is virtual, so a run is a function of its requests and takes no real time. The devices store nothing; reads
+//! return zeros. The number of requests in flight is the number of clients. Each client sends its next request when it
+//! is answered. Completions that arrive while the processor is busy are processed together when it is free: so
+//! requests gather under load, as in an event loop that reaps completions.
 
 mod bare;
 mod processor;
@@ -30,7 +31,7 @@ use processor::Processor;
 pub use processor::{IoCost, ProcessorCost};
 pub use run::TimedRun;
 
-/// A layout on its devices, and the requests under way. All cores lie on one device.
+/// A layout on its devices, and the requests in flight. All cores are on one device.
 #[derive(Debug)]
 pub struct Timed<L: Driven> {
     layout: L,
@@ -38,12 +39,12 @@ pub struct Timed<L: Driven> {
     devices: [ShapedStorage; 2],
     processor: Processor,
     now: Moment,
-    /// When each I/O ends, and its key.
+    /// The end of each I/O in flight, and its key in `ios`.
     ends: BinaryHeap<Reverse<(Moment, usize)>>,
-    /// What is under way; of reads for the layout, how many bytes.
+    /// The I/Os in flight; for reads of the layout, the number of bytes.
     ios: Slab<(IoId, Option<usize>)>,
     clients: HashMap<RequestId, Client>,
-    /// Overlaps one that is under way.
+    /// The next request, which overlaps one in flight.
     waiting: Option<L::Request>,
     next_request: u64,
     wakes_at: Option<Duration>,
@@ -51,7 +52,7 @@ pub struct Timed<L: Driven> {
     zeros: Data,
 }
 
-/// Who waits for a request.
+/// A client that waits for a request.
 #[derive(Debug)]
 struct Client {
     came: Moment,
@@ -59,7 +60,7 @@ struct Client {
     bytes: u64,
 }
 
-/// What is noted of a run while it lasts.
+/// The measurements of a run in progress.
 #[derive(Debug)]
 struct Notes {
     began: Moment,
@@ -71,7 +72,7 @@ struct Notes {
 }
 
 impl<L: Driven> Timed<L> {
-    /// A layout, or a cache, on these devices, at the time zero.
+    /// A layout, or a cache, on these devices, at time zero.
     pub fn new(
         layout: L,
         cache: ShapedStorage,
@@ -94,26 +95,27 @@ impl<L: Driven> Timed<L> {
         }
     }
 
-    /// What is driven.
+    /// The layout or cache.
     pub fn layout(&self) -> &L {
         &self.layout
     }
 
-    /// The same, to be changed while requests are under way.
+    /// The same; it may be changed while requests are in flight.
     pub fn layout_mut(&mut self) -> &mut L {
         &mut self.layout
     }
 
-    /// The time.
+    /// The current time.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.now.as_nanos())
     }
 
-    /// Keeps `depth` of the requests under way until all have ended. One that overlaps another under way waits for
-    /// it, and with it those behind it. What is done of its own may be under way still when this returns.
+    /// Keeps `depth` of the requests in flight until all have ended. A request that overlaps another one in flight
+    /// waits for it, and all later requests wait too. I/Os of the layout itself may still be in flight when this
+    /// returns.
     ///
     /// # Panics
-    /// If `depth` is 0, if one does not end, or one fails.
+    /// If `depth` is 0, if a request does not end, or if one fails.
     pub fn run(
         &mut self,
         depth: usize,
@@ -122,10 +124,10 @@ impl<L: Driven> Timed<L> {
         self.run_until(None, depth, requests)
     }
 
-    /// The same for so long: then requests may be under way still, which the next run goes on with.
+    /// The same for a limited time. Requests may then still be in flight; the next run continues with them.
     ///
     /// # Panics
-    /// As [`run`](Self::run).
+    /// Like [`run`](Self::run).
     pub fn run_for(
         &mut self,
         time: Duration,
@@ -136,7 +138,7 @@ impl<L: Driven> Timed<L> {
         self.run_until(Some(self.now.after(nanoseconds)), depth, requests)
     }
 
-    /// Carries out what is under way, and what follows from it, until nothing is.
+    /// Carries out the I/Os in flight, and those that follow from them, until none are left.
     pub fn settle(&mut self) {
         let mut notes = self.begin_notes();
         self.turn();
@@ -168,7 +170,7 @@ impl<L: Driven> Timed<L> {
         }
     }
 
-    /// Until so many are under way, there are no more, or one has to wait.
+    /// Submits requests until `depth` are in flight, there are no more, or one has to wait.
     fn submit_some(&mut self, depth: usize, requests: &mut impl Iterator<Item = L::Request>) {
         while self.clients.len() < depth
             && let Some(request) = self.waiting.take().or_else(|| requests.next())
@@ -181,7 +183,7 @@ impl<L: Driven> Timed<L> {
         }
     }
 
-    /// Whether nothing that overlaps it is under way.
+    /// Whether no overlapping request is in flight.
     fn is_free(&self, span: Option<Span>) -> bool {
         let overlaps = |client: &Client| match (client.span, span) {
             (Some(a), Some(b)) => a.overlaps(b),
@@ -200,7 +202,7 @@ impl<L: Driven> Timed<L> {
         self.layout.submit(id, request);
     }
 
-    /// Sends what is to be carried out.
+    /// Issues the I/Os of a turn.
     fn turn(&mut self) {
         let mut ios = Vec::new();
         self.layout.turn(&mut ios);
@@ -231,10 +233,10 @@ impl<L: Driven> Timed<L> {
         }
     }
 
-    /// Time goes on to the next end, and to when the processor hears of it.
+    /// Advances the time to the next completion, and to the time at which the processor handles it.
     ///
     /// # Panics
-    /// If nothing is under way and nothing is due.
+    /// If nothing is in flight and nothing is due.
     fn go_on(&mut self, notes: &mut Notes) {
         let end = self.ends.peek().map(|Reverse((end, _))| *end);
         let wakes_at = self.wakes_at.map(|at| {
@@ -256,7 +258,7 @@ impl<L: Driven> Timed<L> {
         self.hear_of_ended(notes);
     }
 
-    /// Whether any has.
+    /// Collects the requests that have ended. Returns whether there were any.
     fn hear_of_ended(&mut self, notes: &mut Notes) -> bool {
         let mut ended = Vec::new();
         self.layout.ended(&mut ended);

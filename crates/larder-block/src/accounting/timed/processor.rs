@@ -1,25 +1,25 @@
-//! What requests cost the processor, which does one thing at a time.
+//! The processor time of requests. The processor does one thing at a time.
 
 use larder_device::model::virtual_time::Moment;
 
-/// What I/Os of a device cost the processor.
+/// The processor time of I/Os of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoCost {
-    /// To send one and to hear of its end, in nanoseconds.
+    /// To issue an I/O and to handle its completion, in nanoseconds.
     pub io_ns: u64,
-    /// Whether the processor moves the bytes itself, and so is held until the I/O has ended: persistent memory as a
-    /// block device.
+    /// Whether the processor moves the bytes itself, and is busy until the I/O has ended: persistent memory as a block
+    /// device.
     pub is_held: bool,
 }
 
-/// What the processor has to do. All zeros: it is as if there were one for each request.
+/// The processor time of requests. All zeros: as if there were a processor for each request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessorCost {
-    /// For a request beside its I/Os, in nanoseconds.
+    /// For a request without its I/Os, in nanoseconds.
     pub request_ns: u64,
-    /// For I/Os of the cache device.
+    /// Cost of an I/O of the cache device.
     pub cache: IoCost,
-    /// For I/Os of the core.
+    /// Cost of an I/O of the core.
     pub core: IoCost,
 }
 
@@ -36,7 +36,7 @@ impl Processor {
         Self { cost, ..Self::default() }
     }
 
-    /// When it is done with all that it was given by `now`.
+    /// When it has finished all work given to it by `now`.
     pub(super) fn free_at(&self, now: Moment) -> Moment {
         self.free_at.max(now)
     }
@@ -45,14 +45,14 @@ impl Processor {
         self.busy_ns
     }
 
-    /// Works as long on what comes at `now`. Returns when that is done.
+    /// Adds work that arrives at `now` and takes `nanoseconds`. Returns when it is finished.
     pub(super) fn work(&mut self, now: Moment, nanoseconds: u64) -> Moment {
         self.free_at = self.free_at(now).after(nanoseconds);
         self.busy_ns += nanoseconds;
         self.free_at
     }
 
-    /// Is held until `end`, from when it was free last.
+    /// Is busy until `end`, from when it was last free.
     pub(super) fn hold(&mut self, end: Moment) {
         self.busy_ns += end.as_nanos().saturating_sub(self.free_at.as_nanos());
         self.free_at = self.free_at.max(end);

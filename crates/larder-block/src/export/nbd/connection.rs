@@ -1,4 +1,4 @@
-//! A connection from its beginning to its end.
+//! Serves a connection from its beginning to its end.
 
 use std::future::poll_fn;
 use std::io;
@@ -20,22 +20,22 @@ use super::transmission::Transmission;
 use super::withdrawal::Withdrawal;
 use super::worker::Worker;
 
-/// Who has not chosen an export by then has the connection closed.
+/// A connection whose client has not chosen an export within this time is closed.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(30);
-/// Who does not take its last replies within so long does not get them.
+/// How long we try to send the last replies.
 const FAREWELL_TIME: Duration = Duration::from_secs(5);
-/// What is read at a time before requests come: more than an option has.
+/// Bytes that are read at a time before requests begin: more than the longest option.
 const INPUT_BYTES: usize = OPTION_BYTES_MAX + 1024;
-/// When so many bytes are to be said, they are, before more is understood.
+/// Once this number of bytes is to be sent, they are sent before more input is processed.
 const SAID_AT: usize = 64 << 10;
 
-/// Where requests follow: on the socket that there was, or in TLS.
+/// Where requests follow: on the original socket, or in TLS.
 enum Begun<S> {
     Plain(Opening<S>),
     Encrypted(Opening<TlsSocket<S>>),
 }
 
-/// What was agreed, what has come behind it, and what is still to be said.
+/// What was agreed, the input that follows it, and the output that is not sent yet.
 struct Opening<S> {
     socket: S,
     agreement: Agreement,
@@ -43,7 +43,7 @@ struct Opening<S> {
     output: Output,
 }
 
-/// Serves a connection until one side ends it. `look` is its descriptor again, to look at.
+/// Serves a connection until one side ends it. `look` is a duplicate of its descriptor, for polling.
 pub(super) async fn serve<S: Socket>(socket: S, look: OwnedFd, worker: Rc<Worker>) {
     let drained = worker.drained.listen();
     if worker.is_draining() {
@@ -64,7 +64,7 @@ pub(super) async fn serve<S: Socket>(socket: S, look: OwnedFd, worker: Rc<Worker
     }
 }
 
-/// Makes the handshake, or both. `None`: it came to nothing.
+/// Performs the handshake, or both handshakes. `None`: it ended without an agreement.
 async fn begin<S: Socket>(mut socket: S, worker: &Worker) -> io::Result<Option<Begun<S>>> {
     let encryption =
         if worker.tls.is_some() { Encryption::Required } else { Encryption::Unavailable };
@@ -100,13 +100,13 @@ async fn answer<S: Socket>(opening: Opening<S>, look: OwnedFd, worker: Rc<Worker
     select(poll_fn(|cx| transmission.poll_farewell(cx)), deadline).await;
 }
 
-/// Serves requests until the client ends the connection, or the server, or its export is taken away.
+/// Serves requests until the client or the server ends the connection, or its export is withdrawn.
 async fn until_it_ends<S: Socket>(
     transmission: &mut Transmission<S>,
     worker: &Worker,
     withdrawal: &Withdrawal,
 ) {
-    // Made before it is looked: what happens in between is heard.
+    // Register the listeners before the first check, so that no event is missed.
     let mut told: [EventListener; 2] = [worker.drained.listen(), withdrawal.listen()];
     let is_to_end = || worker.is_draining() || withdrawal.is_withdrawn();
     if is_to_end() {
@@ -114,7 +114,7 @@ async fn until_it_ends<S: Socket>(
     }
     poll_fn(|cx| {
         if !is_to_end() {
-            // Once it is, nobody has to be told.
+            // Afterwards no notification is needed.
             for one in &mut told {
                 let _ = std::future::Future::poll(std::pin::Pin::new(one), cx);
             }
@@ -127,16 +127,16 @@ async fn until_it_ends<S: Socket>(
     .await;
 }
 
-/// What a handshake came to.
+/// The result of a handshake.
 enum Shaken {
     Nothing,
-    /// This, with what has come behind it, and what is still to be said.
+    /// The agreement, the input that follows it, and the output that is not sent yet.
     Agreed(Agreement, Vec<u8>, Output),
-    /// It goes on in TLS.
+    /// It continues in TLS.
     Encrypts,
 }
 
-/// Makes the handshake as far as it goes on `socket`.
+/// Performs the handshake on `socket`, as far as it goes there.
 async fn shake<S: Socket>(
     socket: &mut S,
     negotiation: &mut Negotiation,
@@ -158,7 +158,7 @@ async fn shake<S: Socket>(
                 }
                 Step::Encrypts(used) => {
                     poll_fn(|cx| socket.poll_send(cx, &mut output)).await?;
-                    // What has come already may be somebody's who is on the way, and would be taken for the client's.
+                    // An attacker on the way may have injected this input, which would be taken for the client's.
                     let is_alone = input.len() == at + used;
                     return Ok(if is_alone { Shaken::Encrypts } else { Shaken::Nothing });
                 }
@@ -174,7 +174,7 @@ async fn shake<S: Socket>(
         if poll_fn(|cx| socket.poll_receive(cx, &mut input)).await? == 0 {
             return Ok(Shaken::Nothing);
         }
-        // Who sends without end leaves the others their turns.
+        // Let other connections run, even if this client sends without end.
         yield_now().await;
     }
 }

@@ -1,23 +1,23 @@
-//! Contexts of block status: which ones a client means, and by which numbers replies name them.
+//! Contexts of block status: the contexts that a client selects, and their numbers in replies.
 
 use std::sync::Arc;
 
 use super::exports::Export;
 use crate::volume::Context;
 
-/// A context and the number by which replies name it.
+/// A context and its number in replies.
 pub(super) type Numbered = (u32, Context);
 
 /// Whether a query may name a whole namespace (`base:`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Naming {
-    /// Who lists may; without a query it means all.
+    /// Listing: it may; without a query all contexts are meant.
     Any,
-    /// Who chooses may not.
+    /// Selecting: it may not.
     One,
 }
 
-/// What a client has chosen of an export.
+/// The contexts that a client has selected for an export.
 #[derive(Debug, Default)]
 pub(super) struct Chosen(Option<(Arc<Export>, Vec<Numbered>)>);
 
@@ -26,14 +26,14 @@ impl Chosen {
         Self(Some((Arc::clone(export), contexts)))
     }
 
-    /// What counts for `export`: nothing, if the choice was another's.
+    /// The selection for `export`: empty if the selection was for another export.
     pub(super) fn of_export(self, export: &Arc<Export>) -> Vec<Numbered> {
         let own = self.0.filter(|(of, _)| Arc::ptr_eq(of, export));
         own.map(|(_, contexts)| contexts).unwrap_or_default()
     }
 }
 
-/// Those of `all` that the queries name, each once. What names none is passed over, as the protocol wants it.
+/// The contexts of `all` that the queries name, each once. Unknown names are ignored, as the protocol requires.
 pub(super) fn named(all: &[Context], queries: &[&str], naming: Naming) -> Vec<Numbered> {
     let is_named = |context: Context| {
         let name = context.name();

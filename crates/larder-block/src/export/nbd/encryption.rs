@@ -1,7 +1,8 @@
-//! The TLS handshake of a connection, behind `NBD_OPT_STARTTLS`.
+//! The TLS handshake of a connection, after `NBD_OPT_STARTTLS`.
 //!
-//! What it computes takes up to a millisecond. One handshake of a worker computes at a time, and the worker's other
-//! connections come before the next one's: many that come at once hold up the others for no longer than one.
+//! Its computation takes up to a millisecond. A worker computes one handshake at a time, and runs its other
+//! connections before the next one. Many simultaneous handshakes delay the other connections by no more than one
+//! computation.
 
 use std::future::poll_fn;
 use std::io;
@@ -10,7 +11,7 @@ use std::rc::Rc;
 use larder_device::sockets::{Buffers, Socket, yield_now};
 use larder_tls::{Tls, TlsSocket};
 
-/// Makes it. `None` if it came to nothing, of which the client was told.
+/// Performs the handshake. `None` if it has failed; the client was told.
 pub(super) async fn encrypt<S: Socket>(
     socket: S,
     tls: &Tls,

@@ -1,4 +1,4 @@
-//! What a server exports, by name.
+//! The exports of a server, by name.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,26 +11,26 @@ use super::wire::{STRING_BYTES_MAX, transmission};
 use super::withdrawal::{Withdrawal, Withdrawn};
 use crate::volume::{Volume, VolumeInfo};
 
-/// Longest read or write that is taken, whatever a volume would take: what every client may assume, in bytes.
+/// Longest accepted read or write in bytes, whatever a volume would accept: the length that every client may assume.
 pub(super) const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
 
-/// A volume under a name.
+/// A volume that is offered under a name.
 pub struct Export {
     name: String,
     description: String,
     volume: Arc<dyn Volume>,
     is_read_only: bool,
-    /// Who is connected to it.
+    /// The connections to it.
     pub(super) presences: Presences,
-    /// Whether it was taken away.
+    /// Whether it was withdrawn.
     pub(super) withdrawal: Withdrawal,
 }
 
 impl Export {
-    /// `volume` under `name`, which may be empty.
+    /// Exports `volume` under `name`, which may be empty.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if the name is longer than 4096 bytes, or what the volume says of its blocks cannot be.
+    /// [`ErrorKind::Setup`] if the name is longer than 4096 bytes, or if the block sizes of the volume are invalid.
     pub fn new(name: impl Into<String>, volume: Arc<dyn Volume>) -> Result<Self, Error> {
         let name = name.into();
         check_string("name", &name)?;
@@ -41,29 +41,29 @@ impl Export {
         Ok(Self { name, description, volume, is_read_only, presences, withdrawal })
     }
 
-    /// The same, with a text for people who list exports.
+    /// Sets a description for people who list exports.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if it is longer than 4096 bytes.
+    /// [`ErrorKind::Setup`] if the description is longer than 4096 bytes.
     pub fn described(mut self, description: impl Into<String>) -> Result<Self, Error> {
         self.description = description.into();
         check_string("description", &self.description)?;
         Ok(self)
     }
 
-    /// The same, whose clients change nothing.
+    /// Makes it read-only.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.is_read_only = true;
         self
     }
 
-    /// Its name.
+    /// The name of the export.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether its clients change nothing.
+    /// Whether it is read-only.
     pub fn is_read_only(&self) -> bool {
         self.is_read_only
     }
@@ -76,7 +76,7 @@ impl Export {
         &self.volume
     }
 
-    /// What is asked of its clients' requests.
+    /// The limits for the requests of its clients.
     pub(super) fn limits(&self, is_structured: bool, has_contexts: bool) -> Limits {
         let VolumeInfo { size_bytes, blocks, caches, .. } = self.volume.info();
         Limits {
@@ -93,7 +93,7 @@ impl Export {
     /// The transmission flags.
     pub(super) fn flags(&self, is_structured: bool) -> u16 {
         use transmission as flag;
-        // A flush covers what has ended on any connection: they all have the one volume.
+        // A flush covers what has ended on any connection: all of them use the same volume.
         let mut flags = flag::HAS_FLAGS | flag::SEND_FLUSH | flag::SEND_FUA | flag::CAN_MULTI_CONN;
         if self.is_read_only {
             flags |= flag::READ_ONLY;
@@ -118,8 +118,8 @@ impl fmt::Debug for Export {
     }
 }
 
-/// All exports of a server, which come and go while it runs. The first one is the default: who names none means it.
-/// Clones are the same.
+/// All exports of a server. They may be added and removed while it runs. The first one is the default, for clients
+/// that give no name. Clones share the same exports.
 #[derive(Debug, Clone)]
 pub struct Exports(Arc<RwLock<Vec<Arc<Export>>>>);
 
@@ -134,10 +134,10 @@ impl Exports {
         Ok(all)
     }
 
-    /// Adds one behind the others: clients find it from now on.
+    /// Adds an export after the others. Clients find it from now on.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if there is one of its name.
+    /// [`ErrorKind::Setup`] if there is one with the same name.
     pub fn add(&self, export: Export) -> Result<(), Error> {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if all.iter().any(|other| other.name == export.name) {
@@ -149,9 +149,9 @@ impl Exports {
         Ok(())
     }
 
-    /// Takes one away: no client finds it any more. Its connections begin nothing more, end what they have begun,
-    /// answer that, and close. If it was the first one, the next one is the default now. `None` if there is none of
-    /// this name.
+    /// Removes an export: clients no longer find it. Its connections begin no more requests, complete and answer those
+    /// that they have begun, and close. If it was the first one, the next one becomes the default. `None` if there is
+    /// none of this name.
     pub fn remove(&self, name: &str) -> Option<Withdrawn> {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let at = all.iter().position(|export| export.name == name)?;
@@ -178,7 +178,7 @@ fn check_string(field: &str, text: &str) -> Result<(), Error> {
     Err(Error::new(ErrorKind::Setup, format!("{field} of an export: {why}")))
 }
 
-/// What is wrong with what a volume says of itself.
+/// What is wrong with the properties of a volume.
 fn check(info: &VolumeInfo) -> Result<(), String> {
     let VolumeInfo { size_bytes, blocks, .. } = info;
     let min = blocks.min;

@@ -1,20 +1,20 @@
-//! Fields of an option, taken from its bytes one behind the other.
+//! Parses the fields of an option, one after the other.
 
 use zerocopy::FromBytes;
 use zerocopy::big_endian::{U16, U32};
 
 use super::wire::STRING_BYTES_MAX;
 
-/// Why an option is not understood.
+/// Why an option cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Malformed {
-    /// It ends before it should, or behind that, or is no text.
+    /// It is too short or too long, or a string is not valid text.
     Invalid,
     /// A string in it is too long.
     TooBig,
 }
 
-/// What is left of an option.
+/// The rest of an option.
 pub(super) struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -38,7 +38,7 @@ impl<'a> Fields<'a> {
         U32::read_from_bytes(bytes).map(U32::get).map_err(|_| Malformed::Invalid)
     }
 
-    /// A string behind its length.
+    /// A string with a length in front of it.
     pub(super) fn string(&mut self) -> Result<&'a str, Malformed> {
         let bytes = usize::try_from(self.u32()?).map_err(|_| Malformed::TooBig)?;
         if bytes > STRING_BYTES_MAX {
@@ -47,7 +47,7 @@ impl<'a> Fields<'a> {
         text(self.take(bytes)?)
     }
 
-    /// Nothing must be left.
+    /// Checks that nothing is left.
     pub(super) fn end(self) -> Result<(), Malformed> {
         if self.0.is_empty() { Ok(()) } else { Err(Malformed::Invalid) }
     }

@@ -1,4 +1,4 @@
-//! Doors for the fuzzer: what clients send, as options and as requests. Not part of the API.
+//! Entry points for the fuzzer: options and requests of clients. Not part of the API.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use super::negotiation::{Encryption, Negotiation, OPTION_BYTES_MAX, Step};
 use super::request::{Command, Limits, Request};
 use crate::volume::Volume;
 
-/// Any bytes as what a client of an export of `volume` sends in its handshake, and behind it: whole and in two pieces
-/// they come to the same.
+/// Arbitrary bytes that a client of an export of `volume` sends in its handshake and after it. In one piece or in two,
+/// the result must be the same.
 pub fn connection(volume: &Arc<dyn Volume>, bytes: &[u8]) {
     let whole = said(volume, &[bytes]);
     let (head, tail) = bytes.split_at(bytes.len() / 2);
     assert_eq!(said(volume, &[head, tail]), whole, "pieces say what the whole says");
 }
 
-/// What the server says to these pieces, and how many requests it finds behind the handshake: none, if something there
-/// is no request.
+/// The server's output for these pieces, and the number of requests after the handshake: 0 if one of them is
+/// malformed.
 fn said(volume: &Arc<dyn Volume>, pieces: &[&[u8]]) -> (Vec<u8>, usize) {
     let export = |name| Export::new(name, Arc::clone(volume)).expect("the volume can be exported");
     let exports = Exports::new(vec![export("one"), export("two").read_only()]);
@@ -38,7 +38,7 @@ fn said(volume: &Arc<dyn Volume>, pieces: &[&[u8]]) -> (Vec<u8>, usize) {
                     let has_contexts = !agreement.contexts.is_empty();
                     limits = Some(agreement.export.limits(agreement.is_structured, has_contexts));
                 }
-                // What follows is TLS.
+                // TLS follows.
                 Step::Encrypts(_) | Step::Ends => return (output, requests),
             }
             assert!(at <= input.len(), "it deals with what has come");
@@ -53,7 +53,7 @@ fn said(volume: &Arc<dyn Volume>, pieces: &[&[u8]]) -> (Vec<u8>, usize) {
     (output, requests)
 }
 
-/// How many requests there are, one behind the other. `None`: something is none.
+/// The number of consecutive requests. `None`: one is malformed.
 fn walk(bytes: &[u8], limits: &Limits) -> Option<usize> {
     let (mut at, mut count) = (0, 0);
     while let Some(request) = Request::parse(bytes.get(at..)?, limits).ok()? {

@@ -1,4 +1,4 @@
-//! Volumes exported by NBD, the protocol of network block devices: for QEMU, libnbd, fio and the kernel's own client.
+//! Exports volumes by NBD, the network block device protocol: for QEMU, libnbd, fio and the kernel's own client.
 //!
 //! ```text
 //!   acceptor ──► worker 0   a loop over its sockets, its timers and its ring to the devices
@@ -6,14 +6,14 @@
 //!            └─► …
 //! ```
 //!
-//! Fixed newstyle negotiation with structured replies, block status, several connections to an export, read-only
-//! exports; trim, write-zeroes, cache, flush, FUA and block sizes. The protocol (`negotiation.rs`, `request.rs`,
-//! `reply.rs`) is bytes in and bytes out, and knows no sockets. A connection (`connection.rs`, `transmission.rs`) reads
-//! all that has come, begins all of it, and answers with one send what has ended. `presence.rs` has the rules by which
-//! a request of a dead connection never lands on what its client has written since.
+//! Fixed newstyle negotiation with structured replies, block status, several connections per export, read-only
+//! exports, trim, write-zeroes, cache, flush, FUA and block sizes. The protocol (`negotiation.rs`, `request.rs`,
+//! `reply.rs`) is bytes in and bytes out, without sockets. A connection (`connection.rs`, `transmission.rs`) reads
+//! everything that has arrived, begins all of it, and answers what has ended with one send. `presence.rs` ensures that
+//! a request of a dead connection never overwrites what its client has written since.
 //!
-//! What a hostile client sends takes bounded memory, is answered with an error or by the end of its connection, and
-//! holds up nobody else.
+//! A hostile client uses a bounded amount of memory, gets an error or the end of its connection, and delays no other
+//! client.
 
 mod connection;
 mod contexts;

@@ -1,15 +1,15 @@
-//! The handshake: which export a client wants, and what replies it understands. Bytes in, bytes and a decision out.
+//! The handshake: selects the export, and the replies that a client understands. Bytes in, bytes and a decision out.
 //!
 //! ```text
 //!   greeting ─► flags ─► option … option ─► NBD_OPT_GO or NBD_OPT_EXPORT_NAME ─► requests
 //! ```
 //!
-//! A server with a certificate answers nothing else before `NBD_OPT_STARTTLS` (`FORCEDTLS`): who listens on the way
-//! learns not even names. So nothing was agreed that could count behind it, and nothing may have come with it.
+//! A server with a certificate answers nothing else before `NBD_OPT_STARTTLS` (`FORCEDTLS`): an eavesdropper does not
+//! even learn names. So nothing agreed before it can count after it, and no input may have arrived together with it.
 //!
-//! What is not understood is refused and the handshake goes on, but where the protocol has no reply for it
-//! (`NBD_OPT_EXPORT_NAME`), or nothing behind it could be understood: then the connection ends. An option takes no more
-//! memory than [`OPTION_BYTES_MAX`], whatever length it says; a longer one is skipped and refused.
+//! An option that is not understood is refused, and the handshake goes on. The connection ends if the protocol has no
+//! reply for it (`NBD_OPT_EXPORT_NAME`), or if the input after it could not be parsed. An option takes at most
+//! [`OPTION_BYTES_MAX`] of memory, whatever length it states; a longer one is skipped and refused.
 
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ use super::wire::{
 
 /// Longest option that is read, in bytes.
 pub(crate) const OPTION_BYTES_MAX: usize = 32 << 10;
-/// So many options may be asked for.
+/// Most options of a handshake.
 const OPTIONS_MAX: u32 = 4096;
 
-/// Where a handshake stands.
+/// The state of a handshake.
 #[derive(Debug)]
 pub(crate) struct Negotiation {
     exports: Exports,
@@ -38,19 +38,19 @@ pub(crate) struct Negotiation {
     encryption: Encryption,
     needs_zeroes: bool,
     is_structured: bool,
-    /// What was chosen of an export.
+    /// The contexts that were selected for an export.
     chosen: Chosen,
     options: u32,
 }
 
-/// Whether a client has to speak TLS.
+/// Whether a client must use TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encryption {
-    /// It cannot.
+    /// TLS is not available.
     Unavailable,
-    /// It has to, and does not yet.
+    /// The client must use TLS and has not begun it yet.
     Required,
-    /// It does.
+    /// The client uses TLS.
     Begun,
 }
 
@@ -58,26 +58,26 @@ pub(crate) enum Encryption {
 enum Stage {
     Flags,
     Options,
-    /// So many bytes of an option follow that was refused.
+    /// This number of bytes of a refused option follows.
     Skipping(u64),
 }
 
-/// What came of some bytes.
+/// The result of processing some input.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// More must come first.
+    /// More input is needed.
     Waits,
-    /// So many bytes are dealt with.
+    /// This number of bytes was processed.
     GoesOn(usize),
-    /// So many bytes are dealt with; requests follow.
+    /// This number of bytes was processed; requests follow.
     Agreed(usize, Agreement),
-    /// So many bytes are dealt with; when what is to be said was sent, a TLS handshake follows.
+    /// This number of bytes was processed; after the output was sent, a TLS handshake follows.
     Encrypts(usize),
-    /// Nothing more is to be said.
+    /// The connection ends after the output was sent.
     Ends,
 }
 
-/// What the two sides have agreed upon.
+/// What the two sides have agreed on.
 #[derive(Clone, Debug)]
 pub(crate) struct Agreement {
     pub(super) export: Arc<Export>,
@@ -86,7 +86,7 @@ pub(crate) struct Agreement {
 }
 
 impl Negotiation {
-    /// Begins one: says what comes first.
+    /// Begins a handshake, and writes the greeting to `output`.
     pub(crate) fn begin(exports: Exports, encryption: Encryption, output: &mut Vec<u8>) -> Self {
         let flags = handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES;
         let greeting = Greeting {
@@ -107,7 +107,7 @@ impl Negotiation {
         }
     }
 
-    /// Deals with what `input` begins with, and appends to `output` what is to be said.
+    /// Processes the beginning of `input`, and appends the answer to `output`.
     pub(crate) fn step(&mut self, input: &[u8], output: &mut Vec<u8>) -> Step {
         match self.stage {
             Stage::Flags => self.flags(input),
@@ -125,7 +125,7 @@ impl Negotiation {
         let Ok((flags, _)) = U32::read_from_prefix(input) else { return Step::Waits };
         let known = u32::from(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES);
         if flags.get() & !known != 0 {
-            // It would be used as if both sides knew what it means.
+            // Unknown flags: both sides would rely on them.
             return Step::Ends;
         }
         self.needs_zeroes = flags.get() & u32::from(handshake::NO_ZEROES) == 0;
@@ -157,7 +157,7 @@ impl Negotiation {
         if self.encryption == Encryption::Required {
             match option {
                 option::STARTTLS | option::ABORT => {}
-                // It has no way to be refused.
+                // This option cannot be refused.
                 option::EXPORT_NAME => return Step::Ends,
                 _ => {
                     refuse(
@@ -195,7 +195,7 @@ impl Negotiation {
             }
             option::LIST_META_CONTEXT => self.contexts(option, content, output).map(drop),
             option::SET_META_CONTEXT => {
-                // Whatever comes of it, what was chosen before counts no more.
+                // Whatever the result is, the previous selection no longer counts.
                 self.chosen = Chosen::default();
                 self.contexts(option, content, output).map(|chosen| self.chosen = chosen)
             }
@@ -214,7 +214,7 @@ impl Negotiation {
         Step::GoesOn(used)
     }
 
-    /// Nothing was agreed before: all else was refused.
+    /// Nothing was agreed before: all other options were refused.
     fn start_tls(&mut self, content: &[u8]) -> Result<(), Refused> {
         Fields::of(content).end()?;
         match self.encryption {
@@ -227,7 +227,7 @@ impl Negotiation {
         }
     }
 
-    /// The oldest way to choose an export, which has no way to refuse.
+    /// The oldest way to choose an export. It cannot be refused.
     fn export_name(&mut self, content: &[u8], output: &mut Vec<u8>) -> Option<Agreement> {
         let name = text(content).ok()?;
         let export = self.exports.find(name)?;
@@ -240,7 +240,7 @@ impl Negotiation {
         Some(self.agreement(export))
     }
 
-    /// Tells of an export what was asked for.
+    /// Sends the requested information about an export.
     fn describe(
         &self,
         option: u32,
@@ -292,7 +292,7 @@ impl Negotiation {
         Ok(())
     }
 
-    /// Tells which contexts of an export the queries mean: those that there are, or those that are chosen with that.
+    /// Replies with the contexts of an export that the queries name: to list them, or to select them.
     fn contexts(
         &self,
         option: u32,
@@ -332,7 +332,7 @@ impl Negotiation {
     }
 }
 
-/// With which reply an option is refused, and why.
+/// The reply with which an option is refused, and the reason.
 #[derive(Clone, Copy, Debug)]
 struct Refused(u32, &'static str);
 

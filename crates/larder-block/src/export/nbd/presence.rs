@@ -1,16 +1,19 @@
-//! Who is connected to an export, and what of theirs may still change it.
+//! Tracks the connections to an export, and the changes that they may still make.
 //!
-//! A client that has lost its connection and comes back must not find that a request of the old one, stalled on the
-//! device or unread in a socket, lands on what it has written since. So:
+//! If a client loses its connection and comes back, a request of the old connection, stalled on the device or unread
+//! in a socket, must not overwrite what the client has written since. So:
 //!
-//! 1. Whoever is [gone](Presence::is_gone) begins no more changes: what of its requests has not begun never will.
-//! 2. A change counts as under way from before it was begun until the volume has ended it, whoever waits for that.
-//! 3. A connection begins no change before those of all connections have ended that were gone when it came: it looks
-//!    at each socket itself, since the worker of another may not have seen yet that its client has closed it.
-//! 4. It looks at its own socket too: what it says may have lain there while its client came back by another.
+//! 1. A connection that [is gone](Presence::is_gone) begins no more changes: its requests that have not begun never
+//!    will.
+//! 2. A change counts as in flight from before it begins until the volume has ended it, even if its reply is not
+//!    awaited.
+//! 3. A connection begins no change before the changes of all connections have ended that were gone when it arrived.
+//!    It polls each of their sockets itself, because the worker of another connection may not have seen yet that its
+//!    client has closed it.
+//! 4. It polls its own socket too: its requests may have been in the socket while its client came back on another one.
 //!
-//! A client whose end nobody was told of, as where a network is cut, cannot be told from one that is slow. Of those it
-//! is left to the volume that changes of the same place end in the order in which they came.
+//! If a client disappears without a notification, for example because a network was cut, it cannot be distinguished
+//! from a slow one. In this case the volume must complete changes of the same place in order of arrival.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,21 +29,21 @@ pub(super) struct Presences(Mutex<Vec<Arc<Presence>>>);
 /// A connection to an export.
 #[derive(Debug)]
 pub(super) struct Presence {
-    /// Its socket, to look at, until it leaves: then it closes with whoever sends its last replies.
+    /// Its socket, for polling, until it leaves. Then the sender of its last replies closes the socket.
     socket: Mutex<Option<OwnedFd>>,
     is_gone: AtomicBool,
-    /// Changes under way.
+    /// Changes in flight.
     changes: AtomicUsize,
-    /// Who waits for it to have none, once it is gone.
+    /// Wakers of tasks that wait until it has no changes in flight; it is gone.
     waiting: Mutex<Vec<Waker>>,
 }
 
-/// A change under way, until it is dropped.
+/// A change in flight; ends when dropped.
 #[derive(Debug)]
 pub(super) struct Change(Arc<Presence>);
 
 impl Presences {
-    /// Adds a connection. Returns it, and those that were gone before it.
+    /// Adds a connection. Returns it, and the connections that were gone before it.
     pub(super) fn enter(&self, socket: OwnedFd) -> (Arc<Presence>, Vec<Arc<Presence>>) {
         let presence = Presence {
             socket: Mutex::new(Some(socket)),
@@ -50,14 +53,14 @@ impl Presences {
         };
         let presence = Arc::new(presence);
         let mut all = lock(&self.0);
-        // Under the lock: whoever comes later finds this one, and who came before has been looked at.
+        // Under the lock: a later connection finds this one, and all earlier ones have been polled.
         presence.look();
         let gone = all.iter().filter(|other| other.look()).cloned().collect();
         all.push(Arc::clone(&presence));
         (presence, gone)
     }
 
-    /// Takes a connection away. One that still has changes under way stays in mind.
+    /// Removes a connection. It stays listed while it has changes in flight.
     pub(super) fn leave(&self, presence: &Arc<Presence>) {
         presence.goes();
         *lock(&presence.socket) = None;
@@ -71,12 +74,12 @@ impl Presences {
 }
 
 impl Presence {
-    /// Its client has closed the connection: it begins no more changes.
+    /// The client has closed the connection, so the connection begins no more changes.
     pub(super) fn goes(&self) {
         self.is_gone.store(true, Ordering::SeqCst);
     }
 
-    /// Looks whether its client has closed the connection. If so, it is gone from now on.
+    /// Polls whether its client has closed the connection. If so, it is gone from now on.
     fn look(&self) -> bool {
         if !self.is_gone() {
             let closed = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
@@ -84,7 +87,7 @@ impl Presence {
             let mut fds: Vec<_> =
                 socket.iter().map(|fd| PollFd::new(fd, PollFlags::RDHUP)).collect();
             let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-            // Where the system does not say, it is taken for one that is there.
+            // If the poll fails, it is treated as present.
             let _ = poll(&mut fds, Some(&at_once));
             if fds.iter().any(|fd| fd.revents().intersects(closed)) {
                 self.goes();
@@ -97,15 +100,15 @@ impl Presence {
         self.is_gone.load(Ordering::SeqCst)
     }
 
-    /// Begins a change, unless it is gone.
+    /// Begins a change, unless the connection is gone.
     pub(super) fn begin(self: &Arc<Self>) -> Option<Change> {
-        // Counted before it is looked: whoever finds it gone finds this change too, or it is not begun.
+        // Count before the check: a thread that finds it gone then also finds this change, or the change is not begun.
         self.changes.fetch_add(1, Ordering::SeqCst);
         let change = Change(Arc::clone(self));
         (!self.is_gone()).then_some(change)
     }
 
-    /// Whether nothing is left of it.
+    /// Whether the connection is gone, its socket has been taken, and its changes have ended.
     fn has_left(&self) -> bool {
         self.is_gone() && lock(&self.socket).is_none() && self.has_settled()
     }
@@ -114,7 +117,7 @@ impl Presence {
         self.changes.load(Ordering::SeqCst) == 0
     }
 
-    /// Whether it has no changes under way. It is gone.
+    /// Whether it has no changes in flight. It must be gone.
     fn poll_settled(&self, cx: &Context<'_>) -> Poll<()> {
         debug_assert!(self.is_gone(), "others begin new ones");
         let mut waiting = lock(&self.waiting);
@@ -128,7 +131,7 @@ impl Presence {
     }
 }
 
-/// Whether all of those who are gone have no changes under way; then they are forgotten.
+/// Whether none of these gone connections has changes in flight. Removes those without changes.
 pub(super) fn poll_all_settled(gone: &mut Vec<Arc<Presence>>, cx: &Context<'_>) -> Poll<()> {
     gone.retain(|presence| presence.poll_settled(cx).is_pending());
     if gone.is_empty() { Poll::Ready(()) } else { Poll::Pending }
@@ -137,7 +140,7 @@ pub(super) fn poll_all_settled(gone: &mut Vec<Arc<Presence>>, cx: &Context<'_>) 
 impl Drop for Change {
     fn drop(&mut self) {
         let presence = &self.0;
-        // Under the lock: who finds a change left is in the list before it is the last.
+        // Under the lock: a task that sees a change left is in the list before the last change ends.
         let mut waiting = lock(&presence.waiting);
         if presence.changes.fetch_sub(1, Ordering::SeqCst) == 1 && presence.is_gone() {
             let woken = std::mem::take(&mut *waiting);
@@ -185,7 +188,7 @@ mod tests {
         assert_eq!(presences.count(), 0);
     }
 
-    /// Its requests lay in its socket while its client came back by another, and was served.
+    /// Its requests were in its socket while its client came back on another one and was served.
     #[test]
     fn who_is_gone_before_it_comes_changes_nothing() {
         let presences = Presences::default();

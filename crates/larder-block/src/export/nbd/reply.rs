@@ -1,4 +1,4 @@
-//! Replies to requests, simple and structured: appended to what is to be sent.
+//! Encodes replies to requests, simple and structured, and appends them to the output.
 
 use larder_device::IoBuffer;
 use zerocopy::IntoBytes;
@@ -11,19 +11,19 @@ use super::wire::{
 };
 use crate::volume::Extent;
 
-/// How the replies of a connection look.
+/// The format of the replies of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Replies {
     pub(super) is_structured: bool,
 }
 
 impl Replies {
-    /// It was done, and there is nothing to say.
+    /// Success without data.
     pub(crate) fn done(output: &mut Vec<u8>, cookie: u64) {
         simple(output, 0, cookie);
     }
 
-    /// What was read from `offset` on.
+    /// The data that was read from `offset` on.
     pub(crate) fn data(self, output: &mut Vec<u8>, cookie: u64, offset: u64, content: &IoBuffer) {
         if self.is_structured {
             let offset = U64::new(offset);
@@ -36,7 +36,7 @@ impl Replies {
         content.runs().for_each(|run| output.extend_from_slice(run));
     }
 
-    /// It was not done.
+    /// Failure.
     pub(crate) fn refused(self, output: &mut Vec<u8>, cookie: u64, refusal: Refusal) {
         let Refusal { errno, why } = refusal;
         if !self.is_structured {
@@ -49,7 +49,7 @@ impl Replies {
         output.extend_from_slice(why.as_bytes());
     }
 
-    /// What is known of a range by one context. `is_last`: no other context follows.
+    /// The status of a range for one context. `is_last`: no other context follows.
     pub(crate) fn status(
         output: &mut Vec<u8>,
         cookie: u64,
@@ -88,7 +88,7 @@ fn chunk(output: &mut Vec<u8>, flags: u16, kind: u16, cookie: u64, bytes: usize)
     output.extend_from_slice(chunk.as_bytes());
 }
 
-/// What a client is told of a request that the volume did not do.
+/// The reply to a request that failed in the volume.
 pub(super) fn refusal_of(error: &larder_device::Error) -> Refusal {
     use larder_device::ErrorKind as Kind;
     let (errno, why) = match error.kind() {

@@ -1,4 +1,4 @@
-//! A request of a client, and whether it may be done: bytes in, requests out.
+//! Parses requests of a client, and checks whether they are allowed: bytes in, requests out.
 
 use std::ops::Range;
 
@@ -6,23 +6,23 @@ use zerocopy::FromBytes;
 
 use super::wire::{Errno, REQUEST_MAGIC, RequestHeader, command, command_flag};
 
-/// What is asked of the requests of a connection.
+/// The limits for requests of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(super) size_bytes: u64,
-    /// Offsets and lengths are multiples of it.
+    /// Offsets and lengths must be multiples of it.
     pub(super) block_bytes: u32,
     /// Longest read or write.
     pub(super) payload_bytes_max: u32,
     pub(super) is_read_only: bool,
     pub(super) caches: bool,
-    /// Structured replies were agreed upon.
+    /// Structured replies were agreed on.
     pub(super) is_structured: bool,
-    /// Contexts of block status were.
+    /// Contexts of block status were agreed on.
     pub(super) has_contexts: bool,
 }
 
-/// What a client asks for. Ranges are not empty, lie within the export and consist of blocks.
+/// A command of a client. Ranges are not empty, lie within the export and consist of blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Read(Range<u64>),
@@ -46,36 +46,36 @@ pub(crate) enum Command {
         range: Range<u64>,
         only_one: bool,
     },
-    /// Nothing more will come.
+    /// Nothing more will follow.
     Disconnect,
 }
 
-/// A request, and what is wrong with it.
+/// A request, or what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// The client's, given back as it is.
+    /// Chosen by the client, and returned unchanged.
     pub(crate) cookie: u64,
-    /// Bytes that follow it, whether or not it can be done.
+    /// Bytes that follow it, even if it is refused.
     pub(crate) payload_bytes: u32,
     pub(crate) what: Result<Command, Refusal>,
 }
 
-/// Why a request is not done.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(super) errno: Errno,
     pub(super) why: &'static str,
 }
 
-/// What does not begin as a request: nothing behind it can be understood.
+/// The input does not begin with a request: nothing after it can be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoRequest;
 
 impl Request {
-    /// Length of what is in front of each request.
+    /// Length of the header of a request.
     pub(crate) const HEADER_BYTES: usize = RequestHeader::BYTES;
 
-    /// The request that `input` begins with, once its header is there whole.
+    /// Parses the request at the beginning of `input`, once its header is complete.
     pub(crate) fn parse(input: &[u8], limits: &Limits) -> Result<Option<Self>, NoRequest> {
         let Ok((header, _)) = RequestHeader::read_from_prefix(input) else { return Ok(None) };
         if header.magic.get() != REQUEST_MAGIC {
@@ -112,7 +112,7 @@ fn command_of(header: &RequestHeader, limits: &Limits) -> Result<Command, Refusa
         command::FLUSH => return Ok(Command::Flush),
         _ => {}
     }
-    // Full is what a client understands that writes behind the end.
+    // Clients understand "no space" for a write beyond the end.
     let grows = matches!(kind, command::WRITE | command::WRITE_ZEROES);
     let range = range_of(header, limits, if grows { Errno::NoSpace } else { Errno::Invalid })?;
     let is_payload = matches!(kind, command::READ | command::WRITE);
@@ -139,7 +139,7 @@ fn command_of(header: &RequestHeader, limits: &Limits) -> Result<Command, Refusa
     })
 }
 
-/// Flags that mean something to the request. FUA may stand with any, and means something to changes alone.
+/// Checks the flags of a request. FUA is allowed with any request, and only matters for changes.
 fn check_flags(kind: u16, flags: u16, limits: &Limits) -> Result<(), Refusal> {
     let own = match kind {
         command::READ if limits.is_structured => command_flag::DF,
@@ -261,7 +261,7 @@ mod tests {
         assert!(errno(&read_only, 0, 0).is_ok());
     }
 
-    /// Its payload is on its way all the same.
+    /// Its payload follows nevertheless.
     #[test]
     fn a_write_that_is_refused_still_has_its_payload() {
         let request = ask_with(&LIMITS, command::WRITE, 0, 0, u32::MAX);

@@ -1,4 +1,4 @@
-//! A server from its start to its end.
+//! Starts and ends a server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,30 +18,30 @@ use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle};
 use super::exports::{Export, Exports};
 use super::worker::{self, Letter, Mailbox};
 
-/// A client that has been silent for so long is asked whether it is there.
+/// A client that has been silent for this long is probed by TCP keep-alive.
 const SILENCE: Duration = Duration::from_secs(60);
-/// No descriptor is left, or no memory: connections wait for so long.
+/// How long to wait before accepting connections again, after descriptors or memory ran out.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Whoever waits for the end hears so often for how many connections.
+/// How often the drain callback gets the number of open connections.
 const TELLS_EVERY: Duration = Duration::from_secs(1);
 
-/// What a server listens on, what it exports, and its limits.
+/// The endpoints of a server, its exports and its limits.
 #[derive(Debug)]
 pub struct NbdConfig {
-    /// Where clients come in, at least one place.
+    /// Where clients connect; at least one.
     pub endpoints: Vec<Endpoint>,
-    /// What they find, at least one. Who names none means the first.
+    /// Its exports; at least one. The first is the default, for clients that give no name.
     pub exports: Vec<Export>,
-    /// If there is one, clients have to speak TLS from the beginning on (NBD's `FORCEDTLS`), at every endpoint.
+    /// If set, clients must use TLS from the beginning (NBD's `FORCEDTLS`), at every endpoint.
     pub tls: Option<Tls>,
-    /// Threads, 1 to 256; a connection belongs to one of them.
+    /// Threads, 1 to 256. A connection belongs to one of them.
     pub workers: usize,
-    /// How they wait for sockets.
+    /// How the threads wait for sockets.
     pub sockets: SocketBackend,
-    /// So many connections at a time; further ones are closed at once. Each may take about 64 MiB of memory.
+    /// Most connections at a time; further ones are closed at once. Each may take about 64 MiB of memory.
     pub connections_max: usize,
-    /// How long connections may take at the end for what they have begun.
+    /// How long connections may take at the end to complete their requests.
     pub drain_time: Duration,
 }
 
@@ -59,7 +59,7 @@ impl Default for NbdConfig {
     }
 }
 
-/// A server of NBD that serves until it is told to end ([`NbdServer::end`]).
+/// An NBD server. It serves until it is ended ([`NbdServer::end`]).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -90,11 +90,11 @@ pub struct NbdServer {
 }
 
 impl NbdServer {
-    /// Serves from now on.
+    /// Starts a server.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if an endpoint cannot be listened on or exports have one name; what the system says where
-    /// it refuses threads or descriptors.
+    /// [`ErrorKind::Setup`] if it cannot listen on an endpoint, or if exports have the same name; the error of the
+    /// system if it refuses threads or descriptors.
     pub fn start(config: NbdConfig) -> Result<Self, Error> {
         let NbdConfig { endpoints, exports, tls, workers, sockets, connections_max, drain_time } =
             config;
@@ -131,7 +131,7 @@ impl NbdServer {
         Ok(server)
     }
 
-    /// Begins all threads. If one cannot be had, those that were begun end with this.
+    /// Starts all threads. If one cannot be started, those already started end when the server is dropped.
     fn begin(
         &mut self,
         listeners: Vec<ListeningSocket>,
@@ -160,29 +160,29 @@ impl NbdServer {
         Ok(())
     }
 
-    /// What it exports: more may come, and some may go.
+    /// Its exports; they can be added and removed.
     pub fn exports(&self) -> Exports {
         self.exports.clone()
     }
 
-    /// The TCP addresses that it listens on, in the order of the configuration, with the ports that were free.
+    /// The TCP addresses on which it listens, in the order of the configuration, with the ports that were assigned.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// How its threads wait for sockets: as the configuration says, or `epoll` where the kernel refuses a ring.
+    /// How its threads wait for sockets: as configured, or `epoll` if the kernel refuses a ring.
     pub fn sockets(&self) -> SocketBackend {
         self.sockets
     }
 
-    /// Connections that there are.
+    /// The number of open connections.
     pub fn connections(&self) -> usize {
         load(&self.mailboxes)
     }
 
-    /// Accepts and reads nothing more, and answers what clients have asked for, for [`NbdConfig::drain_time`] at most.
-    /// Nothing is flushed before it [ends](Self::end), which may wait for what goes away meanwhile. `waits` hears once
-    /// a second how many connections there are still.
+    /// Stops accepting and reading, and answers pending requests, for at most [`NbdConfig::drain_time`]. Does not
+    /// flush the exports; [`end`](Self::end) does that, so the caller may first wait for exports that are being
+    /// removed. `waits` gets the number of open connections once per second.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if a thread has failed.
@@ -190,11 +190,11 @@ impl NbdServer {
         self.halt(waits)
     }
 
-    /// Accepts and reads nothing more, answers what clients have asked for, for [`NbdConfig::drain_time`] at most, and
-    /// flushes what it exports then and can be written to.
+    /// Stops accepting and reading, answers pending requests, for at most [`NbdConfig::drain_time`], and then flushes
+    /// all writable exports.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] if a thread has failed; what a volume says of its flush.
+    /// [`ErrorKind::Io`] if a thread has failed; the error of a volume's flush.
     pub fn end(mut self) -> Result<(), Error> {
         self.halt(drop)?;
         for export in self.exports.all().iter().filter(|export| !export.is_read_only()) {
@@ -203,7 +203,7 @@ impl NbdServer {
         Ok(())
     }
 
-    /// Ends all threads. `waits` hears once a second how many connections there are still.
+    /// Ends all threads. `waits` gets the number of open connections once per second.
     fn halt(&mut self, mut waits: impl FnMut(usize)) -> Result<(), Error> {
         self.stop.set();
         self.mailboxes.iter().for_each(|mailbox| mailbox.send(Letter::Drain));
@@ -228,7 +228,7 @@ impl NbdServer {
 
 impl Drop for NbdServer {
     fn drop(&mut self) {
-        // Nobody is told of what fails here; who wants to know calls `end`.
+        // Errors are lost here; to see them, call `end`.
         let _ = self.halt(drop);
     }
 }
@@ -252,7 +252,7 @@ fn load(mailboxes: &[Arc<Mailbox>]) -> usize {
     mailboxes.iter().map(|mailbox| mailbox.load.load(Ordering::Relaxed)).sum()
 }
 
-/// Gives each connection to the worker that has the fewest, until it is told to stop. The listeners close with it.
+/// Gives each connection to the worker with the fewest connections, until told to stop. Then the listeners close.
 fn accept_until(
     stop: &Stop,
     listeners: &[ListeningSocket],
@@ -272,7 +272,7 @@ fn accept_all(listener: &ListeningSocket, mailboxes: &[Arc<Mailbox>], connection
     loop {
         match listener.accept() {
             Ok(Some((fd, _))) if load(mailboxes) < connections_max => admit(fd, mailboxes),
-            // There are too many: it is closed.
+            // There are too many connections: close it.
             Ok(Some(_)) => {}
             Ok(None) => return,
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -285,7 +285,7 @@ fn accept_all(listener: &ListeningSocket, mailboxes: &[Arc<Mailbox>], connection
 }
 
 fn admit(fd: OwnedFd, mailboxes: &[Arc<Mailbox>]) {
-    // A client whose machine is lost is noticed, some day. A Unix socket needs none of it.
+    // So that the loss of a client's machine is noticed eventually. Unix sockets do not need it.
     let _ = set_socket_keepalive(&fd, true).and_then(|()| set_tcp_keepidle(&fd, SILENCE));
     let fewest = mailboxes.iter().min_by_key(|mailbox| mailbox.load.load(Ordering::Relaxed));
     let mailbox = fewest.expect("there is a worker");

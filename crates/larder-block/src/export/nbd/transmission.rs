@@ -1,10 +1,11 @@
-//! Requests of a connection, from the bytes of a socket to the volume and back.
+//! Handles the requests of a connection, from the bytes of a socket to the volume and back.
 //!
-//! In a turn all that has come is read, all of it is begun, and what has ended is answered by one send. Requests end
-//! in any order. What a connection holds is bounded: a request that would take more than [`HELD_BYTES_MAX`] with those
-//! before it, or is one too many, is begun when they have been answered, and nothing is read meanwhile.
+//! One turn reads all input, begins all of it, and answers what has ended with one send. Requests end in any order.
+//! The memory of a connection is bounded: a request that would exceed [`HELD_BYTES_MAX`] together with the earlier
+//! ones, or that is one too many, begins only when those have been answered. Until then nothing more is read.
 //!
-//! A client that has closed the connection gets what it had begun done, and nothing more ([`super::presence`]).
+//! If a client closes the connection, the requests that it had begun are completed, and no others
+//! ([`super::presence`]).
 
 use std::io;
 use std::pin::Pin;
@@ -24,21 +25,21 @@ use super::under_way::{Asked, UnderWay};
 use super::wire::Errno;
 use crate::volume::{Extent, Volume, length};
 
-/// Memory of a connection for what is written, read, and to be sent: about as much as its longest request takes. As
-/// much again may be on its way to the client.
+/// Memory of a connection for data being written, read, and to be sent: about that of its longest request. The same
+/// amount may be in flight to the client.
 const HELD_BYTES_MAX: usize = 32 << 20;
-/// Requests of a connection that the volume has at a time.
+/// Most requests of a connection in flight in the volume.
 const REQUESTS_MAX: usize = 512;
-/// What is read at a time.
+/// Bytes that are read at a time.
 pub(super) const INPUT_BYTES: usize = 256 << 10;
-/// So often it is read in a turn, before other connections have theirs.
+/// Most reads in a turn, before other connections have theirs.
 const ROUNDS_A_TURN: usize = 4;
-/// Memory of replies that a connection keeps which has nothing to send.
+/// Largest reply buffer that an idle connection keeps.
 const KEPT_BYTES_MAX: usize = 1 << 20;
-/// Extents of a reply to a block status.
+/// Most extents of a reply to a block status.
 const EXTENTS_MAX: usize = 4096;
 
-/// See the module.
+/// The requests of a connection.
 pub(super) struct Transmission<S> {
     socket: S,
     agreement: Agreement,
@@ -46,30 +47,30 @@ pub(super) struct Transmission<S> {
     replies: Replies,
     pool: BufferPool,
     presence: Arc<Presence>,
-    /// Those whose changes come before the first of this.
+    /// Connections whose changes must end before the first change of this one.
     gone_before: Vec<Arc<Presence>>,
-    /// What has come and is not dealt with.
+    /// Input that is not processed yet.
     input: Vec<u8>,
     expects: Expects,
     under_way: FuturesUnordered<UnderWay>,
-    /// Memory of what is under way.
+    /// Memory of the requests in flight.
     held_bytes: usize,
     output: Output,
-    /// A request has come that cannot begin yet.
+    /// A request has arrived that cannot begin yet.
     is_stalled: bool,
-    /// Nothing more is read.
+    /// The server reads no more requests.
     is_over: bool,
-    /// Nothing can be sent any more.
+    /// The server cannot send any more replies.
     is_broken: bool,
 }
 
-/// What comes next from the client.
+/// What the client sends next.
 enum Expects {
     Request,
-    /// What a write carries.
+    /// The payload of a write.
     Payload(Payload),
-    /// A refused write: `left` bytes of its payload are to come. The answer follows them, as a client may not read
-    /// before it has sent all of them.
+    /// The payload of a refused write, of which `left` bytes have yet to arrive. The reply follows the payload,
+    /// because a client may not read before it has sent everything.
     Refused {
         left: usize,
         cookie: u64,
@@ -86,7 +87,7 @@ struct Payload {
 }
 
 impl<S: Socket> Transmission<S> {
-    /// Of a client that has sent `input` after it had agreed.
+    /// A connection whose client has sent `input` after the handshake.
     pub(super) fn new(
         socket: S,
         agreement: Agreement,
@@ -115,14 +116,14 @@ impl<S: Socket> Transmission<S> {
         }
     }
 
-    /// Reads nothing more: what has begun is ended.
+    /// Stops reading. Requests in flight are completed.
     pub(super) fn ends(&mut self) {
         self.is_over = true;
         self.expects = Expects::Request;
         self.input = Vec::new();
     }
 
-    /// A turn. Ready when nothing more will come and the volume has ended all that was asked of it.
+    /// Runs a turn. Ready when nothing more will arrive and the volume has ended all requests.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         for round in 1.. {
             let begun = self.begin_all(cx);
@@ -143,13 +144,13 @@ impl<S: Socket> Transmission<S> {
         Poll::Pending
     }
 
-    /// Nothing of it is under way any more.
+    /// Removes the connection. It must have no requests in flight.
     pub(super) fn leave(&mut self) {
         assert!(self.under_way.is_empty(), "who leaves has ended what it began");
         self.agreement.export.presences.leave(&self.presence);
     }
 
-    /// What is left to do when all has ended: sends the rest of the replies.
+    /// Sends the remaining replies after all requests have ended.
     pub(super) fn poll_farewell(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.is_broken && self.socket.poll_send(cx, &mut self.output).is_pending() {
             return Poll::Pending;
@@ -157,7 +158,7 @@ impl<S: Socket> Transmission<S> {
         self.socket.poll_close(cx)
     }
 
-    /// Reads what has come. Says whether that was anything.
+    /// Reads input. Returns whether there was any.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
         if self.is_over {
             return false;
@@ -169,7 +170,7 @@ impl<S: Socket> Transmission<S> {
             Poll::Pending => false,
             Poll::Ready(Ok(count)) if count > 0 => true,
             ended => {
-                // Without a farewell, or with an error: whatever else it has sent is not begun.
+                // The connection was closed or has failed: the rest of its input is not begun.
                 self.is_broken |= matches!(ended, Poll::Ready(Err(_)));
                 self.presence.goes();
                 self.ends();
@@ -178,10 +179,10 @@ impl<S: Socket> Transmission<S> {
         }
     }
 
-    /// Begins all that has come, as far as there is room for it. Says whether that was anything.
+    /// Begins all input, as far as there is room. Returns whether it processed any.
     fn begin_all(&mut self, cx: &mut Context<'_>) -> bool {
         self.is_stalled = false;
-        // Moved out, so that it can be read while the rest changes.
+        // Moved out, so that it can be read while the rest of `self` changes.
         let input = std::mem::take(&mut self.input);
         let mut at = 0;
         while !self.is_over && !self.is_stalled {
@@ -217,8 +218,8 @@ impl<S: Socket> Transmission<S> {
         at > 0
     }
 
-    /// Begins the request at the beginning of `input`. Says how many bytes of it are dealt with: none, if it has not
-    /// come whole or must wait.
+    /// Begins the request at the beginning of `input`. Returns the number of processed bytes: 0 if the request is
+    /// incomplete or must wait.
     fn begin(&mut self, input: &[u8], cx: &mut Context<'_>) -> usize {
         let request = match Request::parse(input, &self.limits) {
             Ok(None) => return 0,
@@ -251,7 +252,7 @@ impl<S: Socket> Transmission<S> {
         Request::HEADER_BYTES
     }
 
-    /// Begins what can be done. `false`: not yet, or never.
+    /// Begins a command. `false`: not yet, or never.
     fn start(&mut self, cookie: u64, command: Command, cx: &mut Context<'_>) -> bool {
         let held_bytes = match &command {
             Command::Read(range) | Command::Write { range, .. } => length(range),
@@ -310,7 +311,7 @@ impl<S: Socket> Transmission<S> {
         true
     }
 
-    /// Writes a payload that has come whole. `false`: the client is gone, and it is not written.
+    /// Writes a complete payload. `false`: the client is gone, and it is not written.
     fn write(&mut self, cx: &mut Context<'_>) -> bool {
         let Expects::Payload(payload) = std::mem::replace(&mut self.expects, Expects::Request)
         else {
@@ -318,13 +319,13 @@ impl<S: Socket> Transmission<S> {
         };
         let Payload { cookie, offset, durability, buffer, .. } = payload;
         let held_bytes = buffer.len();
-        // It is counted again with what is under way.
+        // It is counted again as a request in flight.
         self.held_bytes -= held_bytes;
         let asked = Asked { cookie, read_at: None, held_bytes };
         self.change(asked, |volume| volume.write(offset, buffer, durability), cx)
     }
 
-    /// Begins a change, unless the client is gone: `false`.
+    /// Begins a change. `false`: the client is gone.
     fn change(
         &mut self,
         asked: Asked,
@@ -346,14 +347,14 @@ impl<S: Socket> Transmission<S> {
 
     fn await_change(&mut self, mut under_way: UnderWay, asked: Asked, cx: &mut Context<'_>) {
         self.held_bytes += asked.held_bytes;
-        // Most that are in memory have ended already.
+        // Requests that are served from memory have usually ended already.
         match Pin::new(&mut under_way).poll(cx) {
             Poll::Ready((asked, result)) => self.answer(asked, result),
             Poll::Pending => self.under_way.push(under_way),
         }
     }
 
-    /// Answers what has ended. Says whether that was anything.
+    /// Answers the requests that have ended. Returns whether there were any.
     fn collect(&mut self, cx: &mut Context<'_>) -> bool {
         let mut any = false;
         while let Poll::Ready(Some((asked, result))) = Pin::new(&mut self.under_way).poll_next(cx) {
@@ -388,7 +389,7 @@ impl<S: Socket> Transmission<S> {
         }
     }
 
-    /// Says what is known of a range: of as much of it as all contexts know something of.
+    /// Replies with the status of a range for each selected context.
     fn status(&mut self, cookie: u64, range: &std::ops::Range<u64>, only_one: bool) {
         let export = &self.agreement.export;
         let extents_max = if only_one { 1 } else { EXTENTS_MAX };
@@ -421,7 +422,7 @@ impl<S: Socket> Transmission<S> {
             self.output = Output::default();
         }
         match sent {
-            // What waited for room goes on.
+            // A request that waited for room can continue.
             Poll::Ready(Ok(())) if self.is_stalled => cx.waker().wake_by_ref(),
             Poll::Ready(Ok(())) | Poll::Pending => {}
             Poll::Ready(Err(_)) => {
@@ -436,14 +437,14 @@ impl<S: Socket> Transmission<S> {
 
 impl<S> Drop for Transmission<S> {
     fn drop(&mut self) {
-        // What is under way is let go of first: it counts on.
+        // Drop the requests in flight first: their changes still count.
         self.under_way = FuturesUnordered::new();
         self.agreement.export.presences.leave(&self.presence);
     }
 }
 
 impl Payload {
-    /// Takes what belongs to it from the beginning of `input`. Says how many bytes that are.
+    /// Takes its part from the beginning of `input`. Returns the number of bytes.
     fn fill(&mut self, input: &[u8]) -> usize {
         let count = input.len().min(self.buffer.len() - self.filled);
         self.buffer.copy_in(self.filled, &input[..count]);

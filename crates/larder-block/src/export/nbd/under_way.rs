@@ -1,4 +1,4 @@
-//! A request that the volume has, until it has ended.
+//! A request in flight in the volume.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,20 +8,20 @@ use larder_device::{IoFuture, IoResult, steps};
 
 use super::presence::Change;
 
-/// What its reply needs.
+/// Data of a request that its reply needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) cookie: u64,
-    /// Of a read: where it begins.
+    /// For a read: its offset.
     pub(super) read_at: Option<u64>,
-    /// Bytes of memory that it takes until it is answered.
+    /// Bytes of memory that the request occupies until it is answered.
     pub(super) held_bytes: usize,
 }
 
-/// See the module.
+/// A request in flight in the volume.
 pub(super) struct UnderWay {
     asked: Asked,
-    /// `None`: it has ended.
+    /// `None` after it has ended.
     io: Option<IoFuture>,
     change: Option<Change>,
 }
@@ -48,7 +48,7 @@ impl Future for UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         if let (Some(io), Some(change)) = (self.io.take(), self.change.take()) {
-            // The volume goes on with it, and so it goes on to count.
+            // The volume continues the I/O, so the change continues to count.
             drop(steps::request(async move {
                 let ended = io.await;
                 drop(change);

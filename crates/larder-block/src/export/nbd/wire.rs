@@ -1,28 +1,28 @@
-//! How NBD's messages lie on the wire: numbers of the protocol document (`doc/proto.md` of NetworkBlockDevice/nbd),
+//! The format of NBD's messages: numbers of the protocol document (`doc/proto.md` of NetworkBlockDevice/nbd),
 //! big-endian.
 
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// What the server says first: "NBDMAGIC".
+/// Begins the server's greeting: "NBDMAGIC".
 pub(super) const GREETING_MAGIC: u64 = 0x4e42_444d_4147_4943;
-/// In front of each option: "IHAVEOPT".
+/// Begins each option: "IHAVEOPT".
 pub(super) const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
-/// In front of each reply to an option.
+/// Begins each reply to an option.
 pub(super) const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
-/// In front of each request.
+/// Begins each request.
 pub(super) const REQUEST_MAGIC: u32 = 0x2560_9513;
-/// In front of each simple reply.
+/// Begins each simple reply.
 pub(super) const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
-/// In front of each chunk of a structured reply.
+/// Begins each chunk of a structured reply.
 pub(super) const CHUNK_MAGIC: u32 = 0x668e_33ef;
 
-/// Zeros behind the answer to `NBD_OPT_EXPORT_NAME`, unless both sides have said that they can do without.
+/// Zeros after the reply to `NBD_OPT_EXPORT_NAME`, unless both sides have agreed to omit them.
 pub(super) const EXPORT_NAME_ZEROES: usize = 124;
 /// Longest name or other string, in bytes.
 pub(super) const STRING_BYTES_MAX: usize = 4096;
 
-/// Flags of the handshake, of either side.
+/// Flags of the handshake, for both sides.
 pub(super) mod handshake {
     pub(in super::super) const FIXED_NEWSTYLE: u16 = 1;
     pub(in super::super) const NO_ZEROES: u16 = 2;
@@ -54,7 +54,7 @@ pub(super) mod option_reply {
     pub(in super::super) const ERR_TOO_BIG: u32 = 1 << 31 | 9;
 }
 
-/// What an export tells of itself.
+/// Information about an export.
 pub(super) mod info {
     pub(in super::super) const EXPORT: u16 = 0;
     pub(in super::super) const NAME: u16 = 1;
@@ -62,7 +62,7 @@ pub(super) mod info {
     pub(in super::super) const BLOCK_SIZE: u16 = 3;
 }
 
-/// What requests an export takes.
+/// Transmission flags: the requests that an export accepts.
 pub(super) mod transmission {
     pub(in super::super) const HAS_FLAGS: u16 = 1;
     pub(in super::super) const READ_ONLY: u16 = 1 << 1;
@@ -99,14 +99,14 @@ pub(super) mod command_flag {
 
 /// Chunks of structured replies.
 pub(super) mod chunk {
-    /// The flag of the last one.
+    /// The flag of the last chunk.
     pub(in super::super) const DONE: u16 = 1;
     pub(in super::super) const OFFSET_DATA: u16 = 1;
     pub(in super::super) const BLOCK_STATUS: u16 = 5;
     pub(in super::super) const ERROR: u16 = 1 << 15 | 1;
 }
 
-/// Why a request was not done, by NBD's numbers.
+/// Why a request was refused or failed, with NBD's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Errno {
     Permission,
@@ -144,19 +144,19 @@ macro_rules! message {
 }
 
 message! {
-    /// What the server says first. The client answers with four bytes of flags.
+    /// The server's greeting. The client answers with four bytes of flags.
     Greeting { magic: U64, option_magic: U64, flags: U16 }
 }
 message! {
-    /// In front of what an option says.
+    /// The header of an option.
     OptionHeader { magic: U64, option: U32, bytes: U32 }
 }
 message! {
-    /// In front of what a reply to an option says.
+    /// The header of a reply to an option.
     OptionReply { magic: U64, option: U32, reply: U32, bytes: U32 }
 }
 message! {
-    /// The answer to `NBD_OPT_EXPORT_NAME`.
+    /// The reply to `NBD_OPT_EXPORT_NAME`.
     ExportNameReply { size: U64, flags: U16 }
 }
 message! {
@@ -166,18 +166,18 @@ message! {
     InfoBlockSize { kind: U16, min: U32, preferred: U32, max: U32 }
 }
 message! {
-    /// In front of what a request carries: 28 bytes.
+    /// The header of a request: 28 bytes.
     RequestHeader { magic: U32, flags: U16, kind: U16, cookie: U64, offset: U64, bytes: U32 }
 }
 message! {
     SimpleReply { magic: U32, error: U32, cookie: U64 }
 }
 message! {
-    /// In front of what a part of a structured reply says.
+    /// The header of a chunk of a structured reply.
     Chunk { magic: U32, flags: U16, kind: U16, cookie: U64, bytes: U32 }
 }
 message! {
-    /// In front of the message of an error.
+    /// Precedes the message of an error.
     ChunkError { error: U32, message_bytes: U16 }
 }
 message! {
@@ -191,7 +191,7 @@ const _: () =
 const _: () = assert!(ExportNameReply::BYTES == 10 && InfoExport::BYTES == 12);
 const _: () = assert!(InfoBlockSize::BYTES == 14);
 
-/// A string's length, or another's that is known to be short.
+/// The length of a string, or of another part that is known to be short.
 pub(super) fn len32(len: usize) -> U32 {
     U32::new(u32::try_from(len).expect("what is sent was bounded"))
 }

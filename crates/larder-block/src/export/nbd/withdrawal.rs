@@ -1,4 +1,4 @@
-//! An export that is taken away from a server that runs: its connections end what they have begun, and close.
+//! Removes an export from a running server: its connections complete the requests that they have begun, and close.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use event_listener::{Event, EventListener};
 
-/// Whether an export was taken away.
+/// Whether an export was removed.
 #[derive(Debug, Default)]
 pub(super) struct Withdrawal {
     is_withdrawn: AtomicBool,
     told: Event,
-    /// Goes with the export, which all of its connections have.
+    /// Dropped with the export, which all of its connections hold.
     lasts: Mutex<Option<Sender<()>>>,
 }
 
-/// An export that was taken away, whose connections end ([`Exports::remove`](super::Exports::remove)).
+/// An export that was removed, while its connections end ([`Exports::remove`](super::Exports::remove)).
 #[derive(Debug)]
 pub struct Withdrawn(Receiver<()>);
 
@@ -25,12 +25,12 @@ impl Withdrawal {
         self.is_withdrawn.load(Ordering::SeqCst)
     }
 
-    /// Hears of it, if it comes after this. What came before is to be [asked](Self::is_withdrawn) for afterwards.
+    /// A listener for a removal after this call. Then [check](Self::is_withdrawn) whether it was removed before.
     pub(super) fn listen(&self) -> EventListener {
         self.told.listen()
     }
 
-    /// Tells all connections.
+    /// Notifies all connections.
     pub(super) fn withdraw(&self) -> Withdrawn {
         let (lasts, ended) = mpsc::channel();
         *self.lasts.lock().unwrap_or_else(PoisonError::into_inner) = Some(lasts);
@@ -41,8 +41,8 @@ impl Withdrawal {
 }
 
 impl Withdrawn {
-    /// Waits until its connections have closed and nothing has the volume any more, but no longer than this. Whether
-    /// they have.
+    /// Waits until its connections have closed and no longer use the volume, for at most `longest`. Returns whether
+    /// that is so.
     pub fn wait(&self, longest: Duration) -> bool {
         self.0.recv_timeout(longest) == Err(RecvTimeoutError::Disconnected)
     }

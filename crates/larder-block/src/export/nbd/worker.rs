@@ -1,7 +1,7 @@
-//! A worker: one thread over its connections, its timers, and its ring to the devices below.
+//! A worker: one thread that runs its connections, its timers, and its ring to the devices.
 //!
-//! In each turn it ends what the devices have completed, polls the connections that were woken, tells the kernel of
-//! what they have begun, and sleeps once for all.
+//! In each turn it reaps the completions of the devices, polls the woken connections, submits what they have begun to
+//! the kernel, and sleeps once for all of them.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -26,38 +26,38 @@ use super::super::mailbox;
 use super::connection::serve;
 use super::exports::Exports;
 
-/// Letters to a worker.
+/// Messages to a worker.
 pub(super) type Mailbox = mailbox::Mailbox<Letter>;
 
-/// An order to a worker.
+/// A message to a worker.
 pub(super) enum Letter {
-    /// A connection, whose load is counted already.
+    /// A connection, which is already counted in the load.
     Arrived(OwnedFd),
-    /// Read nothing more, answer what has begun, and end.
+    /// Stop reading, answer the requests in flight, and end.
     Drain,
     /// End at once.
     End,
 }
 
-/// What the connections of a worker have in common.
+/// The state that all connections of a worker share.
 pub(super) struct Worker {
     pub(super) exports: Exports,
-    /// With it clients have to speak TLS.
+    /// If set, clients must use TLS.
     pub(super) tls: Option<Tls>,
-    /// Of connections that do, while something is in them.
+    /// Buffers of TLS connections, while they contain data.
     pub(super) buffers: Rc<Buffers>,
     pub(super) pool: BufferPool,
-    /// Held by the TLS handshake that computes now.
+    /// Held by the TLS handshake that is computing.
     pub(super) handshake_turn: async_lock::Mutex<()>,
     pub(super) clock: LoopClock,
-    /// Told when nothing more is to be read.
+    /// Notified when connections must stop reading.
     pub(super) drained: Event,
     is_draining: Cell<bool>,
 }
 
 type Connections = FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>;
 
-/// Runs until it is told to end and its connections have.
+/// Runs until it is told to end and its connections have ended.
 pub(super) fn run(
     mailbox: &Arc<Mailbox>,
     exports: Exports,
@@ -81,7 +81,7 @@ pub(super) fn run(
     }
 }
 
-/// A ring for sockets, if that is wanted and to be had.
+/// A ring for sockets, if it is wanted and available.
 fn ring_for(sockets: SocketBackend) -> Option<SocketRing> {
     match sockets {
         SocketBackend::Epoll => None,
@@ -90,7 +90,7 @@ fn ring_for(sockets: SocketBackend) -> Option<SocketRing> {
 }
 
 impl Worker {
-    /// Nothing more is to be read.
+    /// Whether connections must stop reading.
     pub(super) fn is_draining(&self) -> bool {
         self.is_draining.get()
     }
@@ -101,7 +101,7 @@ fn turn_until_the_end<B: Backend>(
     mailbox: &Arc<Mailbox>,
     backend: &Rc<B>,
 ) -> io::Result<()> {
-    // Where the kernel refuses a ring, requests of devices are ended by threads of theirs, which wake this one.
+    // If the kernel refuses a ring, threads complete the requests to devices, and wake this thread.
     let ring = ring::host().ok();
     backend.watch(mailbox.fd())?;
     if let Some(ring) = &ring {
@@ -111,7 +111,7 @@ fn turn_until_the_end<B: Backend>(
     let mut connections = Connections::new();
     loop {
         if let Some(ring) = &ring {
-            // Whatever it was that ended the sleep: the kernel interrupts it before it reports the ring.
+            // Reap on every wake-up: the kernel may wake us before it marks the ring readable.
             ring.reap();
         }
         for letter in mailbox.take() {
@@ -151,7 +151,7 @@ fn welcome<B: Backend>(
     match attached {
         Ok((socket, look)) => {
             let connection = serve(socket, look, Rc::clone(worker));
-            // One connection's mistake is no other's end. It was dropped by its panic.
+            // A panic of one connection does not end the others. The panic has dropped the connection.
             connections.push(Box::pin(AssertUnwindSafe(connection).catch_unwind().map(drop)));
         }
         Err(error) => {

@@ -1,4 +1,4 @@
-//! Which device an export has: a new one, or the one that its last server has left.
+//! Chooses the device for an export: a new one, or the one that its last server has left.
 
 use super::control::Known;
 use super::owner::Owner;
@@ -7,31 +7,31 @@ use super::wire::{ID_MAX, State, feature};
 /// The number of a device, `/dev/ublkbN`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UblkId {
-    /// The one that its last server has left, or the first that is free.
+    /// The device that its last server has left, or the first free number.
     #[default]
     Auto,
-    /// This one: 0 to 1048575.
+    /// This number: 0 to 1048575.
     Number(u32),
 }
 
 impl UblkId {
-    /// The highest number.
+    /// The highest device number.
     pub const MAX: u32 = ID_MAX;
 }
 
-/// See the module.
+/// The choice of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// A new one, when those have been deleted that were left without a disk.
+    /// Make a new device, after deleting those that were left without a disk.
     New { id: Option<u32>, first_delete: Vec<u32> },
-    /// That of a server that is gone.
+    /// Take over the device of a server that is gone.
     TakeOver(Known),
-    /// Its server seems to be about to end: look again.
+    /// Its server seems to be about to end: check again.
     Wait(u32),
 }
 
-/// Decides for an export of `owner` with so many bytes; `is_running` knows processes. The text says why nothing can be
-/// done, and what helps.
+/// Chooses a device for an export of `owner` with `size_bytes` bytes; `is_running` tells whether a process runs. The
+/// error says why no device is possible, and what helps.
 pub(super) fn choose(
     known: &[Known],
     wanted: UblkId,
@@ -109,7 +109,7 @@ fn take_over(it: &Known, wanted: UblkId, size_bytes: u64) -> Result<Choice, Stri
     Ok(Choice::TakeOver(*it))
 }
 
-/// What helps against a device that nobody serves.
+/// The advice for a device without a server.
 pub(super) fn removal(id: u32) -> String {
     format!("`larder block ublk --remove {id}` removes it, and fails what waits for it")
 }

@@ -1,4 +1,4 @@
-//! What the driver is asked of devices as wholes.
+//! Commands to the driver about whole devices.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -15,22 +15,22 @@ use super::wire::{
 };
 
 const CONTROL: &str = "/dev/ublk-control";
-/// Where the kernel lists devices, `ublkc` and a number each.
+/// Where the kernel lists the devices: `ublkc` and a number each.
 const DEVICES: &str = "/sys/class/ublk-char";
 
-/// The driver.
+/// The control device of the driver.
 pub(super) struct Control {
     ring: ControlRing,
 }
 
-/// A device that there is.
+/// An existing device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) id: u32,
     pub(super) state: State,
-    /// `None`: it is not Larder's.
+    /// `None`: it does not belong to Larder.
     pub(super) owner: Option<Owner>,
-    /// 0 of one that was given no size yet.
+    /// 0 if it has no size yet.
     pub(super) size_bytes: u64,
     pub(super) server_pid: i32,
     pub(super) features: u64,
@@ -40,7 +40,7 @@ pub(super) struct Known {
 
 impl Control {
     /// # Errors
-    /// [`ErrorKind::Setup`], with what to do: there is no driver, it is too old, or it is not for this user.
+    /// [`ErrorKind::Setup`], with what to do: there is no driver, it is too old, or this user may not use it.
     pub(super) fn open() -> Result<Self, Error> {
         let setup = |why: String| Error::new(ErrorKind::Setup, why);
         let device = OpenOptions::new().read(true).write(true).open(CONTROL);
@@ -82,7 +82,7 @@ impl Control {
         self.ring.send(operation, command, buffer)
     }
 
-    /// Asks with the bytes of `asked`, and has the same as an answer.
+    /// Sends the bytes of `asked`, and returns the answer, which has the same type.
     fn ask<T: FromBytes + IntoBytes + Immutable>(
         &mut self,
         operation: u32,
@@ -97,7 +97,7 @@ impl Control {
         self.ask(operation::GET_FEATURES, ANY_ID, 0_u64)
     }
 
-    /// All devices, Larder's or not. One that is going is left out.
+    /// All devices, of Larder or not. A device that is being deleted is left out.
     pub(super) fn list(&mut self) -> Result<Vec<Known>, Error> {
         let failed = |error| Error::from_os(DEVICES, error);
         let entries = match std::fs::read_dir(DEVICES) {
@@ -118,7 +118,7 @@ impl Control {
         Ok(known)
     }
 
-    /// A device, if there is one of this number.
+    /// The device with this number, if there is one.
     pub(super) fn look(&mut self, id: u32) -> Result<Option<Known>, Error> {
         let failed = |error: io::Error| Error::from_os(format!("ublk device {id}"), error);
         let info: DeviceInfo = match self.ask(operation::GET_DEV_INFO, id, DeviceInfo::default()) {
@@ -145,7 +145,7 @@ impl Control {
         }))
     }
 
-    /// Makes a device, which is not started yet. Says which number, how many queues and how many tags of each it has.
+    /// Makes a device that is not started yet. Returns its number, its number of queues and their depth.
     pub(super) fn add(
         &mut self,
         id: Option<u32>,
@@ -182,23 +182,23 @@ impl Control {
         Ok(made)
     }
 
-    /// Starts a device whose tags have all been fetched: the kernel has a disk then.
+    /// Starts a device whose tags have all been fetched: then the kernel has a disk.
     pub(super) fn start(&mut self, id: u32) -> io::Result<()> {
         self.send(operation::START_DEV, id, std::process::id().into(), Vec::new()).map(drop)
     }
 
-    /// Takes the disk away, when what was written to it has been answered, and all tags.
+    /// Removes the disk, after pending writes were answered, and takes back all tags.
     pub(super) fn stop(&mut self, id: u32) -> io::Result<()> {
         self.send(operation::STOP_DEV, id, 0, Vec::new()).map(drop)
     }
 
-    /// Makes an end of a device. Waits until nobody has its character device open, nor its disk.
+    /// Deletes a device. Waits until no process has its character device or its disk open.
     pub(super) fn delete(&mut self, id: u32) -> io::Result<()> {
         self.send(operation::DEL_DEV, id, 0, Vec::new()).map(drop)
     }
 
-    /// The same without waiting, where the driver knows that: a disk may be mounted for as long as somebody likes. Its
-    /// number is free when nobody has it open.
+    /// The same without waiting, if the driver supports that: a disk may stay mounted for any time. The number becomes
+    /// free when no process has it open.
     pub(super) fn give_up(&mut self, id: u32) -> io::Result<()> {
         match self.send(operation::DEL_DEV_ASYNC, id, 0, Vec::new()) {
             Err(error) if is_unsupported(&error) => self.delete(id),
@@ -211,32 +211,32 @@ impl Control {
         self.send(operation::START_USER_RECOVERY, id, 0, Vec::new()).map(drop)
     }
 
-    /// Ends that, when all tags have been fetched: what waited goes on.
+    /// Ends the takeover, after all tags were fetched: waiting requests continue.
     pub(super) fn end_recovery(&mut self, id: u32) -> io::Result<()> {
         let pid = std::process::id().into();
         self.send(operation::END_USER_RECOVERY, id, pid, Vec::new()).map(drop)
     }
 }
 
-/// The driver is older than what it was asked for.
+/// Whether the driver is too old for the command.
 fn is_unsupported(error: &io::Error) -> bool {
     is(error, Errno::OPNOTSUPP) || is(error, Errno::INVAL)
 }
 
-/// There is no such device.
+/// Whether there is no such device.
 fn is_unknown(error: &io::Error) -> bool {
     is(error, Errno::NODEV) || is(error, Errno::NOENT)
 }
 
-/// Whether the system has said just that.
+/// Whether the error of the system is exactly this one.
 pub(super) fn is(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw_os_error())
 }
 
-/// Whether a process runs. One that has ended and that nobody has waited for does not.
+/// Whether a process runs. A zombie does not.
 pub(super) fn is_running(pid: i32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    // Behind the name, which may have any character, is the state.
+    // The state follows the name, which may contain any character.
     let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
     !matches!(state, Some('Z' | 'X') | None)
 }

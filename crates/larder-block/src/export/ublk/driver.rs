@@ -1,4 +1,4 @@
-//! What a queue asks of the kernel's driver: the seam behind which tests put one of their own.
+//! The interface of a queue to the kernel's driver. Tests substitute their own driver.
 
 use std::io;
 use std::time::Duration;
@@ -7,36 +7,36 @@ use larder_device::IoBuffer;
 
 use super::wire::IoDescriptor;
 
-/// What the driver says of a tag: that a request is there, or that none will come any more.
+/// An event of a tag: a request has arrived, or no more will come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) tag: u16,
-    /// 0, or a negative number of an error.
+    /// 0, or a negative error number.
     pub(super) result: i32,
 }
 
-/// A queue of the driver's. Each of its tags is the driver's or the server's: fetched, it becomes the server's with an
-/// event; committed, the driver's again.
+/// A queue of the driver. Each of its tags is owned by the driver or by the server. An event passes a fetched tag to
+/// the server; a commit passes it back to the driver.
 pub(super) trait Driver {
-    /// Hands a tag over, for the first time.
+    /// Passes a tag to the driver for the first time.
     fn fetch(&mut self, tag: u16) -> io::Result<()>;
 
-    /// Answers the request of a tag, and hands the tag over.
+    /// Answers the request of a tag, and passes the tag to the driver.
     fn commit(&mut self, tag: u16, result: i32) -> io::Result<()>;
 
-    /// The request of a tag that is the server's.
+    /// The request of a tag that the server owns.
     fn descriptor(&self, tag: u16) -> IoDescriptor;
 
-    /// Fills `buffer` with what the request of a tag writes.
+    /// Fills `buffer` with the data that the request of a tag writes.
     fn copy_in(&self, tag: u16, buffer: &mut IoBuffer) -> io::Result<()>;
 
-    /// Gives the request of a tag what it reads.
+    /// Passes data to the request of a tag, which is a read.
     fn copy_out(&self, tag: u16, buffer: &IoBuffer) -> io::Result<()>;
 
-    /// What has happened, if anything has.
+    /// The next event, if there is one.
     fn next(&mut self) -> io::Result<Option<Event>>;
 
-    /// Tells the driver of all that is new, and sleeps until something has happened, at most for so long (`None`: for
-    /// ever).
+    /// Submits everything new to the driver, and sleeps until an event, for at most `at_most` (`None`: without a
+    /// limit).
     fn enter(&mut self, at_most: Option<Duration>) -> io::Result<()>;
 }

@@ -1,4 +1,4 @@
-//! A door for the fuzzer: what the driver says of requests, in its events and descriptors. Not part of the API.
+//! Entry point for the fuzzer: arbitrary events and descriptors of the driver. Not part of the API.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,14 +16,14 @@ use super::wire::{IoDescriptor, SECTOR_BYTES, request};
 use crate::volume::Volume;
 
 const DEPTH: u16 = 4;
-/// Of an event in what is fuzzed: its tag and result, and its descriptor.
+/// Bytes of an event in the fuzzed input: its tag and result, and its descriptor.
 const EVENT_BYTES: usize = 8 + size_of::<IoDescriptor>();
 
-/// A driver that says whatever it was given, and takes no answer that goes beyond the disk.
+/// A driver with arbitrary events, which refuses answers beyond the disk.
 struct Said {
     limits: Limits,
     events: VecDeque<(Event, IoDescriptor)>,
-    /// Of each tag, since its last event; `None`: it was answered.
+    /// For each tag, the request since its last event; `None`: it was answered.
     asked: [Option<IoDescriptor>; DEPTH as usize],
     answers: usize,
 }
@@ -98,11 +98,11 @@ impl Driver for Said {
     }
 }
 
-/// Any bytes as what the driver says of a queue of `volume`, which ends its requests at once: each request is answered
-/// once, or the queue ends with an error. Gives the number of answers.
+/// Arbitrary bytes as events of the driver for a queue of `volume`, which ends its requests at once. Each request must
+/// be answered once, or the queue must end with an error. Returns the number of answers.
 ///
 /// # Panics
-/// If something is done beyond the volume, or not answered.
+/// If an operation reaches beyond the volume, or is not answered.
 pub fn queue(volume: &Arc<dyn Volume>, bytes: &[u8]) -> usize {
     let [how, events @ ..] = bytes else { return 0 };
     let limits = Limits {

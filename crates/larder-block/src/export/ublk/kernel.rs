@@ -1,8 +1,9 @@
-//! The driver as it is spoken to: commands of io_uring to the control device, and to the queues of a device.
+//! The interface to the kernel's driver: io_uring commands to the control device, and to the queues of a device.
 //!
-//! Invariants: a command to the control device names a buffer, which is not used and never freed before its completion
-//! was fetched. A command to a queue names no memory: bytes of requests are copied by reads and writes of the character
-//! device. Descriptors are the kernel's memory, mapped to be read, and stay mapped as long as a [`QueueRing`] lives.
+//! Invariants: a command to the control device names a buffer, which is not used and not freed before the completion
+//! was fetched. A command to a queue names no memory: the bytes of requests are copied by reads and writes of the
+//! character device. Descriptors are memory of the kernel, mapped read-only, and stay mapped as long as a
+//! [`QueueRing`] lives.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -23,16 +24,16 @@ use zerocopy::{FromZeros, IntoBytes};
 use super::driver::{Driver, Event};
 use super::wire::{ControlCommand, DEPTH_MAX, IoCommand, IoDescriptor, bytes_of, operation};
 
-/// Of a watched descriptor, behind which are their numbers; others are tags.
+/// Marks a watched descriptor; its number is added. Other values are tags.
 const WATCHED: u64 = 1 << 32;
-/// Entries beside those of tags.
+/// Entries in addition to those for tags.
 const SPARE_ENTRIES: u32 = 8;
 
-/// Commands to the control device, one after the other. They need large entries.
+/// Sends commands to the control device, one after the other. They need large entries.
 pub(super) struct ControlRing {
     ring: IoUring<squeue::Entry128, cqueue::Entry>,
     device: File,
-    /// Of commands so far: each is known by its own.
+    /// The number of commands up to now. It identifies a command.
     number: u64,
 }
 
@@ -42,7 +43,7 @@ impl ControlRing {
         Ok(Self { ring, device, number: 0 })
     }
 
-    /// Sends a command, waits for its end, and gives `buffer` back as the driver has left it.
+    /// Sends a command, waits for its completion, and returns `buffer` as the driver has left it.
     pub(super) fn send(
         &mut self,
         operation: u32,
@@ -50,7 +51,7 @@ impl ControlRing {
         buffer: Vec<u8>,
     ) -> io::Result<Vec<u8>> {
         let len = u16::try_from(buffer.len()).map_err(io::Error::other)?;
-        // Where it cannot be known that the kernel is done with it, it is never freed.
+        // If it is unknown whether the kernel still uses the buffer, it is never freed.
         let mut buffer = ManuallyDrop::new(buffer);
         let addr = match len {
             0 => 0,
@@ -62,8 +63,8 @@ impl ControlRing {
         self.number += 1;
         let entry = opcode::UringCmd80::new(Fd(self.device.as_raw_fd()), operation).cmd(area);
         let entry = entry.build().user_data(self.number);
-        // SAFETY: the entry names `buffer`, whole, which is used and freed behind its completion alone, and a file that
-        // is open as long as the ring.
+        // SAFETY: the entry names the whole `buffer`, which is used and freed only after its completion, and a file
+        // that is open as long as the ring.
         unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
         let result = loop {
             match self.ring.submitter().submit_and_wait(1) {
@@ -80,7 +81,7 @@ impl ControlRing {
     }
 }
 
-/// A queue of a device, of the thread that has made it.
+/// A queue of a device. It belongs to the thread that has made it.
 pub(super) struct QueueRing {
     ring: IoUring,
     descriptors: MmapRaw,
@@ -92,7 +93,7 @@ pub(super) struct QueueRing {
 
 impl QueueRing {
     /// # Errors
-    /// What the kernel says of the ring or the descriptors.
+    /// The error of the kernel about the ring or the descriptors.
     pub(super) fn new(device: Arc<File>, queue: u16, depth: u16) -> io::Result<Self> {
         let mut builder = IoUring::builder();
         builder.setup_single_issuer().setup_defer_taskrun();
@@ -106,13 +107,13 @@ impl QueueRing {
         Ok(Self { ring, descriptors, device, queue, depth, watched: Vec::new() })
     }
 
-    /// A descriptor that ends the sleep when it becomes readable. It must be open as long as this is.
+    /// Watches a descriptor: the sleep ends when it becomes readable. It must stay open as long as this ring.
     pub(super) fn watch(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
         self.watched.push(fd.as_raw_fd());
         self.watch_again(self.watched.len() - 1)
     }
 
-    /// Once, not again and again: where the descriptor is a ring, Linux forgets such a poll after its first report
+    /// Polls once, not repeatedly: if the descriptor is a ring, Linux forgets a repeated poll after its first report
     /// (seen with 6.18).
     fn watch_again(&mut self, number: usize) -> io::Result<()> {
         let readable = u32::from(PollFlags::IN.bits());
@@ -129,7 +130,8 @@ impl QueueRing {
     }
 
     fn push(&mut self, entry: squeue::Entry) -> io::Result<()> {
-        // SAFETY: no entry names memory of ours, and a descriptor that is not open ends it with an error.
+        // SAFETY: no entry names memory of this process, and a descriptor that is not open ends the entry with an
+        // error.
         while unsafe { self.ring.submission().push(&entry) }.is_err() {
             match self.ring.submit() {
                 Err(error) if !is_passing(&error) => return Err(error),
@@ -154,9 +156,9 @@ impl Driver for QueueRing {
         let mut words = [0_u64; size_of::<IoDescriptor>() / 8];
         let first = self.descriptors.as_ptr().cast::<u64>();
         for (nth, word) in words.iter_mut().enumerate() {
-            // SAFETY: `depth` descriptors of three words each are mapped, the mapping begins with a page and so is
-            // aligned, and the kernel's memory behind it goes with this alone. The kernel may write at any time, which
-            // a volatile read of a word allows for; what is read is checked like bytes of anybody.
+            // SAFETY: `depth` descriptors of three words each are mapped. The mapping begins at a page, so it is
+            // aligned, and the kernel's memory behind it is released only with `self`. The kernel may write at any
+            // time, which a volatile read of a word allows for. What is read is checked like any untrusted input.
             *word = unsafe { first.add(usize::from(tag) * 3 + nth).read_volatile() };
         }
         let mut descriptor = IoDescriptor::new_zeroed();
@@ -212,7 +214,7 @@ impl Driver for QueueRing {
     }
 }
 
-/// Does it until it has moved something.
+/// Repeats the call until it has moved some bytes.
 fn again(mut move_some: impl FnMut() -> Result<usize, Errno>) -> io::Result<usize> {
     loop {
         match move_some() {
@@ -224,7 +226,8 @@ fn again(mut move_some: impl FnMut() -> Result<usize, Errno>) -> io::Result<usiz
     }
 }
 
-/// What ends a sleep without anything being wrong: its time, a signal, completions that are to be fetched first.
+/// Whether an error only ends a sleep and is no failure: a timeout, a signal, or completions that must be fetched
+/// first.
 fn is_passing(error: &io::Error) -> bool {
     let passing = [Errno::TIME, Errno::INTR, Errno::BUSY, Errno::AGAIN];
     error.raw_os_error().is_some_and(|code| passing.iter().any(|it| it.raw_os_error() == code))

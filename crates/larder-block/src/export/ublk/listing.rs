@@ -1,4 +1,4 @@
-//! Devices of Larder's that there are, served or not, and the end of those that nobody serves.
+//! Lists Larder's devices, served or not, and removes those without a server.
 
 use std::path::PathBuf;
 
@@ -8,32 +8,32 @@ use super::control::{Control, Known, is_running};
 use super::owner::Owner;
 use super::wire::State;
 
-/// A device of Larder's.
+/// A device of Larder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UblkStatus {
-    /// Its number.
+    /// The number of the device.
     pub id: u32,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
-    /// Its length, in bytes.
+    /// Length of the device in bytes.
     pub size_bytes: u64,
-    /// Who serves it.
+    /// Its server.
     pub served: UblkService,
 }
 
-/// Whether a device is served.
+/// Whether a device has a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UblkService {
-    /// By this process.
+    /// The process with this id serves the device.
     Process(i32),
-    /// By none: requests wait for one.
+    /// It has no server: requests wait for one.
     Waits,
-    /// By none, and there is no disk: its server has ended before it was one, or was about to delete it.
+    /// It has no server and no disk: its server has ended before starting it, or while deleting it.
     None,
 }
 
 impl UblkStatus {
-    /// The disk.
+    /// The path of the disk.
     pub fn path(&self) -> PathBuf {
         format!("/dev/ublkb{}", self.id).into()
     }
@@ -51,21 +51,21 @@ impl UblkStatus {
     }
 }
 
-/// All devices of Larder's, by their numbers.
+/// All devices of Larder, by number.
 ///
 /// # Errors
-/// [`ErrorKind::Setup`] if the kernel has no ublk, or not for this user.
+/// [`ErrorKind::Setup`] if the kernel has no ublk, or this user may not use it.
 pub fn devices() -> Result<Vec<UblkStatus>, Error> {
     let known = Control::open()?.list()?;
     Ok(known.iter().filter_map(UblkStatus::of).collect())
 }
 
-/// Deletes a device that nobody serves. What waits for it fails. Where its disk is mounted, its number is free when it
+/// Deletes a device without a server. Waiting requests fail. If its disk is mounted, the number becomes free when it
 /// is unmounted.
 ///
 /// # Errors
-/// [`ErrorKind::Setup`] if there is none of this number, or it is not Larder's, or as [`devices`];
-/// [`ErrorKind::InUse`] if it is served.
+/// [`ErrorKind::Setup`] if there is no device with this number, if it is not Larder's, or as for [`devices`];
+/// [`ErrorKind::InUse`] if the device has a server.
 pub fn remove(id: u32) -> Result<UblkStatus, Error> {
     let mut control = Control::open()?;
     let known = control.look(id)?;

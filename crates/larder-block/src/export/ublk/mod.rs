@@ -1,4 +1,5 @@
-//! Volumes as disks of the kernel's, `/dev/ublkbN`, by its driver for block devices in user space (ublk, Linux 6.5).
+//! Exports volumes as disks of the kernel, `/dev/ublkbN`, by its driver for block devices in user space (ublk, Linux
+//! 6.5).
 //!
 //! ```text
 //!   control device ── makes, starts, takes over, stops and deletes devices (control.rs)
@@ -6,15 +7,16 @@
 //!                    └► …          request ─► bytes copied ─► volume ─► bytes copied ─► answer
 //! ```
 //!
-//! `wire.rs` is what the driver and a server tell each other, `request.rs` what a request means and which are refused,
-//! `shape.rs` what the kernel is told of a volume. `queue.rs` carries requests to the volume and back, and knows the
-//! driver by a seam (`driver.rs`); `kernel.rs` is the kernel's side of it. The server copies the bytes of requests by
-//! reads and writes of the character device (`UBLK_F_USER_COPY`): a system call more than where the driver copies, but
-//! no memory is the driver's while a device is idle, and each request owns its buffer as everywhere else.
+//! `wire.rs` has the messages between the driver and a server, `request.rs` the meaning of requests and the checks of
+//! them, `shape.rs` the properties of a volume that the kernel is told. `queue.rs` carries requests to the volume and
+//! back, and uses the driver through an interface (`driver.rs`) that `kernel.rs` implements. The server copies the
+//! bytes of requests by reads and writes of the character device (`UBLK_F_USER_COPY`). This takes one more system call
+//! than a copy by the driver, but the driver holds no memory while a device is idle, and each request owns its buffer
+//! as everywhere else.
 //!
-//! A device outlives its server (`UBLK_F_USER_RECOVERY`). Then requests wait, what the server had begun too
-//! (`UBLK_F_USER_RECOVERY_REISSUE`), until a server of the same [`Owner`] takes it over (`choice.rs`); one that nobody
-//! will serve any more is removed ([`remove`]).
+//! A device outlives its server (`UBLK_F_USER_RECOVERY`). Then requests wait, including those that the server had
+//! begun (`UBLK_F_USER_RECOVERY_REISSUE`), until a server of the same [`Owner`] takes the device over (`choice.rs`). A
+//! device that will not be served again can be removed ([`remove`]).
 
 mod choice;
 mod control;

@@ -1,28 +1,29 @@
-//! Whose a device is. The driver keeps 64 bits of the server's for as long as the device is there, and so a server that
-//! starts again knows what is its own, and lets alone what is not.
+//! The owner of a device. The driver stores 64 bits of the server as long as the device exists. So a restarted server
+//! recognizes its own device, and leaves others alone.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// In the upper 16 bits: "LR". docs/formats.md has it.
+/// In the upper 16 bits: "LR". Documented in docs/formats.md.
 const MARK: u64 = 0x4c52;
 const NAME_BITS: u32 = 48;
 
-/// Whose a device is: of one export of one cache, or of one file.
+/// The owner of a device: one export of one cache, or one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Owner(u64);
 
 impl Owner {
-    /// By what names the export as long as there is one: a cache's UUID and the number of a core, the path of a file.
+    /// The owner with a name that identifies the export permanently: the UUID of a cache and the number of a core, or
+    /// the path of a file.
     pub fn named(name: &str) -> Self {
         Self(MARK << NAME_BITS | xxh3_64(name.as_bytes()) & ((1 << NAME_BITS) - 1))
     }
 
-    /// Who is behind what the driver has; `None`: not Larder.
+    /// The owner in the flags that the driver stores; `None` if it is not Larder.
     pub(super) fn of(flags: u64) -> Option<Self> {
         (flags >> NAME_BITS == MARK).then_some(Self(flags))
     }
 
-    /// For the driver.
+    /// The flags for the driver.
     pub(super) fn flags(self) -> u64 {
         self.0
     }
@@ -37,7 +38,7 @@ mod tests {
         let [one, other] = ["cache x core 0", "cache x core 1"].map(Owner::named);
         assert_ne!(one, other);
         assert_eq!(Owner::of(one.flags()), Some(one));
-        // It must stay as it is: devices outlive the program that made them.
+        // It must not change: devices outlive the program that made them.
         assert_eq!(Owner::named("pantry").flags(), 0x4c52_1d2d_3d57_7698);
         for of_others in [0, 1, u64::MAX, one.flags() ^ 1 << 63] {
             assert_eq!(Owner::of(of_others), None, "{of_others:x}");

@@ -1,8 +1,8 @@
-//! The requests of a queue, from the driver to the volume and back.
+//! Carries the requests of a queue from the driver to the volume and back.
 //!
-//! A tag is *fetching* while it is the driver's, *served* while the volume has its request, and *gone* when the driver
-//! has said that nothing more will come: the device is being stopped. Requests are begun as they come, and answered as
-//! they end, in any order.
+//! A tag is *fetching* while the driver owns it, *served* while the volume has its request, and *gone* after the
+//! driver has said that no more requests will come, because the device is being stopped. Requests are begun as they
+//! arrive and answered as they end, in any order.
 
 use std::future::Future;
 use std::io;
@@ -18,14 +18,14 @@ use super::driver::{Driver, Event};
 use super::request::{Limits, Operation, errno_of, refused};
 use crate::volume::{Volume, length};
 
-/// See the module.
+/// The requests of a queue.
 pub(super) struct Queue {
     volume: Arc<dyn Volume>,
     limits: Limits,
     pool: BufferPool,
     tags: Vec<Tag>,
     under_way: FuturesUnordered<UnderWay>,
-    /// Tags that are not gone.
+    /// The number of tags that are not gone.
     left: usize,
 }
 
@@ -36,7 +36,7 @@ enum Tag {
     Gone,
 }
 
-/// A request that the volume has, until it has ended.
+/// A request in flight in the volume.
 struct UnderWay {
     tag: u16,
     operation: Operation,
@@ -53,7 +53,7 @@ impl Future for UnderWay {
 }
 
 impl Queue {
-    /// A queue of so many tags, all of which the driver is given.
+    /// A queue of `depth` tags, all of which are passed to the driver.
     pub(super) fn begin(
         volume: Arc<dyn Volume>,
         limits: Limits,
@@ -68,15 +68,15 @@ impl Queue {
         Ok(Self { volume, limits, pool, tags, under_way, left: depth.into() })
     }
 
-    /// Whether the driver has no tag any more, and the volume no request.
+    /// Whether the driver has returned all tags, and the volume has no request.
     pub(super) fn has_ended(&self) -> bool {
         self.left == 0
     }
 
-    /// Begins all that has come, and answers all that has ended.
+    /// Begins the requests that have arrived, and answers those that have ended.
     ///
     /// # Errors
-    /// If the driver does what it must not; what the kernel says.
+    /// If the driver violates its protocol; the error of the kernel.
     pub(super) fn turn(
         &mut self,
         driver: &mut impl Driver,
@@ -136,7 +136,7 @@ impl Queue {
                 return self.commit(tag, refused(errno), driver);
             }
         };
-        // Most that are in memory have ended already.
+        // Requests that are served from memory have usually ended already.
         match Pin::new(&mut under_way).poll(cx) {
             Poll::Ready(ended) => self.answer(ended, driver),
             Poll::Pending => {
@@ -146,7 +146,7 @@ impl Queue {
         }
     }
 
-    /// Asks the volume.
+    /// Submits the operation to the volume.
     fn start(
         &self,
         tag: u16,
@@ -194,7 +194,7 @@ impl Queue {
     }
 }
 
-/// The kernel does not move the bytes of its request.
+/// The kernel cannot copy the bytes of its request.
 fn failed_copy(error: &io::Error) -> Errno {
     tracing::warn!(%error, "the bytes of a request cannot be copied");
     Errno::IO

@@ -1,4 +1,4 @@
-//! Queues over a driver that does as it is told, also what it must not.
+//! Tests queues with a driver that does as it is told, including what it must not do.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -21,14 +21,14 @@ const SIZE: usize = 1 << 20;
 const DEPTH: u16 = 4;
 const FUA: u32 = 1 << 13;
 
-/// The driver's side: requests with their bytes, and what came of them.
+/// The driver's side: requests with their bytes, and their results.
 #[derive(Default)]
 struct FakeDriver {
     events: VecDeque<Event>,
     requests: HashMap<u16, (IoDescriptor, Vec<u8>)>,
     fetched: Vec<u16>,
     answers: Vec<(u16, i32)>,
-    /// What a read was given.
+    /// The data that reads were given.
     given: Mutex<HashMap<u16, Vec<u8>>>,
     fails_to_copy: bool,
 }
@@ -93,7 +93,7 @@ impl Driver for FakeDriver {
     }
 }
 
-/// A volume that ends requests when it is told to, and notes what was asked.
+/// A volume that ends requests when told to, and records them.
 struct SlowVolume {
     info: VolumeInfo,
     asked: Mutex<Vec<(String, Completer)>>,

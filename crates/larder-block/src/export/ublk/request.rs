@@ -1,6 +1,7 @@
-//! What the kernel asks of a device, from its descriptors; and errors as it knows them.
+//! Parses requests of the kernel from their descriptors, and maps errors to those of the kernel.
 //!
-//! The kernel keeps to what it was told of the device. All of it is checked all the same, before a volume sees it.
+//! The kernel respects the properties of the device that it was told. All of them are checked nevertheless, before a
+//! volume sees the request.
 
 use std::ops::Range;
 
@@ -9,7 +10,7 @@ use rustix::io::Errno;
 
 use super::wire::{IoDescriptor, SECTOR_BYTES, request};
 
-/// What is asked of a volume.
+/// An operation on a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Read(Range<u64>),
@@ -19,23 +20,23 @@ pub(super) enum Operation {
     WriteZeroes { range: Range<u64>, keeps_room: bool, is_durable: bool },
 }
 
-/// What a device takes.
+/// The limits of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) size_bytes: u64,
-    /// Ranges are multiples of it.
+    /// Ranges must be multiples of it.
     pub(super) block_bytes: u64,
     /// Longest read or write.
     pub(super) io_bytes_max: u64,
-    /// Longest range that is discarded, or made zeros.
+    /// Longest range that is discarded or zeroed.
     pub(super) range_bytes_max: u64,
     pub(super) is_read_only: bool,
 }
 
 impl Operation {
     /// # Errors
-    /// `NOTSUP` of what nobody knows, `INVAL` of a range that cannot be asked for, `IO` of one beyond the device,
-    /// `ROFS` of a change where there is none.
+    /// `NOTSUP` for an unknown operation, `INVAL` for an invalid range, `IO` for a range beyond the device, `ROFS` for
+    /// a change of a read-only device.
     pub(super) fn of(descriptor: &IoDescriptor, limits: &Limits) -> Result<Self, Errno> {
         let [what, ..] = descriptor.what.to_le_bytes();
         let has = |flag: u32| descriptor.what & flag != 0;
@@ -61,7 +62,7 @@ impl Operation {
         }
     }
 
-    /// What a request of this kind is answered with that has been done: bytes of reads and writes, else nothing.
+    /// The result of a successful request: the number of bytes for reads and writes, otherwise 0.
     pub(super) fn done(&self) -> i32 {
         match self {
             Self::Read(range) | Self::Write { range, .. } => {
@@ -90,7 +91,7 @@ impl Limits {
     }
 }
 
-/// What the kernel is told of a request that the volume did not do.
+/// The kernel's error for a request that failed in the volume.
 pub(super) fn errno_of(error: &larder_device::Error) -> Errno {
     match error.kind() {
         ErrorKind::NoSpace => Errno::NOSPC,
@@ -100,7 +101,7 @@ pub(super) fn errno_of(error: &larder_device::Error) -> Errno {
     }
 }
 
-/// As it is committed.
+/// The result to commit for an error.
 pub(super) fn refused(errno: Errno) -> i32 {
     -errno.raw_os_error()
 }

@@ -1,4 +1,4 @@
-//! A device from its start to its end.
+//! Starts and ends a device.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,40 +20,40 @@ use super::wire::{DEPTH_MAX, ID_MAX, QUEUES_MAX};
 use super::worker::{self, Mailbox, Work};
 use crate::volume::Volume;
 
-/// A process that is being killed may take so long until the driver has seen its end.
+/// How long a killed process may take until the driver has seen its end.
 const LAST_SERVER_WAIT: Duration = Duration::from_secs(30);
-/// And udev until there is a node for a new device.
+/// How long udev may take to make the node of a new device.
 const NODE_WAIT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Told once, with the reason, if a device ends without being told to.
+/// Called once, with the reason, if a device ends without a request to end it.
 pub type OnEnd = Box<dyn Fn(String) + Send + Sync>;
 
-/// What a device is of, and how it is served.
+/// The volume of a device, and how it is served.
 pub struct UblkConfig {
-    /// What it exports.
+    /// The volume to export.
     pub volume: Arc<dyn Volume>,
-    /// Whose it is: a device of this owner that nobody serves is taken over.
+    /// Its owner: a device of the same owner without a server is taken over.
     pub owner: Owner,
-    /// Its number.
+    /// The number of the device.
     pub id: UblkId,
-    /// Queues, 1 to 4096, with a thread each; no more than there are processors are made. One that is taken over keeps
-    /// its own.
+    /// Queues, 1 to 4096, with a thread each; at most as many as there are processors. A device that is taken over
+    /// keeps its number of queues.
     pub queues: u16,
-    /// Requests of a queue at a time, 1 to 4096. As with queues.
+    /// Requests of a queue in flight, 1 to 4096. A device that is taken over keeps its depth.
     pub queue_depth: u16,
-    /// Block that everybody has to keep to, in bytes: a power of two, 512 to 4096.
+    /// The block size that all users must respect, in bytes: a power of two, 512 to 4096.
     pub logical_block_bytes: u32,
-    /// What requests are best multiples of, in bytes: a power of two.
+    /// The preferred granularity of requests, in bytes: a power of two.
     pub optimal_bytes: u32,
-    /// Whether changes are refused.
+    /// Whether the device refuses changes.
     pub is_read_only: bool,
-    /// See [`OnEnd`].
+    /// Called if the device ends unexpectedly; see [`OnEnd`].
     pub on_end: Option<OnEnd>,
 }
 
 impl UblkConfig {
-    /// One of `volume`, with one queue of 128.
+    /// A configuration for `volume`, with one queue of depth 128.
     pub fn new(volume: Arc<dyn Volume>, owner: Owner) -> Self {
         Self {
             volume,
@@ -95,40 +95,41 @@ impl std::fmt::Debug for UblkConfig {
     }
 }
 
-/// A volume as a disk of the kernel's, `/dev/ublkbN`, until it is told to end ([`UblkDevice::end`]).
+/// A volume as a disk of the kernel, `/dev/ublkbN`, until it is ended ([`UblkDevice::end`]).
 ///
-/// If its process is killed, the disk stays, and requests wait for the next server of the same owner. Dropped without
-/// an end, a disk that it has made goes, and one that it has taken over stays and waits.
+/// If the process is killed, the disk stays, and requests wait for the next server of the same owner. If this is
+/// dropped without an end, a disk that it has made is removed, and one that it has taken over stays and waits.
 pub struct UblkDevice {
     control: Control,
     id: u32,
     owner: Owner,
     volume: Arc<dyn Volume>,
     is_read_only: bool,
-    /// It was there before, and is not ours to delete before its end.
+    /// It existed before, so it is not deleted unless it is ended.
     was_taken_over: bool,
     mailboxes: Vec<Arc<Mailbox>>,
     threads: Vec<JoinHandle<()>>,
     is_over: bool,
-    /// Told by threads that end.
+    /// Notified by threads that end.
     ends: Arc<Ends>,
 }
 
-/// What becomes of a thread that ends.
+/// Handles the end of threads.
 struct Ends {
     on_end: Option<OnEnd>,
-    /// It was told to.
+    /// Threads were told to end.
     is_expected: AtomicBool,
-    /// Why one has failed.
+    /// Why a thread has failed.
     failure: Mutex<Option<String>>,
 }
 
 impl UblkDevice {
-    /// Makes a disk, or takes over that of a server of the same owner which is gone.
+    /// Makes a disk, or takes over the disk of a server of the same owner that is gone.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if the configuration cannot be, the kernel has no ublk or not for this user; a device of
-    /// that number belongs to others, or that of this owner does not fit. [`ErrorKind::InUse`] if it is served.
+    /// [`ErrorKind::Setup`] if the configuration is invalid, if the kernel has no ublk or this user may not use it, if
+    /// the number belongs to a device of another owner, or if the device of this owner does not match.
+    /// [`ErrorKind::InUse`] if it is served.
     pub fn start(config: UblkConfig) -> Result<Self, Error> {
         let shape = config.shape()?;
         let mut control = Control::open()?;
@@ -155,17 +156,17 @@ impl UblkDevice {
         Ok(device)
     }
 
-    /// Its number.
+    /// The number of the device.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// The disk.
+    /// The path of the disk.
     pub fn path(&self) -> PathBuf {
         format!("/dev/ublkb{}", self.id).into()
     }
 
-    /// Whether an earlier server had made it.
+    /// Whether an earlier server has made it.
     pub fn was_taken_over(&self) -> bool {
         self.was_taken_over
     }
@@ -174,7 +175,7 @@ impl UblkDevice {
         Error::from_os(format!("ublk device {}: {doing}", self.id), error)
     }
 
-    /// Begins a thread for each queue, and tells the driver when all tags are there.
+    /// Starts a thread for each queue, and starts the device when all tags were fetched.
     fn serve(&mut self, known: &Known, shape: &Shape) -> Result<(), Error> {
         let node = open_node(known.id).map_err(|error| self.failed("its node", error))?;
         let (is_ready, ready) = mpsc::sync_channel(usize::from(known.queues));
@@ -211,11 +212,11 @@ impl UblkDevice {
         self.control.start(self.id).map_err(|error| self.failed("starting it", error))
     }
 
-    /// Takes the disk away: what was written to it and is in the kernel's memory is written before. A file system that
-    /// is mounted on it has nothing below it then. If a thread has failed, it stays, and waits for the next server.
+    /// Removes the disk, after the kernel has written back its cached data. A file system that is mounted on it then
+    /// has no device. If a thread has failed, the disk stays, and waits for the next server.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] if the driver or a thread has failed; what the volume says of its flush.
+    /// [`ErrorKind::Io`] if the driver or a thread has failed; the error of the volume's flush.
     pub fn end(mut self) -> Result<(), Error> {
         let failure = self.ends.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(why) = failure {
@@ -232,29 +233,29 @@ impl UblkDevice {
         self.volume.flush().wait().map(drop).map_err(|failure| failure.error)
     }
 
-    /// Stops and deletes it.
+    /// Stops and deletes the device.
     fn halt(&mut self) -> Result<(), Error> {
         self.is_over = true;
         self.ends.is_expected.store(true, Ordering::SeqCst);
-        // Where somebody else has deleted it, its number may be another's by now.
+        // If another process has deleted it, its number may now belong to another device.
         let known = self.control.look(self.id)?;
         if known.is_none_or(|known| known.owner != Some(self.owner)) {
             self.abandon();
             return Ok(());
         }
-        // Threads serve until it has returned: what is in the kernel's memory is written meanwhile.
+        // The threads serve until it has returned: until then the kernel writes back its cached data.
         let stopped = self.control.stop(self.id);
         self.abandon();
         stopped.map_err(|error| self.failed("stopping it", error))?;
         self.control.give_up(self.id).map_err(|error| self.failed("deleting it", error))
     }
 
-    /// Ends the threads, whatever the driver has.
+    /// Ends the threads, whatever tags the driver has.
     fn abandon(&mut self) {
         self.ends.is_expected.store(true, Ordering::SeqCst);
         self.mailboxes.iter().for_each(|mailbox| mailbox.send(()));
         for thread in self.threads.drain(..) {
-            // One that has panicked was told of by its panic.
+            // A panic was already reported.
             let _ = thread.join();
         }
     }
@@ -268,7 +269,7 @@ impl Drop for UblkDevice {
         if self.was_taken_over {
             return self.abandon();
         }
-        // Nobody is told of what fails here; who wants to know calls `end`.
+        // Errors are lost here; to see them, call `end`.
         let _ = self.halt();
     }
 }
@@ -282,7 +283,7 @@ impl std::fmt::Debug for UblkDevice {
 }
 
 impl Ends {
-    /// Says why a thread has ended, unless that was wanted.
+    /// Reports why a thread has ended, unless it was told to.
     fn tell(&self, ended: io::Result<()>) {
         if self.is_expected.load(Ordering::SeqCst) {
             return;
@@ -302,7 +303,7 @@ impl Ends {
     }
 }
 
-/// Which device, made or with its recovery begun, and whether it was there before.
+/// The device, made or with its recovery begun, and whether it existed before.
 fn place(
     control: &mut Control,
     config: &UblkConfig,
@@ -327,7 +328,7 @@ fn place(
             }
             Choice::TakeOver(known) => match control.begin_recovery(known.id) {
                 Ok(()) => return Ok((known, true)),
-                // A server was killed that had begun it: older drivers count that as done.
+                // A killed server had begun the recovery: older drivers count that as done.
                 Err(error) if is(&error, Errno::INVAL) => return Ok((known, true)),
                 Err(error) if is(&error, Errno::BUSY) => known.id,
                 Err(error) => {
@@ -361,7 +362,7 @@ fn not_made(id: Option<u32>, error: io::Error) -> Error {
     }
 }
 
-/// Opens the character device, which one process may have.
+/// Opens the character device, which only one process may have open.
 fn open_node(id: u32) -> io::Result<Arc<File>> {
     let deadline = Instant::now() + NODE_WAIT;
     loop {

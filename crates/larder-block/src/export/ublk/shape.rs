@@ -1,4 +1,4 @@
-//! What the kernel is told of a device: its size, its blocks, what it takes.
+//! The properties of a device that the kernel is told: its size, its blocks, and its limits.
 
 use larder_device::{Error, ErrorKind};
 
@@ -6,18 +6,18 @@ use super::request::Limits;
 use super::wire::{BasicParams, DiscardParams, Params, SECTOR_BYTES, attribute, params_type};
 use crate::volume::VolumeInfo;
 
-/// Longest read or write, in bytes. With 128 of them at a time, a device takes 64 MiB of memory at most.
+/// Longest read or write, in bytes. With 128 of them in flight, a device takes at most 64 MiB of memory.
 pub(super) const IO_BYTES_MAX: u32 = 512 << 10;
-/// Longest range that is discarded or made zeros at once: where zeros have to be written, this does not take minutes.
+/// Longest range that is discarded or zeroed at once: if zeros must be written, this does not take minutes.
 const RANGE_BYTES_MAX: u32 = 128 << 20;
-/// Larger blocks the driver does not take.
+/// Largest block size of the driver.
 const BLOCK_BYTES_MAX: u32 = 4096;
 
-/// See the module.
+/// The properties of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     size_bytes: u64,
-    /// Of the volume, 1 or more.
+    /// Smallest block of the volume, 1 or more.
     min_bytes: u32,
     io_bytes_max: u32,
     logical_bytes: u32,
@@ -28,7 +28,7 @@ pub(super) struct Shape {
 
 impl Shape {
     /// # Errors
-    /// [`ErrorKind::Setup`] if no device of the kernel's can be made of it.
+    /// [`ErrorKind::Setup`] if the kernel cannot make such a device.
     pub(super) fn of(
         volume: &VolumeInfo,
         logical_bytes: u32,
@@ -89,7 +89,7 @@ impl Shape {
         self.io_bytes_max
     }
 
-    /// What requests are held against.
+    /// The limits for requests.
     pub(super) fn limits(&self) -> Limits {
         Limits {
             size_bytes: self.size_bytes,
@@ -100,7 +100,7 @@ impl Shape {
         }
     }
 
-    /// As the kernel is told.
+    /// The parameters for the kernel.
     pub(super) fn params(&self) -> Params {
         let shift = |bytes: u32| u8::try_from(bytes.ilog2()).expect("32 bits");
         let mut attributes = attribute::VOLATILE_CACHE | attribute::FUA;

@@ -1,13 +1,13 @@
-//! What goes between a server and the kernel's driver, as it lies in memory: `linux/ublk_cmd.h` as of Linux 6.5. Later
-//! fields lie behind those that are named here, and the driver is told how many bytes are meant.
+//! The messages between a server and the kernel's driver, in their memory layout: `linux/ublk_cmd.h` as of Linux 6.5.
+//! Later fields follow those that are named here, and the driver is told the number of valid bytes.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Of a command that is for no queue.
+/// The queue of a command that is for no queue.
 pub(super) const NO_QUEUE: u16 = u16::MAX;
-/// Of a device whose number the driver chooses.
+/// The number of a device for which the driver chooses one.
 pub(super) const ANY_ID: u32 = u32::MAX;
-/// Highest number of a device that can be asked for: the driver has so many minor numbers.
+/// Highest device number that can be requested: the driver has this number of minor numbers.
 pub(super) const ID_MAX: u32 = (1 << 20) - 1;
 /// Most requests of a queue.
 pub(super) const DEPTH_MAX: u16 = 4096;
@@ -16,18 +16,18 @@ pub(super) const QUEUES_MAX: u16 = 4096;
 /// Unit of all ranges.
 pub(super) const SECTOR_BYTES: u64 = 512;
 
-/// What a command is for: to the control device, or to a device's queue.
+/// Operations of commands to the control device, and to the queues of a device.
 pub(super) mod operation {
-    /// `_IOC` of all processors but PowerPC, MIPS and SPARC, for which there is no Larder.
+    /// `_IOC` of all processors except PowerPC, MIPS and SPARC, which Larder does not support.
     const fn encoded(direction: u32, number: u32, bytes: u32) -> u32 {
         direction << 30 | bytes << 16 | (b'u' as u32) << 8 | number
     }
 
     const READ: u32 = 2;
     const READ_WRITE: u32 = 3;
-    /// `struct ublksrv_ctrl_cmd`.
+    /// Size of `struct ublksrv_ctrl_cmd`.
     const CONTROL_BYTES: u32 = 32;
-    /// `struct ublksrv_io_cmd`.
+    /// Size of `struct ublksrv_io_cmd`.
     const IO_BYTES: u32 = 16;
 
     pub(in super::super) const GET_DEV_INFO: u32 = encoded(READ, 0x02, CONTROL_BYTES);
@@ -46,17 +46,17 @@ pub(super) mod operation {
     pub(in super::super) const COMMIT_AND_FETCH_REQ: u32 = encoded(READ_WRITE, 0x21, IO_BYTES);
 }
 
-/// What a device can do, or is to do.
+/// Features of a device.
 pub(super) mod feature {
-    /// It stays when its server ends, and requests wait.
+    /// The device stays when its server ends, and requests wait.
     pub(in super::super) const USER_RECOVERY: u64 = 1 << 3;
-    /// What the server had begun is asked of the next one again.
+    /// Requests that the server had begun are issued to the next one again.
     pub(in super::super) const USER_RECOVERY_REISSUE: u64 = 1 << 4;
-    /// Operations are encoded as those of `ioctl`.
+    /// Operations are encoded like those of `ioctl`.
     pub(in super::super) const CMD_IOCTL_ENCODE: u64 = 1 << 6;
     /// The server copies the bytes of requests by reads and writes of the character device.
     pub(in super::super) const USER_COPY: u64 = 1 << 7;
-    /// What is needed of a driver, and of a device that is taken over.
+    /// The features required of a driver, and of a device that is taken over.
     pub(in super::super) const NEEDED: u64 =
         USER_RECOVERY | USER_RECOVERY_REISSUE | CMD_IOCTL_ENCODE | USER_COPY;
 }
@@ -64,27 +64,27 @@ pub(super) mod feature {
 /// Attributes of [`BasicParams`].
 pub(super) mod attribute {
     pub(in super::super) const READ_ONLY: u32 = 1;
-    /// What was written is durable after a flush, not before.
+    /// Written data is durable only after a flush.
     pub(in super::super) const VOLATILE_CACHE: u32 = 1 << 2;
     pub(in super::super) const FUA: u32 = 1 << 3;
 }
 
-/// Which of [`Params`] are meant.
+/// Which parts of [`Params`] are valid.
 pub(super) mod params_type {
     pub(in super::super) const BASIC: u32 = 1;
     pub(in super::super) const DISCARD: u32 = 1 << 1;
 }
 
-/// Of [`IoDescriptor`].
+/// Values in [`IoDescriptor`].
 pub(super) mod request {
     pub(in super::super) const READ: u8 = 0;
     pub(in super::super) const WRITE: u8 = 1;
     pub(in super::super) const FLUSH: u8 = 2;
     pub(in super::super) const DISCARD: u8 = 3;
     pub(in super::super) const WRITE_ZEROES: u8 = 5;
-    /// Durable when it is answered.
+    /// The request must be durable when it is answered.
     pub(in super::super) const FUA: u32 = 1 << 13;
-    /// What is reserved stays so.
+    /// Reserved space stays reserved.
     pub(in super::super) const NOUNMAP: u32 = 1 << 15;
 }
 
@@ -96,7 +96,7 @@ pub(super) mod request {
 pub(super) struct ControlCommand {
     pub(super) dev_id: u32,
     pub(super) queue_id: u16,
-    /// Bytes at `addr`.
+    /// Number of bytes at `addr`.
     pub(super) len: u16,
     pub(super) addr: u64,
     pub(super) data: u64,
@@ -119,29 +119,29 @@ pub(super) struct DeviceInfo {
     /// Longest read or write.
     pub(super) io_bytes_max: u32,
     pub(super) dev_id: u32,
-    /// The server's process; nothing that is one where there is none.
+    /// The process of the server; not a valid process id if there is none.
     pub(super) server_pid: i32,
     pub(super) pad1: u32,
     pub(super) features: u64,
-    /// The server's own: the driver keeps it and gives it back.
+    /// Chosen by the server: the driver stores and returns it.
     pub(super) server_flags: u64,
     pub(super) owner_uid: u32,
     pub(super) owner_gid: u32,
     pub(super) reserved: [u64; 2],
 }
 
-/// `struct ublk_params` as far as it is used, with both parts.
+/// The used part of `struct ublk_params`.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub(super) struct Params {
-    /// Bytes of all of this.
+    /// Bytes of this structure.
     pub(super) len: u32,
     pub(super) types: u32,
     pub(super) basic: BasicParams,
     pub(super) discard: DiscardParams,
-    /// The driver's structure goes on there.
+    /// The driver's structure continues here.
     pub(super) rest: u32,
 }
 
@@ -156,10 +156,10 @@ pub(super) struct BasicParams {
     pub(super) physical_block_shift: u8,
     pub(super) io_optimal_shift: u8,
     pub(super) io_min_shift: u8,
-    /// Of a read or write.
+    /// Most sectors of a read or write.
     pub(super) sectors_max: u32,
     pub(super) chunk_sectors: u32,
-    /// Of the device.
+    /// Length of the device in sectors.
     pub(super) sectors: u64,
     pub(super) virtual_boundary_mask: u64,
 }
@@ -186,35 +186,35 @@ pub(super) struct DiscardParams {
 pub(super) struct IoCommand {
     pub(super) queue: u16,
     pub(super) tag: u16,
-    /// Of a commit: bytes, or a negative number of an error.
+    /// For a commit: the number of bytes, or a negative error number.
     pub(super) result: i32,
-    /// Nothing, where the server copies.
+    /// Unused, because the server copies.
     pub(super) addr: u64,
 }
 
-/// `struct ublksrv_io_desc`: what is asked of the device.
+/// `struct ublksrv_io_desc`: a request to the device.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub(super) struct IoDescriptor {
-    /// What, in the lowest byte, and how.
+    /// The operation in the lowest byte, and flags.
     pub(super) what: u32,
     pub(super) sectors: u32,
     pub(super) first_sector: u64,
     pub(super) addr: u64,
 }
 
-/// What becomes of a device.
+/// The state of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It was not started, or is stopped.
+    /// The device was not started, or is stopped.
     Dead,
-    /// It is served.
+    /// The device has a server.
     Live,
-    /// Its server is gone, and requests wait.
+    /// The server of the device is gone, and requests wait.
     Quiesced,
-    /// Another one, which no device of ours has.
+    /// Any other state. No device of Larder has it.
     Other(u16),
 }
 
@@ -229,7 +229,7 @@ impl State {
     }
 }
 
-/// Where the bytes of a request are, in the character device: one that reads or writes there copies from or into it.
+/// The offset in the character device of the bytes of a request: reads and writes there copy the data of the request.
 pub(super) fn bytes_of(queue: u16, tag: u16) -> u64 {
     const FIRST: u64 = 0x8000_0000;
     FIRST + (u64::from(queue) << 41 | u64::from(tag) << 25)
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!((size_of::<IoCommand>(), size_of::<IoDescriptor>()), (16, 24));
         assert_eq!(std::mem::offset_of!(DeviceInfo, server_flags), 32);
         assert_eq!(std::mem::offset_of!(Params, discard), 40);
-        // As `linux/ublk_cmd.h` makes them: _IOWR('u', 0x04, …), _IOR('u', 0x02, …), _IOWR('u', 0x20, …).
+        // As in `linux/ublk_cmd.h`: _IOWR('u', 0x04, …), _IOR('u', 0x02, …), _IOWR('u', 0x20, …).
         assert_eq!(operation::ADD_DEV, 0xc020_7504);
         assert_eq!(operation::GET_DEV_INFO, 0x8020_7502);
         assert_eq!(operation::DEL_DEV_ASYNC, 0x8020_7514);

@@ -1,7 +1,7 @@
-//! A thread over one queue of a device, and its ring to the devices below.
+//! A thread that serves one queue of a device, with its ring to the underlying devices.
 //!
-//! In each turn it ends what the devices have completed, begins what the kernel asks for, answers what has ended, tells
-//! both rings of it, and sleeps once for all.
+//! In each turn it reaps the completions of the devices, begins the requests of the kernel, answers those that have
+//! ended, submits to both rings, and sleeps once for all of them.
 
 use std::fs::File;
 use std::io;
@@ -20,10 +20,10 @@ use super::request::Limits;
 use crate::export::mailbox;
 use crate::volume::Volume;
 
-/// The one letter: end at once, for nothing will come of the driver.
+/// The only message: end at once, because the driver will send nothing more.
 pub(super) type Mailbox = mailbox::Mailbox<()>;
 
-/// Which queue of what.
+/// The queue to serve.
 pub(super) struct Work {
     pub(super) device: Arc<File>,
     pub(super) queue: u16,
@@ -32,16 +32,16 @@ pub(super) struct Work {
     pub(super) limits: Limits,
 }
 
-/// Runs until the driver has ended all tags. Says once that it has them all, or why not.
+/// Runs until the driver has ended all tags. Reports once that the driver has all tags, or why not.
 pub(super) fn run(
     work: Work,
     mailbox: &Arc<Mailbox>,
     is_ready: &SyncSender<io::Result<()>>,
 ) -> io::Result<()> {
     mailbox.belongs_here();
-    // Memory that this thread wants must not wait for pages to be written to the device that it serves.
+    // Memory allocations of this thread must not wait for write-back to the device that it serves.
     let _ = rustix::process::configure_io_flusher_behavior(true);
-    // Where the kernel refuses a ring, requests of devices are ended by threads of theirs, which wake this one.
+    // If the kernel refuses a ring, threads complete the requests to devices, and wake this thread.
     let ring = ring::host().ok();
     let begun = begin(work, mailbox, ring.as_ref());
     let (mut driver, mut queue) = match begun {
@@ -57,7 +57,7 @@ pub(super) fn run(
     let mut cx = Context::from_waker(&waker);
     loop {
         if let Some(ring) = &ring {
-            // Whatever it was that ended the sleep: the kernel interrupts it before it reports the ring.
+            // Reap on every wake-up: the kernel may wake us before it marks the ring readable.
             ring.reap();
         }
         if !mailbox.take().is_empty() {
@@ -87,7 +87,7 @@ fn begin(
         driver.watch(ring.as_fd())?;
     }
     let mut queue = Queue::begin(volume, limits, depth, &mut driver)?;
-    // What the driver refuses, it refuses at once.
+    // If the driver refuses the tags, it does so at once.
     driver.enter(Some(Duration::ZERO))?;
     let waker = std::task::Waker::noop();
     queue.turn(&mut driver, &mut Context::from_waker(waker))?;

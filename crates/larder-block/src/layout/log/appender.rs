@@ -1,8 +1,9 @@
-//! What waits to be appended, and which batches are on their way.
+//! Records that wait to be appended, and batches in flight.
 //!
-//! *Always:* batches complete in the order of their sequences, whatever order the device ends them in: a request is
-//! acknowledged when its batch and all before it are durable. So a chain of headers that a crash has broken holds all
-//! that was acknowledged, and a header may state all batches up to one as complete (its `horizon`).
+//! *Always:* batches complete in the order of their sequences, whatever the order of the device completions: a request
+//! is acknowledged when its batch and all earlier ones are durable. So a chain of headers that is broken by a crash
+//! contains everything that was acknowledged, and a header may state that all batches up to some sequence are complete
+//! (its `horizon`).
 
 use std::collections::VecDeque;
 
@@ -11,44 +12,44 @@ use super::grace::Phase;
 use super::index::Found;
 use crate::layout::{Class, ClassId, Data, RequestId, Span};
 
-/// What wants to be appended: sectors of one line.
+/// A record to append: sectors of one line.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) span: Span,
-    /// None of what is void.
+    /// `None` for a record without data.
     pub(super) data: Option<Data>,
     pub(super) source: Source,
-    /// Of what is cached then.
+    /// The class of the data once it is cached.
     pub(super) class: ClassId,
 }
 
-/// Why.
+/// The reason for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// A user's write; `is_eager`: its data are held in memory for the core.
+    /// A client write; `is_eager`: its data is held in memory for the core.
     Write { request: RequestId, is_eager: bool },
-    /// Clean data that were read from the core.
+    /// Clean data that was read from the core.
     Insert { request: RequestId },
-    /// What is known of these sectors is void.
+    /// These sectors become void.
     Void { request: RequestId },
-    /// The same, and a write around waits for it.
+    /// Like `Void`, and a write around waits for it.
     VoidBefore { request: RequestId },
-    /// What is cached of these sectors at this location, and was dirty, the core has durably.
+    /// The core durably has the data of these sectors at this location, which was dirty.
     Destaged { request: RequestId, location: u64 },
-    /// A segment gives way, and this is kept: from where, and in which attempt to drain it.
+    /// Kept data of a draining segment: its old location, and the attempt to drain the segment.
     Kept { location: u64, is_dirty: bool, attempt: u64 },
 }
 
 impl Source {
-    /// Whether it may go to the segments that are reserved: it makes room, or a flush waits for it that must not wait
-    /// for a core that refuses something.
+    /// Whether it may use the reserved segments: it makes room, or a flush waits for it, and that flush must not wait
+    /// for a core that fails.
     pub(super) fn may_use_reserve(self) -> bool {
         matches!(self, Self::Kept { .. } | Self::Destaged { .. })
     }
 }
 
 impl Pending {
-    /// Sectors that are cached when it is written, and were not before, or may not have been.
+    /// Sectors that will be cached when it is written, and may not have been cached before.
     fn new_sectors(&self) -> u64 {
         match self.source {
             Source::Write { .. } | Source::Insert { .. } => u64::from(self.span.sectors),
@@ -60,82 +61,82 @@ impl Pending {
     }
 }
 
-/// A record of a batch that is on its way.
+/// A record of a batch in flight.
 #[derive(Debug)]
 pub(super) struct Appended {
     pub(super) pending: Pending,
-    /// 0 of what is void.
+    /// 0 for a void.
     pub(super) location: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) sequence: u64,
-    /// What its header states as complete.
+    /// The horizon in its header.
     pub(super) horizon: u64,
-    /// What its header states as void.
+    /// The `void_below` in its header.
     pub(super) void_below: u64,
     pub(super) lane: usize,
     pub(super) segment: u32,
     pub(super) generation: u64,
-    /// Where in the segment it ends.
+    /// Its end in the segment.
     pub(super) end: u32,
-    /// Whether the footer of its segment is written with it.
+    /// Whether the footer of its segment is written together with the batch.
     pub(super) has_footer: bool,
     pub(super) records: Vec<Appended>,
-    /// What the index said before, in force again if the batch fails.
+    /// What the index had before; in force again if the batch fails.
     pub(super) displaced: Vec<Found>,
     pub(super) phase: Phase,
-    /// An earlier batch of its segment has failed: what lies behind a hole is not found again.
+    /// An earlier batch of its segment has failed. A start does not find batches after such a hole.
     pub(super) is_behind_hole: bool,
-    /// How the device write ended, once it has.
+    /// The result of the device write, once it has ended.
     pub(super) ended: Option<bool>,
 }
 
-/// Appends of a class: they go to a segment of their own.
+/// Appends of one class. They go to a segment of their own.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) class: Class,
     pub(super) pending: VecDeque<Pending>,
     pub(super) pending_bytes: usize,
-    /// How many of users' have been taken out of `pending`.
+    /// Number of client records that were taken out of `pending`.
     taken: u64,
     pub(super) open: Option<u32>,
     /// What the footer of the open segment will list.
     pub(super) listing: Listing,
     pub(super) in_flight: usize,
-    /// A header without records is on its way to the open segment, and nothing else may go there before.
+    /// A header without records is in flight to the open segment; nothing else may be written there before it.
     pub(super) awaits_note: bool,
-    /// Overwrites in place that were under way when the first of the pending came and still are; `None` before that
-    /// was asked.
+    /// Overwrites in place that were in flight when the first pending record arrived, and still are; `None` until the
+    /// first call of [`Appender::has_waited`].
     pub(super) company: Option<usize>,
 }
 
-/// Number of the lane of dirty data and voids.
+/// Number of the lane for dirty data and voids.
 pub(super) const DIRTY_LANE: usize = 0;
-/// Number of the lane of clean data.
+/// Number of the lane for clean data.
 pub(super) const CLEAN_LANE: usize = 1;
 
 #[derive(Debug)]
 pub(super) struct Appender {
     pub(super) lanes: [Lane; 2],
-    /// By sequence.
+    /// Ordered by sequence.
     in_flight: VecDeque<Batch>,
     next_sequence: u64,
-    /// All batches up to here are complete.
+    /// All batches up to this sequence are complete.
     completed: u64,
-    /// What the horizon of a complete batch says at most.
+    /// The highest horizon of a complete batch.
     stated: u64,
     /// Complete batches that no complete header states yet: sequence, segment, generation, end.
     unstated: VecDeque<(u64, u32, u64, u32)>,
-    /// A batch has failed: how much of it lies on the device nobody knows, so no later horizon may cover it.
+    /// A batch has failed. How much of it reached the device is unknown, so no later horizon may include it.
     is_frozen: bool,
-    /// Sectors of users' data that are pending, by IO class.
+    /// Pending sectors of client data, by IO class.
     class_sectors: [u64; ClassId::COUNT],
 }
 
 impl Appender {
-    /// Continues behind `last_sequence`, in a new epoch.
+    /// Continues after `last_sequence`, in a new epoch.
     pub(super) fn new(last_sequence: u64) -> Self {
         let lane = |class| Lane {
             class,
@@ -160,7 +161,7 @@ impl Appender {
         }
     }
 
-    /// Sectors of users' data of a class that are pending.
+    /// Pending sectors of client data of a class.
     pub(super) fn class_sectors(&self, class: ClassId) -> u64 {
         self.class_sectors[class.index()]
     }
@@ -172,7 +173,7 @@ impl Appender {
         lane.pending.push_back(pending);
     }
 
-    /// In front of users' writes, which may wait for the room that this makes.
+    /// In front of client writes, which may wait for the room that this makes.
     pub(super) fn push_first(&mut self, lane: usize, pending: Pending) {
         let lane = &mut self.lanes[lane];
         lane.pending_bytes += pending.data.as_ref().map_or(0, Data::len);
@@ -188,8 +189,8 @@ impl Appender {
         Some(pending)
     }
 
-    /// If voids of parts of `span` are pending: to be asked with [`has_taken`](Self::has_taken) whether they have been
-    /// taken out.
+    /// If voids of parts of `span` are pending: the number to pass to [`has_taken`](Self::has_taken), which tells
+    /// whether they were taken out.
     pub(super) fn pending_voids(&self, span: Span) -> Option<u64> {
         let Lane { pending, taken, .. } = &self.lanes[DIRTY_LANE];
         let of_users = || pending.iter().filter(|one| !one.source.may_use_reserve());
@@ -201,12 +202,12 @@ impl Appender {
         self.lanes[DIRTY_LANE].taken >= asked
     }
 
-    /// Sequence and horizon of a batch that sets out now.
+    /// Sequence and horizon of the next batch.
     pub(super) fn next_header(&self) -> (u64, u64) {
         (self.next_sequence, self.completed)
     }
 
-    /// Sequence of the batch that set out last.
+    /// Sequence of the last batch that was issued.
     pub(super) fn last_sequence(&self) -> u64 {
         self.next_sequence - 1
     }
@@ -220,8 +221,9 @@ impl Appender {
         self.in_flight.push_back(batch);
     }
 
-    /// Whether what is pending has waited for company as long as a write takes: a header for each of a few records that
-    /// come between many overwrites would take an eighth of the room. With nothing else under way it does not wait.
+    /// Whether the pending records have waited as long as a write takes, so that more records can join the batch.
+    /// Otherwise a few records between many overwrites would each get a header, which would take an eighth of the
+    /// room. Without overwrites in flight, records do not wait.
     pub(super) fn has_waited(&mut self, lane: usize, overwrites: usize) -> bool {
         *self.lanes[lane].company.get_or_insert(overwrites) == 0
     }
@@ -232,8 +234,8 @@ impl Appender {
         }
     }
 
-    /// The device write of a batch has ended. If it has failed, its lane and segment: nothing may be written behind it
-    /// there any more.
+    /// The device write of a batch has ended. If it has failed, returns its lane and segment: nothing more may be
+    /// written there after it.
     pub(super) fn write_ended(&mut self, sequence: u64, is_well: bool) -> Option<(usize, u32)> {
         let found = self.in_flight.iter_mut().find(|batch| batch.sequence == sequence);
         let batch = found.expect("a batch under way");
@@ -252,7 +254,7 @@ impl Appender {
         Some((lane, segment))
     }
 
-    /// Takes out the first batch if it has ended, and counts it.
+    /// Removes the first batch if it has ended, and counts it.
     pub(super) fn take_ended(&mut self) -> Option<Batch> {
         self.in_flight.front().filter(|batch| batch.ended.is_some())?;
         let batch = self.in_flight.pop_front()?;
@@ -274,18 +276,18 @@ impl Appender {
         Some((segment, generation, end))
     }
 
-    /// Whether a header is under way that states what is complete and void.
+    /// Whether no batch is in flight.
     pub(super) fn is_idle(&self) -> bool {
         self.in_flight.is_empty()
     }
 
-    /// Whether only a header without records would state what is complete: nothing else is about to.
+    /// Whether there are complete batches that only a header without records would state, because nothing is pending.
     pub(super) fn has_unstated(&self) -> bool {
         let is_pending = self.lanes.iter().any(|lane| !lane.pending.is_empty());
         !is_pending && !self.unstated.is_empty() && !self.is_frozen
     }
 
-    /// Whether no batch will be stated any more.
+    /// Whether no more batches will be stated.
     pub(super) fn is_frozen(&self) -> bool {
         self.is_frozen
     }

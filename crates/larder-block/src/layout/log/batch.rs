@@ -1,4 +1,4 @@
-//! The header of a batch: records of data that were written together, behind it and in the same device write.
+//! The header of a batch: records of data that was written together, after the header and in the same device write.
 //! Little-endian.
 //!
 //! ```text
@@ -20,14 +20,13 @@
 //!
 //! ```
 //!
-//! The word at the end of a [record](super::record) is the CRC-32C of its data as they were written first; 0 of a void
-//! one.
+//! The word at the end of a [record](super::record) is the CRC-32C of its data as first written; 0 for a void.
 //!
-//! Behind the header, which is filled up to a block of the device, lie the data of the records in their order.
+//! The header is padded to a block of the device. The data of the records follows, in their order.
 //!
-//! A record that may be overwritten in place has a void checksum from the first overwrite on. So it is overwritten
-//! only when a durable header says by its horizon that the batch was complete: up to there data are believed without
-//! a checksum, and behind it nothing has been overwritten.
+//! A record that may be overwritten in place has an invalid checksum after the first overwrite. So it is overwritten
+//! only when the horizon of a durable header says that its batch was complete. Up to the horizon data is trusted
+//! without a checksum, and after it no data was overwritten.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -43,14 +42,14 @@ const CHECKED_FROM: usize = 12;
 const HEADER_BYTES: usize = size_of::<Fixed>();
 const _: () = assert!(HEADER_BYTES == 64);
 
-/// Most records of a batch: its header is 4096 bytes then.
+/// Most records of a batch: its header then has 4096 bytes.
 pub(super) const RECORDS_MAX: usize = (4096 - HEADER_BYTES) / ENTRY_BYTES;
-/// What has to be read to see a header whole.
+/// Bytes to read in order to see a whole header.
 pub(super) const HEADER_BYTES_MAX: usize = HEADER_BYTES + RECORDS_MAX * ENTRY_BYTES;
-/// Records of a header that a device with the smallest blocks writes as a whole or not at all.
+/// Most records of a header that fits into one sector, so that a device with the smallest blocks writes it atomically.
 pub(super) const RECORDS_OF_A_SECTOR: usize = (SECTOR_BYTES - HEADER_BYTES) / ENTRY_BYTES;
 
-/// Names a cache: the UUID of its label. A header of another cache is none.
+/// Identifies a cache: the UUID of its label. Headers with another UUID are ignored.
 pub(super) type CacheUuid = [u8; 16];
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -71,17 +70,17 @@ struct Fixed {
     reserved: U32,
 }
 
-/// Bytes of a header of so many records, before it is filled up to a block.
+/// Bytes of a header with `records` records, before the padding.
 pub(super) fn header_bytes(records: usize) -> usize {
     HEADER_BYTES + records * ENTRY_BYTES
 }
 
-/// Which batch it is, and where.
+/// Identity and position of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BatchHeader {
     pub(super) segment: u32,
     pub(super) position: u32,
-    /// With its data.
+    /// Includes its data.
     pub(super) bytes: u32,
     pub(super) generation: u64,
     pub(super) sequence: u64,
@@ -91,10 +90,10 @@ pub(super) struct BatchHeader {
 }
 
 impl BatchHeader {
-    /// Puts the header at the beginning of `into`, which is as long or longer, and zeros behind it.
+    /// Writes the header to the beginning of `into`, and fills the rest of `into` with zeros.
     ///
     /// # Panics
-    /// If the records are more than [`RECORDS_MAX`], or one is longer than 128 sectors.
+    /// If there are more than [`RECORDS_MAX`] records, or if one is longer than 128 sectors.
     pub(super) fn encode(&self, uuid: &CacheUuid, records: &[Record], into: &mut [u8]) {
         assert!(records.len() <= RECORDS_MAX, "{} records of {RECORDS_MAX}", records.len());
         let mut fixed = Fixed {
@@ -120,8 +119,8 @@ impl BatchHeader {
         head.copy_from_slice(fixed.as_bytes());
     }
 
-    /// Reads what lies at `position` of `segment`. `None` if no batch of this cache begins there. Its length is that
-    /// of its parts and no more than `room`.
+    /// Parses the header at `position` of `segment`. `None` if no batch of this cache begins there. The length of the
+    /// batch must match its parts and be at most `room`.
     pub(super) fn parse(
         bytes: &[u8],
         uuid: &CacheUuid,
@@ -217,7 +216,7 @@ mod tests {
         assert_eq!(BatchHeader::parse(&bytes, &UUID, AT, (1 << 20, 4096)), None, "other blocks");
     }
 
-    /// Each bit by itself, and each length.
+    /// Each bit, and each length.
     #[test]
     fn no_bit_flip_and_no_cut_passes() {
         let (header, records) = sample();

@@ -1,4 +1,4 @@
-//! Group commit: what is pending goes out with one header, in one device write.
+//! Group commit: pending records are written with one header, in one device write.
 
 use super::appender::{Appended, Batch, DIRTY_LANE, Pending, Source};
 use super::batch::{BatchHeader, RECORDS_MAX};
@@ -11,15 +11,15 @@ use super::write_buffer::Held;
 use crate::layout::line::{pack_line, unpack_line};
 use crate::layout::{Data, DeviceIo, Span, Target};
 
-/// A batch of that many bytes does not wait for others to complete.
+/// A batch of this many bytes does not wait for others to complete.
 const FULL_BATCH_BYTES: usize = 128 << 10;
-/// Longest batch.
+/// Most bytes of a batch.
 const BATCH_BYTES_MAX: usize = 512 << 10;
-/// Batches of a lane that are on their way together.
+/// Most batches of a lane in flight.
 const IN_FLIGHT_MAX: usize = 8;
 
 impl LogLayout {
-    /// Sends what is pending. While a batch is on its way, a small one waits for company.
+    /// Writes the pending records. While a batch is in flight, a small one waits for more records.
     pub(super) fn form_batches(&mut self) {
         for lane in 0..self.appender.lanes.len() {
             loop {
@@ -40,7 +40,7 @@ impl LogLayout {
         self.send_note_if_due();
     }
 
-    /// A header without records, where writes wait for what it states and nothing else is about to.
+    /// Writes a header without records, if writes wait for its statements and no other header is coming.
     fn send_note_if_due(&mut self) {
         let is_due =
             !self.held_writes.is_empty() && self.appender.is_idle() && self.appender.has_unstated();
@@ -49,7 +49,7 @@ impl LogLayout {
         }
     }
 
-    /// Whether a batch was sent, or pending records turned out to be out of date.
+    /// Whether a batch was sent, or pending records turned out to be outdated.
     fn form_batch(&mut self, lane: usize) -> bool {
         let Some(first) = self.appender.lanes[lane].pending.front() else { return false };
         let is_kept = first.source.may_use_reserve();
@@ -83,10 +83,10 @@ impl LogLayout {
         true
     }
 
-    /// The room is taken that is reserved for what is kept and for markers, by batches that failed, or while a core
-    /// that refuses what is destaged keeps segments from giving way. What is kept goes to the core, or is evicted: that
-    /// makes room for markers. If a segment waits for a core to be tried once more, nothing does, and they fail with
-    /// their flushes. Whether something was given up.
+    /// Handles a lane without room even in the reserve, which kept data and markers use. Failed batches, or a failing
+    /// core that keeps segments from draining, have used it up. Kept data goes to the core instead, or is evicted:
+    /// that makes room for markers. If the drain waits for a retry, nothing makes room, and the markers fail with
+    /// their flushes. Returns whether something was given up.
     fn give_up_kept(&mut self, lane: usize) -> bool {
         let is_stuck = self.drain.as_ref().is_some_and(Drain::waits_for_retry);
         let is_kept = |one: &Pending| one.source.may_use_reserve();
@@ -110,8 +110,8 @@ impl LogLayout {
         has_given_up
     }
 
-    /// Of what was kept, and was overwritten or is void meanwhile, the attempt to drain that it is of. It must not get
-    /// a younger sequence than what replaced it.
+    /// The drain attempt of kept data that was overwritten or became void in the meantime; `None` if the data is
+    /// current. An outdated copy must not get a younger sequence than the record that replaced it.
     fn out_of_date(&self, pending: &Pending) -> Option<u64> {
         let Source::Kept { location, attempt, .. } = pending.source else { return None };
         let found = self.find(pending.span);
@@ -120,7 +120,7 @@ impl LogLayout {
         (!is_there).then_some(attempt)
     }
 
-    /// Sends `taken` behind one header.
+    /// Writes `taken` with one header.
     pub(super) fn send(&mut self, lane: usize, taken: Vec<Pending>) {
         let may_overwrite = self.policy.may_overwrite(&self.geometry, self.used_bytes(lane));
         let records: Vec<Record> =
@@ -151,7 +151,7 @@ impl LogLayout {
         parts.extend(header_block);
         let mut at = header.position + header_bytes;
         for (pending, record) in taken.into_iter().zip(&records) {
-            // What is void at the end of a segment lies nowhere.
+            // A void at the end of a segment has no location; keep the number inside the segment.
             let at_most = self.geometry.segment_bytes - self.geometry.block_bytes;
             let location = self.geometry.offset_of(segment, at.min(at_most));
             at += u32::try_from(record.data_bytes()).expect("within a segment");
@@ -178,8 +178,8 @@ impl LogLayout {
         self.appender.sets_out(batch);
     }
 
-    /// The block of a header, in front of the data; or, if it takes no bytes there, the metadata of all blocks of a
-    /// write with a footer of so many bytes.
+    /// Encodes a header: as a block in front of the data, or, if it takes no bytes there, as the metadata of all
+    /// blocks of the write, including a footer of `footer_bytes`.
     fn encode(
         &self,
         header: &BatchHeader,
@@ -197,8 +197,8 @@ impl LogLayout {
         if header_bytes > 0 { (Some(encoded), None) } else { (None, Some(Box::new(encoded))) }
     }
 
-    /// Header, place and perhaps footer of a batch of `records`, which takes so many bytes. Its place in the open
-    /// segment is taken then.
+    /// The header, the place and, if needed, the footer of a batch of `records` that takes `bytes` bytes. Takes its
+    /// place in the open segment.
     fn head(
         &mut self,
         lane: usize,
@@ -226,7 +226,7 @@ impl LogLayout {
         let footer_bytes = footer.as_ref().map_or(0, Data::len);
         let footer_bytes = u32::try_from(footer_bytes).expect("within a segment");
         let end = place.position + bytes + footer_bytes;
-        // Both places for a note are taken by either.
+        // A note uses up the room of both of its places.
         self.segments.append(segment, end.max(self.geometry.notes_bytes()));
         (header, place, footer)
     }
@@ -236,13 +236,13 @@ impl LogLayout {
             Source::Write { .. } | Source::Kept { is_dirty: true, .. } => {
                 RecordKind::Dirty { is_overwritable }
             }
-            // A clean copy is no more durable than the core that it copies.
+            // A clean copy is only as durable as the data on its core.
             Source::Kept { .. } | Source::Insert { .. } if self.is_settled(pending.span.core) => {
                 RecordKind::Clean
             }
             Source::Kept { .. } | Source::Insert { .. } => RecordKind::Unsettled,
-            // A batch that has failed may lie on the device all the same: a marker would call its data clean too, which
-            // the core does not have.
+            // A failed batch may have reached the device. A marker would declare its data clean as well, which the
+            // core does not have. So write a void instead.
             Source::Destaged { .. } if self.appender.is_frozen() => RecordKind::Void,
             Source::Destaged { .. } => RecordKind::Destaged,
             Source::Void { .. } | Source::VoidBefore { .. } => RecordKind::Void,
@@ -252,7 +252,7 @@ impl LogLayout {
         Record { span: pending.span, kind, checksum }
     }
 
-    /// Tells index and segment of a record. What is kept stays known where it was until the copy is there.
+    /// Updates index and segment for a record. Kept data stays at its old location until the copy is durable.
     fn put(
         &mut self,
         segment: u32,
@@ -279,13 +279,13 @@ impl LogLayout {
         self.index.replace(pending.span, extent, displaced);
     }
 
-    /// The device write of a batch has ended. Those that are complete now, in order, are acknowledged.
+    /// The device write of a batch has ended. Acknowledges the batches that are now complete, in order.
     pub(super) fn append_ended(&mut self, sequence: u64, is_well: bool) {
         if let Some((lane, segment)) = self.appender.write_ended(sequence, is_well)
             && self.appender.lanes[lane].open == Some(segment)
         {
-            // At once, though it is taken back in its turn: a batch that set out behind the hole would be acknowledged,
-            // and not be found again.
+            // Seal at once, although the batch is taken back only in its turn: a batch written after the hole would be
+            // acknowledged, but a start would not find it.
             self.segments.seal(segment);
             self.appender.lanes[lane].open = None;
         }
@@ -331,11 +331,11 @@ impl LogLayout {
             Source::VoidBefore { request } => self.prepared(request, true, false),
             Source::Destaged { request, .. } => self.cleaning_io_ended(request, true),
             Source::Kept { location: from, is_dirty, attempt } => {
-                // What was evicted meanwhile is evicted where the copy is.
+                // Data evicted during the copy is evicted at the new location.
                 let found = self.find_recorded(span);
                 let (segment, position) = self.geometry.place_of(location);
                 let may_overwrite = self.policy.may_overwrite(&self.geometry, position);
-                // A part that was overwritten meanwhile has a younger record.
+                // A part overwritten during the copy has a younger record.
                 for one in found {
                     let shift = bytes_between(span, one.span);
                     if one.extent.location != from + shift {
@@ -347,7 +347,7 @@ impl LogLayout {
                         is_overwritable,
                         was_dirty: is_dirty && !one.extent.is_dirty,
                         hits: 0,
-                        // An earlier attempt may be on its way to the core from where it was.
+                        // An earlier attempt may be destaging it from its old location.
                         is_busy: false,
                         ..one.extent
                     };
@@ -362,8 +362,8 @@ impl LogLayout {
 
     /// A batch has failed: what it displaced is in force again.
     fn take_back(&mut self, batch: Batch) {
-        // What waits for the note that a filling begins with fails with it: the next segment would begin with one too,
-        // and a device that takes nothing would be asked for one after the other.
+        // If this was the note at the start of a filling, the records that wait for it fail too. The next segment
+        // would also begin with a note, so a device that takes no writes would be tried segment by segment.
         let first_end = self.geometry.header_bytes(0, 0).max(self.geometry.notes_bytes());
         let is_first = batch.records.is_empty() && batch.end == first_end;
         while is_first && let Some(pending) = self.appender.pop(batch.lane) {
@@ -378,7 +378,8 @@ impl LogLayout {
             self.has_failed(pending.span, pending.source);
         }
         for Found { span, extent } in batch.displaced {
-            // It may be on its way to the core still: a write in place would then be taken for what arrives there.
+            // A destage may still be in flight; when it completes, it must not be attributed to data that was
+            // overwritten in place.
             let extent = Extent { is_busy: false, is_overwritable: false, ..extent };
             self.index.replace(span, Some(extent), &mut Vec::new());
             let (segment, _) = self.geometry.place_of(extent.location);
@@ -387,7 +388,7 @@ impl LogLayout {
         }
     }
 
-    /// What was to be appended is not.
+    /// A record could not be appended.
     fn has_failed(&mut self, span: Span, source: Source) {
         match source {
             Source::Write { request, .. }
@@ -402,7 +403,8 @@ impl LogLayout {
         }
     }
 
-    /// A segment is filled anew: what of it is still known is evicted. It is clean, for the segment was drained.
+    /// A segment is about to be filled again: evicts what the index still knows of it. All of it is clean, because the
+    /// segment was drained.
     pub(super) fn forget_filling(&mut self, segment: u32, lines: &[u64]) {
         for found in self.recorded_in(segment, lines) {
             assert!(!found.extent.is_dirty, "a drained segment holds nothing dirty");
@@ -411,14 +413,14 @@ impl LogLayout {
         }
     }
 
-    /// What is cached in a segment, of the lines that it lists.
+    /// The cached data in a segment, among the lines that it lists.
     pub(super) fn found_in(&self, segment: u32, lines: &[u64]) -> Vec<Found> {
         let mut found = self.recorded_in(segment, lines);
         found.retain(|one| !one.extent.is_evicted);
         found
     }
 
-    /// What the index knows to be in a segment, evicted or not.
+    /// The data in a segment that is in the index, whether evicted or not.
     fn recorded_in(&self, segment: u32, lines: &[u64]) -> Vec<Found> {
         let line_sectors = self.geometry.line_sectors();
         let mut lines = lines.to_vec();

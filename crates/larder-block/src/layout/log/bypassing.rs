@@ -1,12 +1,12 @@
 //! Writes around, discards and flushes.
 //!
-//! A write around and what the cache sends to the core must not pass each other: it waits until nothing of its sectors
-//! is on its way there, and as long as it is, nothing else is. What is cached of its sectors becomes void by a record,
-//! in an order that a crash may cut anywhere:
+//! A write around must not be reordered with destages of the same sectors. It waits until no destage of them is in
+//! flight, and while it is in flight none begins. A record makes the cached data of its sectors void. A crash may
+//! interrupt the sequence anywhere, so its order depends on the data:
 //!
-//! - of clean data before the core is written, or else they would be found again, and give way to what is on the core
-//!   some time later. That the core has them durably is made sure of first;
-//! - of dirty data after it is written, durably, for they were durable.
+//! - Clean data becomes void before the core is written. Otherwise a start would find the stale data, and reads would
+//!   change when it is evicted later. Before that, the data is made durable on the core.
+//! - Dirty data becomes void after the core was written durably, because the dirty data was durable.
 
 use super::appender::{DIRTY_LANE, Pending, Source};
 use super::index::gaps;
@@ -16,14 +16,14 @@ use crate::layout::line::by_line;
 use crate::layout::{Class, ClassId, CoreId, Data, DeviceIo, Request, RequestId, Span, Target};
 
 impl LogLayout {
-    /// Begins a write around or a discard, or lets it wait. It has a part of its request until it has begun.
+    /// Begins a write around or a discard, or lets it wait. It counts as a part of its request until it has begun.
     pub(super) fn void_or_wait(&mut self, id: RequestId, request: Request) {
         self.requests.add_part(id);
         self.waiting.push(Waiting { id, request, before: None, has_failed: false });
         self.has_changed = true;
     }
 
-    /// Begins what may begin.
+    /// Begins all that can begin now.
     pub(super) fn begin_waiting(&mut self) {
         for mut one in std::mem::take(&mut self.waiting) {
             match self.begin_voiding(&mut one) {
@@ -36,11 +36,11 @@ impl LogLayout {
         }
     }
 
-    /// Whether it has begun well; `None` if it has to wait.
+    /// Whether it has begun successfully; `None` if it has to wait.
     fn begin_voiding(&mut self, one: &mut Waiting) -> Option<bool> {
         let span = one.request.span()?;
         self.give_way_to(span);
-        // What a draining segment is read for goes to the core soon.
+        // Data that a draining segment reads will soon be destaged.
         let is_leaving =
             self.leaving.has(span) || self.find(span).iter().any(|found| found.extent.is_busy);
         if is_leaving || one.before.is_some_and(|count| count > 0) {
@@ -61,9 +61,9 @@ impl LogLayout {
             }
             return Some(true);
         };
-        // What was dirty may have gone to the core meanwhile, and be clean.
+        // Dirty data may have been destaged in the meantime, so that it is now clean.
         let may_come_back = one.before.is_none() && self.may_come_back();
-        // What a class has given up would come back too.
+        // Evicted data would come back too.
         if may_come_back || self.find_recorded(span).iter().any(|found| !found.extent.is_dirty) {
             let count = self.prepare(one.id, span);
             one.before = Some(count);
@@ -76,13 +76,13 @@ impl LogLayout {
         Some(true)
     }
 
-    /// Whether a crash could bring back what nothing is known of any more.
+    /// Whether a crash could bring back data that the index no longer knows.
     fn may_come_back(&self) -> bool {
         self.appender.is_frozen() || self.segments.has_unstated()
     }
 
-    /// Asks for a flush if what is clean may be so only as long as the core has power; then for the records. How many
-    /// have to end.
+    /// Issues a flush if clean data may be lost from the core with its power, and after that the records. Returns the
+    /// number of operations to wait for.
     fn prepare(&mut self, id: RequestId, span: Span) -> u32 {
         let covers = *self.core(span.core);
         if covers.destages > covers.destages_flushed {
@@ -96,7 +96,7 @@ impl LogLayout {
         clean.into_iter().map(|part| self.void(part, Source::VoidBefore { request: id })).sum()
     }
 
-    /// Something that has to end before the core is written has ended.
+    /// An operation that must end before the core is written has ended.
     pub(super) fn prepared(&mut self, id: RequestId, is_well: bool, is_flush: bool) {
         let number = self.waiting.iter().position(|one| one.id == id).expect("it waits");
         self.has_changed = true;
@@ -135,7 +135,7 @@ impl LogLayout {
     ) {
         self.leaving.remove(span);
         self.yielding.around_ends();
-        // Nobody knows what a failed one has left.
+        // What a failed write has left on the core is unknown.
         self.core(span.core).bypasses += u64::from(!(durable && is_well));
         self.has_changed = true;
         if is_well {
@@ -147,7 +147,7 @@ impl LogLayout {
         self.requests.end_part(request, is_well);
     }
 
-    /// Appends records that `span` is void. From now on nothing of it may go to the core any more. How many.
+    /// Appends records that make `span` void. From now on none of it may be destaged. Returns the number of records.
     fn void(&mut self, span: Span, source: Source) -> u32 {
         let mut records = 0;
         for part in by_line(span, self.geometry.line_sectors()) {
@@ -163,7 +163,7 @@ impl LogLayout {
         records
     }
 
-    /// All that has ended is durable, but for writes around.
+    /// Flushes cores with non-durable writes around. All other completed requests are durable already.
     pub(super) fn flush(&mut self, request: RequestId) {
         for number in 0..self.cores.len() {
             let covers = self.cores[number];

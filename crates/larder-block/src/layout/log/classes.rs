@@ -1,16 +1,16 @@
-//! IO classes in a log. Segments give way in the order in which they were opened, whatever classes are in them, so
-//! shares and priorities hold otherwise than where single lines give way:
+//! IO classes in a log. A log reclaims segments in the order in which they were opened, whatever classes they contain.
+//! So shares and priorities work differently from a cache that evicts single lines:
 //!
-//! - A class that has its share gives up what it cached first ([`evicting`](super::evicting)). That frees no segment:
-//!   the log goes on as it is written. So it does that only where it takes nothing from others, and gets no more
-//!   where it would. What is dirty cannot go: where there is nothing else, the class gets no more either, before
-//!   some of it was destaged for the class ([`oldest_dirty`](super::oldest_dirty)).
-//! - What is of a higher priority than something else that is cached is kept where its segment gives way, hit or not,
-//!   in front of what had hits. On average that is no more than the budget for hits: what segments have not used of
-//!   theirs is saved, for what is of one class lies together.
-//! - Then data of both kinds go to the same segments, clean and dirty ([`LogLayout::lane_of`]).
-//! - What is pinned is kept whatever the budget says. A log that is full of it would copy for ever, so pinned classes
-//!   together have [`PINNED_PERCENT_MAX`] of it: with so much, four bytes are written for one of a user.
+//! - A class that has used up its share evicts its oldest data ([`evicting`](super::evicting)). This frees no segment,
+//!   because the log advances with what is written. So the class does it only where this takes nothing from other
+//!   classes; elsewhere it gets no more room. Dirty data cannot be evicted. If there is nothing else, the class gets
+//!   no more room until some of it was destaged for the class ([`oldest_dirty`](super::oldest_dirty)).
+//! - Data of a higher priority than other cached data is kept when its segment is drained, hit or not, and before data
+//!   with hits. On average this stays within the budget for hits: the unused budget of segments carries over, because
+//!   data of one class is stored together.
+//! - With priorities, clean and dirty data go to the same segments ([`LogLayout::lane_of`]).
+//! - Pinned data is kept whatever the budget. A log full of it would copy forever, so pinned classes together may use
+//!   [`PINNED_PERCENT_MAX`] of it: at this limit, four bytes are written per client byte.
 
 use std::cmp::Reverse;
 
@@ -20,9 +20,9 @@ use super::segments::RESERVED_SEGMENTS;
 use super::state::LogLayout;
 use crate::layout::{ClassId, Refusal, SECTOR_BYTES, Share, Shares, Span};
 
-/// What pinned classes may have together.
+/// Most capacity of all pinned classes together, in percent.
 const PINNED_PERCENT_MAX: u64 = 75;
-/// Segments that should be ready beyond those of a log without priorities: several in a row may free nothing.
+/// Extra ready segments with priorities, because draining several segments in a row may free nothing.
 const READY_FOR_RANKS: usize = 2;
 
 impl LogLayout {
@@ -39,7 +39,7 @@ impl LogLayout {
         pinned.map(|class| self.index.class_sectors(class)).sum()
     }
 
-    /// Has other shares from now on.
+    /// Changes the shares from now on.
     pub(super) fn change_shares(&mut self, shares: Shares) {
         let first = shares.get(ClassId::UNCLASSIFIED).priority;
         let is_like_first = |class| shares.get(class).priority == first;
@@ -51,23 +51,23 @@ impl LogLayout {
         self.shares = shares;
     }
 
-    /// Segments that should be ready beyond the usual ones.
+    /// The number of ready segments wanted beyond the usual number.
     pub(super) fn ready_for_ranks(&self) -> usize {
         if self.has_ranks { READY_FOR_RANKS } else { 0 }
     }
 
-    /// Segments that have to be ready for something of a draining one to be kept: one for each lane that it may go to.
+    /// Ready segments required before data of a draining segment is kept: one for each lane to which it may go.
     pub(super) fn ready_to_keep(&self) -> usize {
         if self.has_ranks { 1 } else { RESERVED_SEGMENTS }
     }
 
-    /// The lane of data. Where there are priorities all go to one: of segments that were open at the same time none is
-    /// filled anew before all are drained, and what is kept of many in a row would find no room.
+    /// The lane of data. With priorities all data goes to one lane. With two, segments that were open at the same time
+    /// can only be refilled when all of them are drained, so the kept data of many in a row would find no room.
     pub(super) fn lane_of(&self, is_dirty: bool) -> usize {
         if is_dirty || self.has_ranks { DIRTY_LANE } else { CLEAN_LANE }
     }
 
-    /// Has one lane from now on.
+    /// Uses one lane from now on.
     fn leave_clean_lane(&mut self) {
         while let Some(pending) = self.appender.pop(CLEAN_LANE) {
             self.appender.push(DIRTY_LANE, pending);
@@ -78,7 +78,7 @@ impl LogLayout {
         self.has_changed = true;
     }
 
-    /// What a class would have more than it may have, in sectors, with so many more. What is pending counts.
+    /// The sectors by which a class would exceed its share with `sectors` more. Pending data counts.
     pub(super) fn too_many_with(&self, class: ClassId, sectors: u32) -> u64 {
         let share = self.shares.get(class);
         if share.percent >= 100 {
@@ -88,7 +88,7 @@ impl LogLayout {
         (has + u64::from(sectors)).saturating_sub(share.of(self.capacity_sectors()))
     }
 
-    /// Why so many more sectors of a class cannot be kept, whatever it gives up.
+    /// Why `sectors` more sectors of a class cannot be cached, whatever the class evicts.
     pub(super) fn refused(&self, class: ClassId, sectors: u32) -> Option<Refusal> {
         let more = u64::from(sectors);
         let capacity = self.capacity_sectors();
@@ -101,12 +101,13 @@ impl LogLayout {
         (self.is_pinned(class) && is_too_much()).then_some(Refusal::Pinned)
     }
 
-    /// Whether so many more sectors of a class find room without its giving up any.
+    /// Whether `sectors` more sectors of a class find room without an eviction.
     fn has_room_for(&self, class: ClassId, sectors: u32) -> bool {
         self.too_many_with(class, sectors) == 0 && self.refused(class, sectors).is_none()
     }
 
-    /// The class of what a write leaves of `span`, where this was found: its own, unless that has no room.
+    /// The class of the sectors of `span` after a write, if `found` was cached there: the class of the write, unless
+    /// it has no room.
     pub(super) fn class_of_write(
         &mut self,
         class: ClassId,
@@ -117,7 +118,7 @@ impl LogLayout {
             Some(other) if !self.has_room_for(class, span.sectors) => {
                 let other = other.extent.class;
                 let cached: u32 = found.iter().map(|one| one.span.sectors).sum();
-                // It has no choice: what is too much then goes with what comes next.
+                // The write must be accepted. If it exceeds the share, later requests evict the excess.
                 self.make_room_in(other, span.sectors - cached);
                 other
             }
@@ -125,7 +126,7 @@ impl LogLayout {
         }
     }
 
-    /// What was hit is of the class that has hit it from now on, as far as that has room.
+    /// Moves hit data to the class of the request, as far as that class has room.
     pub(super) fn take_over(&mut self, class: ClassId, found: &[Found]) {
         for one in found.iter().filter(|one| one.extent.class != class) {
             if self.has_room_for(class, one.extent.sectors) {
@@ -135,7 +136,7 @@ impl LogLayout {
         }
     }
 
-    /// The share of what is cached and gives way first.
+    /// The share of the cached data that is evicted first.
     fn lowest_share(&self) -> Share {
         let cached = ClassId::all().filter(|class| self.index.class_sectors(*class) > 0);
         let shares = cached.map(|class| self.shares.get(class));
@@ -143,15 +144,15 @@ impl LogLayout {
         shares.reduce(lower).unwrap_or(Share::DEFAULT)
     }
 
-    /// Of what is in a segment that gives way: what is pinned; by priority what is of a higher one than something else,
-    /// as far as the credit goes; by hits what had some, up to the budget of a segment. By sectors.
+    /// Selects what to keep of a segment that is drained: pinned data; by priority, data of a higher priority than
+    /// other cached data, up to the credit; by hits, data with hits, up to the budget of a segment. Sorted by sectors.
     pub(super) fn choose_kept(&mut self, found: &[Found]) -> Vec<Found> {
         let budget = self.policy.reinsert_bytes;
         let most = u64::from(self.geometry.segments) * budget as u64;
         self.credit_bytes = self.credit_bytes.saturating_add(budget as u64).min(most);
         let (lowest, shares) = (self.lowest_share(), self.shares);
         let share = |one: &Found| shares.get(one.extent.class);
-        // What is more than a share gives way, whatever it is.
+        // Data beyond a share is not kept, whatever it is.
         let mut too_many: [u64; ClassId::COUNT] = [0; ClassId::COUNT];
         ClassId::all().for_each(|class| too_many[class.index()] = self.too_many_with(class, 0));
         let mut kept = found.to_vec();
@@ -161,7 +162,7 @@ impl LogLayout {
             *too_many = too_many.saturating_sub(u64::from(one.span.sectors));
             may_stay
         });
-        // `None`, which is pinned, comes first.
+        // `None`, which means pinned, sorts first.
         kept.sort_by_key(|one| (share(one).priority, Reverse(one.extent.hits)));
         let (mut room, mut credit) = (budget, self.credit_bytes);
         kept.retain(|one| {

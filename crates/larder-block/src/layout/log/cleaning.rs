@@ -1,17 +1,16 @@
-//! Destaging that somebody asks for: of a range, whatever segments it lies in, and without those giving way.
+//! Destages on request: a range, whatever segments it is in, and without draining these.
 //!
-//! What is dirty is marked as busy, so that nothing overwrites it in place any more; when the writes that were under
-//! way have ended, it is read, written to the core, and made durable there. What another mover has taken is waited
-//! for, and taken if that fails.
+//! Dirty data is marked as busy, so that it is no longer overwritten in place. When the writes then in flight have
+//! ended, it is read, written to the core and made durable there. Data that another mover has taken is waited for, and
+//! taken over if that mover fails.
 //!
-//! A caller that [settles](crate::layout::Request::Settle) a range wants more: nothing of it is dirty after a crash.
-//! What was destaged and has a record that says dirty gets a marker ([`record`](super::record)), when a flush of the
-//! core has covered it. From the moment that the flush sets out it is not overwritten in place, or the flush would not
-//! cover what comes then; and markers go in front of all that is pending, so that what is written later has a younger
-//! record.
+//! A request that [settles](crate::layout::Request::Settle) a range also wants the range to be clean after a crash.
+//! Destaged data whose record says dirty gets a marker ([`record`](super::record)) once a flush of the core has
+//! covered it. From the start of the flush it is not overwritten in place, because the flush would not cover the new
+//! data. Markers go in front of all pending records, so that later writes get younger records.
 //!
-//! What a class has had dirty for longest ([`oldest_dirty`](super::oldest_dirty)) goes the same way, but nobody relies
-//! on it: nothing is waited for, looked for again, or flushed.
+//! The oldest dirty data of a class ([`oldest_dirty`](super::oldest_dirty)) is destaged in the same way, but no
+//! request relies on it: it is not waited for, searched again or flushed.
 
 use std::collections::BTreeMap;
 
@@ -24,63 +23,64 @@ use super::state::{LogLayout, Mover, Purpose, bytes_between};
 use super::written::Place;
 use crate::layout::{ClassId, Data, DeviceIo, RequestId, Span, Target};
 
-/// What is to be clean.
+/// What is to become clean.
 #[derive(Clone, Copy, Debug)]
 enum Aim {
     Range(Span),
-    /// Some of a class, from this place on.
+    /// Some data of a class, from this place on.
     Oldest(ClassId, Place),
 }
 
-/// A range that is to be clean, or some of a class.
+/// A cleaning: of a range, or of some data of a class.
 #[derive(Debug)]
 pub(super) struct Cleaning {
     request: RequestId,
     aim: Aim,
-    /// What was dirty when it was asked for, and may be still.
+    /// What was dirty when it was requested, and may still be.
     left: Vec<Found>,
     stage: Stage,
-    /// Of what is settled: what was clean and looked dirty when the flush set out.
+    /// For a settling: data that was clean but looked dirty when the flush was issued.
     marks: Vec<Found>,
     settles: bool,
-    /// Markers of others before this turn may be of what it settles. Its own have this turn.
+    /// The turn of its own markers. Markers with an earlier turn may be of the same range, and are waited for.
     turn: u64,
-    /// I/Os, and markers, under way.
+    /// I/Os and markers in flight.
     outstanding: usize,
     has_failed: bool,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// Looks for what is left.
+    /// Searches for what is left.
     Looking,
-    /// These are busy; writes that may be of them are under way.
+    /// These are busy; writes that may overwrite them are in flight.
     Waiting(Vec<Found>, Phase),
-    /// Reads what is not in memory.
+    /// Reads of data that is not in memory are in flight.
     Reading(Vec<(Found, Data)>),
-    /// Writes to the core.
+    /// Writes to the core are in flight.
     Writing,
     /// Waits for the flush of the core.
     Flushing,
-    /// Waits until voids have set out that were pending: what looks dirty may be forgotten for them already.
+    /// Waits until pending voids were issued: because of them the index may already have removed data that looks
+    /// dirty.
     Voiding(u64),
-    /// Waits for the markers, and for what was on its way by then: it may have displaced what looks dirty, and until it
-    /// is durable a start after a crash would find that.
+    /// Waits for the markers, and for the writes in flight at that time: they may have displaced data that looks
+    /// dirty, which a start after a crash would find until they are durable.
     Marking(Phase),
     Ended,
 }
 
-/// Markers that are not durable yet. What they are of does not look dirty any more, so that another who settles it
-/// would have nothing to mark: it waits for them.
+/// Markers that are not durable yet. Their data no longer looks dirty, so another settling of the same range finds
+/// nothing to mark, and waits for them.
 #[derive(Debug, Default)]
 pub(super) struct Markers {
     last_turn: u64,
-    /// By turn: the range of whose settling they are.
+    /// The range of the settling, by turn.
     under_way: BTreeMap<u64, Span>,
 }
 
 impl Markers {
-    /// A turn for the settling of `span`, which has markers or has not.
+    /// A new turn for a settling of `span`, with or without markers.
     fn set_out(&mut self, span: Span, has_some: bool) -> u64 {
         self.last_turn += 1;
         if has_some {
@@ -89,7 +89,7 @@ impl Markers {
         self.last_turn
     }
 
-    /// Whether there are some of what `one` settles, that were there before it.
+    /// Whether there are earlier markers for the range that `one` settles.
     fn are_before(&self, one: &Cleaning) -> bool {
         self.under_way.range(..one.turn).any(|(_, span)| one.wants(*span))
     }
@@ -100,21 +100,21 @@ impl Markers {
 }
 
 impl Cleaning {
-    /// Whether all that is dirty of `span` is to be destaged.
+    /// Whether it destages all dirty data of a range that overlaps `span`.
     fn wants(&self, span: Span) -> bool {
         matches!(self.aim, Aim::Range(range) if range.overlaps(span))
     }
 }
 
 impl LogLayout {
-    /// Begins to destage what is dirty of `span`.
+    /// Begins to destage the dirty data of `span`.
     pub(super) fn clean(&mut self, request: RequestId, span: Span, settles: bool) {
         self.requests.add_part(request);
         let left = self.find(span);
         self.begin_cleaning((request, settles), Aim::Range(span), left, Stage::Looking);
     }
 
-    /// Begins to destage what of a class was found from `from` on and is marked as busy.
+    /// Begins to destage data of a class that was found from `from` on, and is marked as busy.
     pub(super) fn clean_busy(
         &mut self,
         request: RequestId,
@@ -140,7 +140,7 @@ impl LogLayout {
         self.has_changed = true;
     }
 
-    /// Goes on where that is possible.
+    /// Continues cleanings where possible.
     pub(super) fn go_on_cleaning(&mut self) {
         for mut one in std::mem::take(&mut self.cleanings) {
             while one.outstanding == 0 && self.go_on_with(&mut one) {
@@ -157,7 +157,7 @@ impl LogLayout {
         }
     }
 
-    /// Whether it is a stage further. Nothing of it is under way.
+    /// Advances by one stage; returns whether it could. Nothing of it may be in flight.
     fn go_on_with(&mut self, one: &mut Cleaning) -> bool {
         match std::mem::replace(&mut one.stage, Stage::Ended) {
             Stage::Looking => self.look_for_dirty(one),
@@ -191,7 +191,7 @@ impl LogLayout {
                 true
             }
             Stage::Voiding(asked) => {
-                // They have no room, and it is not known when there is some.
+                // The voids have no room, and it is unknown when there will be some.
                 one.has_failed |= self.drain.as_ref().is_some_and(Drain::waits_for_retry);
                 if !one.has_failed {
                     one.stage = Stage::Voiding(asked);
@@ -208,7 +208,7 @@ impl LogLayout {
         }
     }
 
-    /// Marks what is left and nobody else moves. With nothing left, asks the core for a flush if it needs one.
+    /// Marks the remaining data that no other mover has taken. If nothing is left, flushes the core if needed.
     fn look_for_dirty(&mut self, one: &mut Cleaning) -> bool {
         let Aim::Range(span) = one.aim else { return false };
         one.left = one.left.iter().flat_map(|found| self.still_there(found)).collect();
@@ -228,7 +228,8 @@ impl LogLayout {
             return true;
         }
         let mut free = one.left.clone();
-        // What a draining segment keeps is copied: that it is clean would come too late to be flushed.
+        // Leave out data of a draining segment: the drain may copy it as dirty, so it would become clean too late for
+        // the flush.
         free.retain(|found| !self.is_moving(found) && !self.is_draining(found));
         if free.is_empty() {
             one.stage = Stage::Looking;
@@ -239,12 +240,12 @@ impl LogLayout {
         true
     }
 
-    /// Finds what is clean of `span` and looks dirty, and sees to it that it stays as it is. `false`: not now.
+    /// Finds data of `span` that is clean but looks dirty, and prevents overwrites of it. `false`: not possible now.
     fn look_for_marks(&mut self, one: &mut Cleaning, span: Span) -> bool {
         let mut marks = self.find_recorded(span);
         marks.retain(|found| found.extent.was_dirty && !found.extent.is_dirty);
         if marks.iter().any(|found| self.is_draining(found)) {
-            // A copy of it may be on its way that says that it is dirty.
+            // A copy of it that says dirty may be in flight.
             one.stage = Stage::Looking;
             return false;
         }
@@ -256,18 +257,17 @@ impl LogLayout {
         true
     }
 
-    /// The core has durably what looks dirty: says so, of what is still where it was. `false`: nothing is left to be
-    /// done.
+    /// The core durably has the data that looks dirty: writes markers for the part that is still in place.
     fn mark(&mut self, one: &mut Cleaning) -> bool {
         if one.settles && !one.left.is_empty() {
-            // Something was kept elsewhere meanwhile, and may look dirty there.
+            // Some of it was copied in the meantime, and may look dirty at its new place.
             one.stage = Stage::Looking;
             return true;
         }
         let marks = std::mem::take(&mut one.marks);
         let marks: Vec<Found> = marks.iter().flat_map(|found| self.still_clean(found)).collect();
         if marks.iter().any(|found| self.is_draining(found)) {
-            // A copy that says that it is dirty may be about to get a younger sequence than a marker.
+            // A copy that says dirty may be about to get a younger sequence than the marker.
             one.stage = Stage::Looking;
             return true;
         }
@@ -289,7 +289,7 @@ impl LogLayout {
         true
     }
 
-    /// The parts of `found` that are where they were, and that are clean and look dirty.
+    /// The parts of `found` that are still in place, clean, and look dirty.
     fn still_clean(&self, found: &Found) -> Vec<Found> {
         let mut now = self.find_recorded(found.span);
         now.retain(|now| {
@@ -299,7 +299,7 @@ impl LogLayout {
         now
     }
 
-    /// A marker was not written: what it was of looks dirty still.
+    /// A marker was not written: its data still looks dirty.
     pub(super) fn is_not_marked(&mut self, span: Span, location: u64) {
         for now in self.find_recorded(span) {
             if now.extent.location == location + bytes_between(span, now.span) {
@@ -307,7 +307,7 @@ impl LogLayout {
                 self.index.replace(now.span, Some(extent), &mut Vec::new());
             }
         }
-        // Others that settle the same counted on it.
+        // Other settlings of the same range relied on it.
         let relies = |one: &Cleaning| {
             matches!(one.stage, Stage::Voiding(_) | Stage::Marking(_)) && one.wants(span)
         };
@@ -367,22 +367,23 @@ impl LogLayout {
         self.has_changed = true;
     }
 
-    /// A batch has failed, and what it displaced is in force again: whoever looked for dirty data may not have seen it.
+    /// A batch has failed, and what it displaced is in force again: cleanings of this range may have missed its dirty
+    /// data.
     pub(super) fn cleaning_missed(&mut self, span: Span) {
         for one in &mut self.cleanings {
             one.has_failed |= one.wants(span);
         }
     }
 
-    /// What was kept of a segment that gave way is elsewhere now.
+    /// Kept data of a drained segment is at a new place now.
     pub(super) fn cleaning_follows(&mut self, moved: Found) {
         for one in self.cleanings.iter_mut().filter(|one| one.wants(moved.span)) {
             one.left.push(moved);
         }
     }
 
-    /// Whether its segment is about to move it. One that waits to be tried once more is not: a core that has refused
-    /// something must not keep others from what is theirs, nor itself from another try.
+    /// Whether its segment is about to move it. A segment that waits for a retry is not: a core that has failed must
+    /// not block the cleaning of other cores, nor another try of its own.
     fn is_draining(&self, found: &Found) -> bool {
         let (segment, _) = self.geometry.place_of(found.extent.location);
         let waits = self.drain.as_ref().is_some_and(Drain::waits_for_retry);

@@ -1,13 +1,13 @@
-//! What goes to the cores: of segments that give way, of streams, and of what a user wants clean.
+//! Sends data to the cores: for draining segments, for streams, and for cleaning requests.
 //!
-//! *Always:* what is dirty and marked as busy is on its way to the core for one mover alone, and is not overwritten in
-//! place meanwhile: when it has arrived, it is what is here.
+//! *Always:* dirty data that is marked as busy is in flight to the core for one mover only, and is not overwritten in
+//! place during that. So when it has arrived, the core has what is here.
 
 use super::index::Found;
 use super::state::{LogLayout, Mover, Purpose};
 use crate::layout::{Class, Data, DeviceIo, SECTOR_BYTES, Span, Target};
 
-/// Longest read of what is destaged, and longest write to a core.
+/// Longest read for destaging, and longest write to a core.
 const TRANSFER_BYTES_MAX: usize = 1 << 20;
 
 impl LogLayout {
@@ -26,7 +26,7 @@ impl LogLayout {
         self.has_changed = true;
     }
 
-    /// Reads from the cache device, in its order. Gives the number of reads.
+    /// Reads from the cache device, in the order of the device. Returns the number of reads.
     pub(super) fn read_for_core(
         &mut self,
         mut unread: Vec<Found>,
@@ -46,10 +46,10 @@ impl LogLayout {
         reads
     }
 
-    /// Writes to their cores, in sorted runs, what is marked as busy. What was overwritten since it was read, or made
-    /// void, is left out: a write around may have overtaken it. Gives the number of writes.
+    /// Writes data that is marked as busy to its cores, in sorted runs. Leaves out data that was overwritten or became
+    /// void since it was read: a write around may have overtaken it. Returns the number of writes.
     pub(super) fn destage(&mut self, data: Vec<(Found, Data)>, mover: Mover) -> usize {
-        // Each turn asks, and most have nothing.
+        // Called in each turn, and mostly without data.
         if data.is_empty() {
             return 0;
         }
@@ -74,7 +74,7 @@ impl LogLayout {
         writes
     }
 
-    /// Of what was read, the parts that are still in force.
+    /// The parts of read data that are still in force.
     fn current(&self, found: &Found, data: &Data) -> Vec<(Found, Data)> {
         let part = |now: Found| {
             let from = usize::try_from(now.span.first - found.span.first).expect("within a line")
@@ -82,12 +82,13 @@ impl LogLayout {
             (now, data.slice(from..from + now.span.bytes()))
         };
         let mut now = self.still_there(found);
-        // What a failed batch has left in force is nobody's, and another mover may have taken it since.
+        // Data that is in force again after a failed batch belongs to no mover, and another mover may have taken it
+        // since.
         now.retain(|one| one.extent.is_busy && !self.leaving.has(one.span));
         now.into_iter().map(part).collect()
     }
 
-    /// Sends to the core what streams have written, from memory, if there is enough of it.
+    /// Destages stream data from memory, once there is enough of it.
     pub(super) fn destage_streams(&mut self) {
         let mut leaving = Vec::new();
         for held in self.buffer.take_if_worth_it() {
@@ -104,7 +105,7 @@ impl LogLayout {
         self.destage(leaving, Mover::Streams);
     }
 
-    /// Whether it is on its way to the core, or being read for that.
+    /// Whether it is in flight to the core, or being read for that.
     pub(super) fn is_moving(&self, found: &Found) -> bool {
         found.extent.is_busy || self.leaving.has(found.span)
     }
@@ -130,7 +131,7 @@ impl LogLayout {
     }
 }
 
-/// What is to be written to cores, in sorted runs of at most [`TRANSFER_BYTES_MAX`].
+/// Groups data for the cores into sorted runs of at most [`TRANSFER_BYTES_MAX`].
 pub(super) fn runs_of(mut data: Vec<(Found, Data)>) -> Vec<Vec<(Found, Data)>> {
     data.sort_by_key(|(one, _)| one.span);
     let follows = |a: &Found, b: &Found| a.span.core == b.span.core && a.span.end() == b.span.first;
@@ -158,7 +159,7 @@ fn run_of(found: &[Found]) -> Span {
     Span { sectors, ..found[0].span }
 }
 
-/// Consecutive ones of `found`, at most [`TRANSFER_BYTES_MAX`] together.
+/// Splits `found` into consecutive chunks of at most [`TRANSFER_BYTES_MAX`].
 fn chunks_of_bytes(found: &[Found]) -> Vec<Vec<Found>> {
     let mut chunks: Vec<Vec<Found>> = Vec::new();
     let mut room = 0;

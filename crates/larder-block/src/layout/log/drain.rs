@@ -1,25 +1,25 @@
-//! How far a segment has given way.
+//! The progress of draining a segment.
 
 use std::collections::VecDeque;
 
 use super::index::Found;
 use crate::layout::{Data, Span};
 
-/// A segment that gives way.
+/// A segment that is being drained.
 #[derive(Debug)]
 pub(super) struct Drain {
     pub(super) segment: u32,
     pub(super) phase: Phase,
-    /// Counts how often it was begun: what a failed attempt has under way still is not of this one.
+    /// Number of the attempt: I/Os of a failed attempt that are still in flight do not count for this one.
     pub(super) attempt: u64,
-    /// I/Os and copies that have not ended, of failed attempts too.
+    /// I/Os and copies in flight, including those of failed attempts.
     pub(super) under_way: u32,
-    /// Whether what had hits was kept already: what is left the second time goes to the core.
+    /// Whether data with hits was already kept: in a second pass the rest is destaged.
     pub(super) has_kept: bool,
 }
 
 impl Drain {
-    /// Whether it waits to be tried once more, and nothing of it is under way.
+    /// Whether it waits for a retry, with nothing in flight.
     pub(super) fn waits_for_retry(&self) -> bool {
         matches!(self.phase, Phase::Stuck) && self.under_way == 0
     }
@@ -27,19 +27,19 @@ impl Drain {
 
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// Waits until no write is under way there, and nothing of it is on its way to the core.
+    /// Waits until no write to the segment and no destage from it is in flight.
     Waiting,
-    /// Reads what has to be destaged or kept.
+    /// Reads the data to destage or to keep.
     Reading { outstanding: usize, read: Vec<(Found, Data)>, kept: Vec<Found> },
-    /// Destages, and copies what is kept.
+    /// Destages, and copies kept data.
     Moving { destages: usize, copies: usize, queue: Queue },
     /// Waits for flushes of cores.
     Flushing { outstanding: usize },
-    /// A device has failed. Waits until it is to be tried once more.
+    /// A device has failed. Waits for a retry.
     Stuck,
 }
 
-/// What is read and has not set out to its core, in the order of cores and sectors. All of it is marked as busy.
+/// Data that was read but not yet sent to its core, ordered by core and sector. All of it is marked as busy.
 #[derive(Debug, Default)]
 pub(super) struct Queue(VecDeque<Vec<(Found, Data)>>);
 
@@ -52,12 +52,12 @@ impl Queue {
         self.0.is_empty()
     }
 
-    /// The next run, to be written at once.
+    /// Takes out the next run, to be written at once.
     pub(super) fn next_run(&mut self) -> Option<Vec<(Found, Data)>> {
         self.0.pop_front()
     }
 
-    /// Takes out what overlaps `span`.
+    /// Removes and returns the queued data that overlaps `span`.
     pub(super) fn take(&mut self, span: Span) -> Vec<Found> {
         let mut taken = Vec::new();
         for run in &mut self.0 {
@@ -73,7 +73,7 @@ impl Queue {
         taken
     }
 
-    /// Takes out all.
+    /// Takes out everything.
     pub(super) fn take_all(&mut self) -> Vec<Found> {
         self.0.drain(..).flatten().map(|(one, _)| one).collect()
     }

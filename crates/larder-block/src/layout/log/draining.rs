@@ -1,5 +1,5 @@
-//! How a segment gives way: what is dirty goes to the core in sorted runs, what had hits or is of a higher class is
-//! kept, under a budget.
+//! Drains a segment: dirty data is destaged in sorted runs; data with hits or of a higher class is kept, within a
+//! budget.
 
 use super::appender::{Pending, Source};
 use super::destaging::runs_of;
@@ -9,11 +9,11 @@ use super::segments::{RESERVED_SEGMENTS, State};
 use super::state::{LogLayout, Mover, Purpose};
 use crate::layout::{CoreId, Data, DeviceIo, Span, Target};
 
-/// Segments that should be ready to be filled.
+/// Number of segments that should be ready to be filled.
 const READY_SEGMENTS: usize = RESERVED_SEGMENTS + 1;
 
 impl LogLayout {
-    /// Begins to drain the oldest segment if too few are ready, and goes on where that is possible.
+    /// Begins to drain the oldest segment if too few are ready, and continues a drain where possible.
     pub(super) fn go_on_draining(&mut self) {
         if self.drain.is_none() {
             if self.segments.ready() >= READY_SEGMENTS + self.ready_for_ranks() {
@@ -41,8 +41,8 @@ impl LogLayout {
         self.go_on_moving();
     }
 
-    /// Whether the index says what there is of a segment's lines. If not, loads a part of them; and all, if nothing is
-    /// under way with whose end it would go on.
+    /// Whether the index knows all lines of a segment. If not, loads a part of them; or all, if no I/O is in flight
+    /// whose completion would continue this.
     fn knows_lines_of(&mut self, segment: u32) -> bool {
         let mut has_loaded = self.load_one_of(segment);
         while has_loaded && self.ios.is_empty() {
@@ -51,7 +51,7 @@ impl LogLayout {
         !has_loaded
     }
 
-    /// Seals a segment that is open still, if no batch is on its way to it.
+    /// Seals an open segment, unless a batch is in flight to it.
     fn close(&mut self, segment: u32) -> bool {
         let is_still = self.segments.get(segment).is_still();
         if is_still {
@@ -76,7 +76,7 @@ impl LogLayout {
         if found.iter().any(|one| one.extent.is_dirty && self.is_moving(one)) {
             return;
         }
-        // Whatever is kept finds room, for users leave as many segments.
+        // Kept data always finds room, because client writes leave this number of segments.
         let may_keep = !has_kept && self.segments.ready() >= self.ready_to_keep();
         let kept = if may_keep { self.choose_kept(&found) } else { Vec::new() };
         self.drain_attempts += 1;
@@ -88,7 +88,7 @@ impl LogLayout {
         self.read_drained(dirty, kept);
     }
 
-    /// Reads what is not in memory, in the order of the device.
+    /// Reads data that is not in memory, in device order.
     fn read_drained(&mut self, dirty: Vec<Found>, kept: Vec<Found>) {
         let (mut read, mut unread) = (Vec::new(), Vec::new());
         for one in dirty.into_iter().chain(kept.iter().copied()) {
@@ -111,7 +111,7 @@ impl LogLayout {
                 Some(Drain {
                     phase: Phase::Reading { outstanding, read, .. }, attempt, ..
                 }) if *attempt == of => (outstanding, read),
-                // Another read of that attempt has failed.
+                // Another read of this attempt has failed.
                 _ => return self.no_longer_busy(&found),
             };
         *outstanding -= 1;
@@ -143,8 +143,8 @@ impl LogLayout {
             read.into_iter().partition(|(one, _)| is_kept(one));
         let copies = copied.len();
         for (one, data) in copied {
-            // A clean record in the place of a dirty one has to be true after a crash too: what no flush of the core
-            // covers yet stays dirty there.
+            // A clean record that replaces a dirty one must be true after a crash too: data that no flush of the core
+            // covers yet stays dirty.
             let is_dirty =
                 one.extent.is_dirty || (one.extent.was_dirty && !self.is_durable_on_core(&one));
             let lane = self.lane_of(is_dirty);
@@ -162,9 +162,9 @@ impl LogLayout {
         self.go_on_moving();
     }
 
-    /// Destages as much as may be under way at a time.
+    /// Destages as much as may be in flight at a time.
     fn go_on_moving(&mut self) {
-        // Each turn comes here, and most find nothing that moves.
+        // Called in each turn, and mostly without anything to move.
         if !matches!(self.drain, Some(Drain { phase: Phase::Moving { .. }, .. })) {
             return;
         }
@@ -182,7 +182,8 @@ impl LogLayout {
         self.flush_when_moved();
     }
 
-    /// What of `span` has not set out to the core stays dirty, for it is written around, or void.
+    /// Removes queued data of `span` from the drain, so that it stays dirty: it is being written around, or becomes
+    /// void.
     pub(super) fn give_way_to(&mut self, span: Span) {
         if let Some(Drain { phase: Phase::Moving { queue, .. }, .. }) = &mut self.drain {
             let taken = queue.take(span);
@@ -201,7 +202,7 @@ impl LogLayout {
             {
                 *destages -= 1;
                 if !is_well {
-                    // What others of this attempt have moved stays moved.
+                    // Completed and running destages of this attempt still count.
                     let left = queue.take_all();
                     self.no_longer_busy(&left);
                     return self.set_phase(Phase::Stuck);
@@ -213,7 +214,7 @@ impl LogLayout {
         self.go_on_moving();
     }
 
-    /// A copy of what is kept has ended, well or not.
+    /// A copy of kept data has ended, successfully or not.
     pub(super) fn kept_ended(&mut self, of: u64) {
         self.drain_under_way(-1);
         if let Some(Drain { phase: Phase::Moving { copies, .. }, attempt, .. }) = &mut self.drain
@@ -224,7 +225,7 @@ impl LogLayout {
         }
     }
 
-    /// Makes durable on the cores what was destaged, of this segment and of others.
+    /// Makes destaged data durable on the cores, of this segment and of others.
     fn flush_when_moved(&mut self) {
         let Some(Drain { phase: Phase::Moving { destages: 0, copies: 0, queue }, .. }) =
             &self.drain
@@ -271,7 +272,7 @@ impl LogLayout {
         let found = self.found_in(segment, self.segments.get(segment).lines());
         let is_still = self.segments.get(segment).is_still();
         if !is_still || found.iter().any(|one| one.extent.is_dirty || one.extent.is_busy) {
-            // A copy has failed, or a batch is under way that may fail and leave in force what it displaced.
+            // A copy has failed, or a batch in flight may still fail and bring data back into force.
             return self.set_phase(Phase::Waiting);
         }
         self.segments.end_draining(segment);
@@ -279,7 +280,7 @@ impl LogLayout {
         self.has_changed = true;
     }
 
-    /// Tries once more, as soon as nothing of the failed attempt is under way.
+    /// Retries as soon as nothing of the failed attempt is in flight.
     pub(super) fn retry_draining(&mut self) {
         if self.drain.as_ref().is_some_and(Drain::waits_for_retry) {
             self.set_phase(Phase::Waiting);

@@ -1,18 +1,18 @@
-//! A class that has its share makes room for what is new: it gives up what it cached first.
+//! A class that has used up its share makes room for new data by evicting its oldest data.
 //!
-//! That is void in memory, without an I/O, and frees no segment: the log turns as it is written. Its record stays on
-//! the device until its segment is filled anew, and a start would find it. So the index goes on to know it, as evicted
-//! ([`Extent::is_evicted`](super::index::Extent)), and what goes past it to the core makes it void first, as it does
-//! with what is cached. Nothing else is written for it.
+//! The eviction happens in memory, without an I/O, and frees no segment: the log advances with what is written. The
+//! record stays on the device until its segment is filled again, so a start would find it. Therefore the index
+//! remembers it as evicted ([`Extent::is_evicted`](super::index::Extent)), and a write past it to the core makes it
+//! void first, as with cached data. Nothing else is written for it.
 //!
-//! The log turns by what such a class writes, so it gets more only as long as no other class has anything in the
-//! segment that is filled next: a scan within a small share would take everything from everybody.
+//! The log advances by what such a class writes. So the class gets more room only while no other class has data in the
+//! segment that is filled next. Otherwise a scan within a small share would evict everything of all classes.
 //!
-//! What is dirty cannot go. A class that is refused for it is noted, so that the oldest of that may be destaged
-//! ([`oldest_dirty`](super::oldest_dirty)): only where it would get room then.
+//! Dirty data cannot be evicted. A class that is refused for this reason is recorded, so that its oldest dirty data
+//! may be destaged ([`oldest_dirty`](super::oldest_dirty)); but only where it would then get room.
 //!
-//! Each class looks through what was written for it, segment by segment in the order in which they were opened, and
-//! remembers where it was. A request waits for so many lines at most.
+//! Each class searches the lines written for it, segment by segment in the order in which they were opened, and
+//! remembers its position. The number of lines that one request searches is bounded.
 
 use super::index::Found;
 use super::state::LogLayout;
@@ -20,18 +20,18 @@ use super::written::Place;
 use crate::layout::line::unpack_line;
 use crate::layout::{ClassId, Shares};
 
-/// Segments that are looked at for one request.
+/// Most segments that one request searches.
 const SEGMENTS_MAX: u32 = 256;
-/// Lines that are looked at for one request, beyond those that it needs.
+/// Most lines that one request searches, beyond the lines that it needs.
 const LINES_MAX: u32 = 64;
-/// So often a class is refused for what others have in a segment before it is looked whether they have it still.
+/// Number of refusals because of other classes' data in a segment after which that data is searched again.
 const REFUSALS_MAX: u32 = 1000;
 
-/// Where a class looks for what it gives up.
+/// The position at which a class searches for data to evict.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cursor {
     next: Place,
-    /// The first place before it where something of the class may be: it could not go, or has come there later.
+    /// The first place before `next` where the class may have data: it could not be evicted, or has arrived later.
     left: Option<Place>,
 }
 
@@ -41,37 +41,37 @@ impl Cursor {
     }
 }
 
-/// What is lost when the next segment is filled.
+/// Data that the cache loses when the next segment is filled.
 #[derive(Clone, Copy, Debug, Default)]
 struct AtStake {
-    /// Of the filling that it has now; 0 is none.
+    /// Generation of its current filling; 0: none.
     generation: u64,
-    /// Classes that have something there, by bit, when it was looked.
+    /// Bit set of the classes with data in it, as of the last search.
     classes: u64,
-    /// How often somebody was refused since.
+    /// Refusals since then.
     refusals: u32,
 }
 
-/// What a class has given up.
+/// What a class has evicted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Evicted {
     sectors: u64,
-    /// Something was seen that is dirty, or on its way to the core.
+    /// Whether data was found that is dirty, or in flight to the core.
     has_seen_dirty: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Evicting {
     cursors: [Cursor; ClassId::COUNT],
-    /// Where each class looks for what it has had dirty for longest.
+    /// Where each class searches for its oldest dirty data.
     pub(super) oldest_dirty: [Place; ClassId::COUNT],
-    /// Classes that were refused room for what they have dirty, by bit.
+    /// Bit set of the classes that were refused room because of dirty data.
     full_of_dirty: u64,
     at_stake: AtStake,
-    /// Whether shares were told. What is there before, a start has found: that it is more than class 0 may have lowers
-    /// no share, for requests have yet to say of which classes it is.
+    /// Whether shares were set. Data from before was found by a start and is all of class 0. If it exceeds the share
+    /// of class 0, this is no lowered share, because requests have yet to assign the data to classes.
     has_shares: bool,
-    /// Classes that may have less than before, and have more, by bit.
+    /// Bit set of the classes whose share was lowered, and that exceed it.
     lowered: u64,
 }
 
@@ -90,7 +90,7 @@ impl Default for Evicting {
 }
 
 impl Evicting {
-    /// Something of a class may be in fillings of `generation` and later ones that was not when they were looked at.
+    /// Fillings from `generation` on may have data of a class that was not there when they were searched.
     pub(super) fn look_again(&mut self, class: ClassId, generation: u64) {
         let cursor = &mut self.cursors[class.index()];
         if generation <= cursor.next.generation {
@@ -98,7 +98,7 @@ impl Evicting {
         }
     }
 
-    /// What a class has at `place` and behind it is clean now: it goes first.
+    /// The data of a class from `place` on is clean now: it is evicted first.
     pub(super) fn look_from(&mut self, class: ClassId, place: Place) {
         let cursor = &mut self.cursors[class.index()];
         if place > cursor.next {
@@ -113,7 +113,7 @@ impl Evicting {
         Some(class)
     }
 
-    /// Shares change. Classes that may have less shrink from now on.
+    /// The shares change. Classes whose share is lowered shrink from now on.
     pub(super) fn shares_change(&mut self, before: &Shares, after: &Shares) {
         let is_lowered = |class: &ClassId| after.get(*class).percent < before.get(*class).percent;
         for class in ClassId::all().filter(is_lowered).filter(|_| self.has_shares) {
@@ -124,19 +124,19 @@ impl Evicting {
 }
 
 impl LogLayout {
-    /// Something of a class is in a segment that was not written there for it.
+    /// A segment has data of a class for which it was not written.
     pub(super) fn has_come_to(&mut self, segment: u32, class: ClassId) {
         self.segments.has_changed_class(segment, class);
         self.evicting.look_again(class, self.segments.get(segment).generation());
     }
 
-    /// Makes room for so many more sectors of a class within its share. Whether there is.
+    /// Makes room for `sectors` more sectors of a class within its share. Returns whether there is room.
     pub(super) fn make_room_in(&mut self, class: ClassId, sectors: u32) -> bool {
         let too_many = self.too_many_with(class, sectors);
         if too_many == 0 {
             return true;
         }
-        // A class that has more than its share, for a start has found it, gives up twice what it gets.
+        // A class that exceeds its share, because a start has found its data, evicts twice the amount that it gets.
         let (wanted, needed) =
             (too_many.min(2 * u64::from(sectors)), too_many.min(u64::from(sectors)));
         if !self.takes_from_no_other(class) {
@@ -149,7 +149,7 @@ impl LogLayout {
         evicted.sectors >= needed
     }
 
-    /// Whether no other class has anything in the segment that is filled next.
+    /// Whether no other class has data in the segment that is filled next.
     fn takes_from_no_other(&mut self, class: ClassId) -> bool {
         let Some((generation, segment)) = self.segments.next_filled() else { return true };
         let known = self.evicting.at_stake;
@@ -164,7 +164,7 @@ impl LogLayout {
         takes_none
     }
 
-    /// Lets go of a little of what is more than lowered shares.
+    /// Evicts a little of what exceeds lowered shares.
     pub(super) fn shrink_lowered(&mut self) {
         if self.evicting.lowered == 0 {
             return;
@@ -179,7 +179,7 @@ impl LogLayout {
         }
     }
 
-    /// Gives up so many sectors of a class or a few more, the oldest first, as far as they are clean and found soon.
+    /// Evicts `wanted` sectors of a class, or a few more, the oldest first, as far as they are clean and found soon.
     fn evict(&mut self, class: ClassId, wanted: u64) -> Evicted {
         let mut cursor = self.evicting.cursors[class.index()];
         let (began, mut has_turned) = (cursor.next, false);
@@ -189,7 +189,7 @@ impl LogLayout {
         while evicted.sectors < wanted && lines > 0 && segments > 0 {
             let Some((generation, segment)) = self.segments.filling_from(cursor.next.generation)
             else {
-                // Behind the last one: once more through what was left.
+                // After the last segment: go once more through what was left.
                 match cursor.left.take() {
                     Some(left) if !has_turned => (cursor.next, has_turned) = (left, true),
                     left => {
@@ -228,7 +228,7 @@ impl LogLayout {
         evicted
     }
 
-    /// Gives up what a class has in a line of a segment. How many sectors, and whether there are more that cannot go.
+    /// Evicts the data of a class in a line of a segment. Returns the sectors, and whether some could not be evicted.
     fn evict_line(&mut self, class: ClassId, segment: u32, line: usize) -> (u64, bool) {
         let (mut gone, mut is_left) = (0, false);
         let mut found = std::mem::take(&mut self.found);
@@ -245,7 +245,7 @@ impl LogLayout {
         (gone, is_left)
     }
 
-    /// Puts into `found`, which is empty, what a class has in a line of a segment, by its number there.
+    /// Puts the data of a class in a line of a segment, given by its number there, into `found`, which must be empty.
     pub(super) fn find_of_class(
         &self,
         class: ClassId,

@@ -1,4 +1,4 @@
-//! What a recovery knows of the last filling of a segment: its batches in their order, and their records.
+//! What a recovery knows of the last filling of a segment: its batches in order, and their records.
 
 use super::batch::BatchHeader;
 use super::geometry::Geometry;
@@ -9,11 +9,11 @@ use crate::layout::line::line_of;
 pub(super) struct Filling {
     pub(super) generation: u64,
     pub(super) epoch: u32,
-    /// What its headers state, the last of them: up to here batches of its epoch are complete.
+    /// The highest horizon of its headers: batches of its epoch up to here are complete.
     pub(super) horizon: u64,
-    /// And earlier generations are void.
+    /// Earlier generations are void.
     pub(super) void_below: u64,
-    /// Whether this is what its footer says.
+    /// Whether this is from its footer.
     pub(super) is_listed: bool,
     batches: Vec<Batch>,
     records: Vec<Record>,
@@ -22,17 +22,17 @@ pub(super) struct Filling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Batch {
     pub(super) sequence: u64,
-    /// Where it begins in the segment.
+    /// Offset of the batch in the segment.
     pub(super) position: u32,
-    /// With its data.
+    /// Includes its data.
     pub(super) bytes: u32,
     pub(super) is_torn: bool,
-    /// Of the records of the filling, how many there are up to its last.
+    /// The index after its last record, among the records of the filling.
     records_end: u32,
 }
 
 impl Filling {
-    /// Of a first batch.
+    /// A filling with its first batch.
     pub(super) fn new(header: &BatchHeader, records: &[Record]) -> Self {
         let mut filling = Self {
             generation: header.generation,
@@ -47,14 +47,14 @@ impl Filling {
         filling
     }
 
-    /// Makes room for so many records.
+    /// Reserves room for `records` records.
     pub(super) fn reserve(&mut self, records: usize) {
         self.records.reserve(records);
-        // Whoever writes as fast as it can writes 32 together.
+        // Under full load a writer puts about 32 records into a batch.
         self.batches.reserve(records / 32);
     }
 
-    /// Records of all batches.
+    /// The number of records of all batches.
     pub(super) fn records(&self) -> usize {
         self.records.len()
     }
@@ -80,7 +80,7 @@ impl Filling {
         self.batches.last().expect("it was begun with one")
     }
 
-    /// Where the next batch would begin.
+    /// The offset at which the next batch would begin.
     pub(super) fn end(&self) -> u32 {
         self.last().position + self.last().bytes
     }
@@ -94,18 +94,18 @@ impl Filling {
         &self.records[from as usize..self.batches[batch].records_end as usize]
     }
 
-    /// Its data turned out not to be what it was written with.
+    /// The data of a batch is not what was written.
     pub(super) fn set_torn(&mut self, batch: usize) {
         self.batches[batch].is_torn = true;
     }
 
-    /// Batches that count.
+    /// The number of batches that count.
     pub(super) fn batches_whole(&self) -> u32 {
         u32::try_from(self.batches.iter().filter(|batch| !batch.is_torn).count())
             .expect("within a segment")
     }
 
-    /// Each batch with its records.
+    /// Each batch that counts, with its records.
     pub(super) fn whole(&self) -> impl Iterator<Item = (&Batch, &[Record])> {
         let all = self.batches.iter().enumerate();
         all.filter(|(_, batch)| !batch.is_torn)
@@ -113,7 +113,7 @@ impl Filling {
     }
 }
 
-/// Whether no record crosses a line.
+/// Whether no record crosses a line boundary.
 pub(super) fn are_in_lines(records: &[Record], geometry: &Geometry) -> bool {
     let line = |sector| line_of(sector, geometry.line_sectors());
     records.iter().all(|record| line(record.span.first) == line(record.span.end() - 1))

@@ -1,5 +1,5 @@
-//! The footer of a segment: the records of its batches once more, so that one read shows the whole segment to a start.
-//! It lies at the end of the segment and is written in the device write of the last batch. Little-endian.
+//! The footer of a segment repeats the records of its batches, so that a start sees the whole segment with one read.
+//! It is at the end of the segment, and is written in the device write of the last batch. Little-endian.
 //!
 //! ```text
 //!  segment ├─ batch ─┬─ batch ─┬ ─ ─ ┤   ├─ last batch ─┼─ zeros ─ entries ─ trailer ─┤
@@ -25,10 +25,11 @@
 //!      60      4  reserved, 0
 //! ```
 //!
-//! A batch begins where the one before it ends, but for the last: that ends where the footer begins. A footer counts
-//! only beside a first header of the same filling: the footer of the filling before stays until the last batch of this
-//! one overwrites it. It is written before its own batch, and those on their way with it, are known to be complete;
-//! what no horizon covers is checked by the headers, which have the checksums.
+//! A batch begins where the previous one ends, except the last: that one ends where the footer begins. A footer counts
+//! only together with a first header of the same filling, because the footer of the previous filling stays until the
+//! last batch of this one overwrites it. The footer is written before it is known that its own batch, and others in
+//! flight with it, are complete. Batches that no horizon covers are checked by their headers, which have the
+//! checksums.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -64,12 +65,12 @@ struct Trailer {
     reserved_too: U32,
 }
 
-/// Bytes of a footer of so many entries, in blocks of `block_bytes`.
+/// Bytes of a footer with `entries` entries, in blocks of `block_bytes`.
 pub(super) fn footer_bytes(entries: usize, block_bytes: u32) -> usize {
     (TRAILER_BYTES + entries * ENTRY_BYTES).next_multiple_of(block_bytes as usize)
 }
 
-/// What the footer of a segment that is being filled will list.
+/// What the footer of an open segment will list.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     first_sequence: u64,
@@ -77,7 +78,7 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// Begins anew, for a segment that was opened.
+    /// Starts again for a newly opened segment.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
     }
@@ -86,7 +87,7 @@ impl Listing {
         self.entries.len()
     }
 
-    /// Whether a batch of this sequence can be listed: 2^32 batches of others may have come between.
+    /// Whether a batch of this sequence can be listed: 2^32 batches of other segments may have come in between.
     pub(super) fn reaches(&self, sequence: u64) -> bool {
         self.entries.is_empty() || u32::try_from(sequence - self.first_sequence).is_ok()
     }
@@ -102,7 +103,7 @@ impl Listing {
         }
     }
 
-    /// The footer that is written behind the batch of `last`, filled up to blocks.
+    /// The footer that is written after the batch of `last`, padded to blocks.
     pub(super) fn encode(&self, uuid: &CacheUuid, last: &BatchHeader, block_bytes: u32) -> Vec<u8> {
         let mut trailer = Trailer {
             magic: MAGIC,
@@ -135,20 +136,20 @@ fn checksum(uuid: &CacheUuid, entries: &[u8], trailer: &[u8]) -> u32 {
     )
 }
 
-/// What the last bytes of a segment turned out to be.
+/// The result of parsing the last bytes of a segment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Footer {
-    /// A footer.
+    /// A valid footer.
     Of(Filling),
-    /// One perhaps, of so many bytes.
+    /// Perhaps a footer, with this number of bytes.
     Longer(usize),
     /// No footer of this cache and segment.
     None,
 }
 
 impl Footer {
-    /// Reads the last bytes of `segment`. What is [`Of`](Self::Of) has been checked as far as it can be without its
-    /// batches: they lie one behind the other, and their records in lines.
+    /// Parses the last bytes of `segment`. A result of [`Of`](Self::Of) was checked as far as possible without its
+    /// batches: they follow each other, and no record crosses a line boundary.
     pub(super) fn parse(bytes: &[u8], uuid: &CacheUuid, segment: u32, geometry: &Geometry) -> Self {
         let Ok((rest, trailer)) = Trailer::ref_from_suffix(bytes) else { return Self::None };
         let is_one = trailer.magic == MAGIC
@@ -158,7 +159,7 @@ impl Footer {
         if !is_one {
             return Self::None;
         }
-        // It cannot overflow: less than 2^37.
+        // This cannot overflow: it is less than 2^37.
         let whole = footer_bytes(trailer.entries.get() as usize, geometry.block_bytes);
         if whole > geometry.segment_bytes as usize {
             return Self::None;
@@ -178,7 +179,7 @@ impl Footer {
     }
 }
 
-/// The batches of a footer; `None` if they cannot lie like that.
+/// The batches of a footer; `None` if their positions are impossible.
 fn filling(trailer: &Trailer, entries: &[Entry], geometry: &Geometry) -> Option<Filling> {
     let footer = u32::try_from(footer_bytes(entries.len(), geometry.block_bytes)).ok()?;
     let footer_position = geometry.segment_bytes.checked_sub(footer)?;
@@ -261,7 +262,7 @@ mod tests {
         lines.map(|line| Record { span: span(line), kind, checksum: 0 }).collect()
     }
 
-    /// Three batches, one of them without records, and what is known of them.
+    /// Three batches, one of them without records, and the parsed result.
     fn sample() -> (Vec<u8>, Filling) {
         let dirty = RecordKind::Dirty { is_overwritable: true };
         let (first, last) = (records(0..3, dirty), records(9..13, RecordKind::Clean));
@@ -296,7 +297,7 @@ mod tests {
     #[test]
     fn no_bit_flip_passes() {
         let (bytes, _) = sample();
-        // What is before the entries are zeros that nobody reads.
+        // The bytes before the entries are zeros that are never read.
         for bit in (bytes.len() - 8 * ENTRY_BYTES - TRAILER_BYTES) * 8..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             *flipped.get_mut(bit / 8).unwrap() ^= 1 << (bit % 8);
@@ -305,7 +306,8 @@ mod tests {
         }
     }
 
-    /// Rightly checked, and yet no footer: batches that overlap, that end elsewhere, whose sequences do not grow.
+    /// The checksum is right, but the footer is invalid: batches overlap, end elsewhere, or their sequences do not
+    /// grow.
     #[test]
     fn batches_that_cannot_lie_like_that_are_refused() {
         let lines = records(0..4, RecordKind::Clean);

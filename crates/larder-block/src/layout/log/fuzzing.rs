@@ -1,6 +1,6 @@
-//! Doors for the fuzzer: what may lie on a cache device. Not part of the API.
+//! Entry points for the fuzzer: arbitrary content of a cache device. Not part of the API.
 //!
-//! The log that it plays has eight segments of 64 KiB, blocks of 512 bytes, lines of 4 KiB, and a UUID of zeros.
+//! The log has eight segments of 64 KiB, blocks of 512 bytes, lines of 4 KiB, and a UUID of zeros.
 
 use larder_device::DeviceInfo;
 
@@ -24,7 +24,7 @@ const BESIDE: Geometry = Geometry { block_bytes: 4096, metadata_bytes: 64, ..GEO
 const MEMORY: Geometry = Geometry { block_bytes: 64, ..GEOMETRY };
 const UUID: [u8; 16] = [0; 16];
 
-/// Any bytes as what lies at the beginning of a segment. What is believed is what would be written.
+/// Parses arbitrary bytes as the beginning of a segment. What is accepted must encode to the same bytes.
 pub fn header(bytes: &[u8]) {
     let room = (GEOMETRY.segment_bytes, GEOMETRY.block_bytes);
     let Some((header, records)) = BatchHeader::parse(bytes, &UUID, (0, 0), room) else { return };
@@ -34,7 +34,7 @@ pub fn header(bytes: &[u8]) {
     assert!(header.bytes <= GEOMETRY.segment_bytes);
 }
 
-/// The same of memory, whose headers are short and whose segments begin with a note at one of two places.
+/// The same for memory, where headers are short and segments begin with a note in one of two places.
 pub fn short_header(bytes: &[u8]) {
     for position in [0, 64, 128] {
         let Some((header, records)) = MEMORY.parse(of(bytes), &UUID, (0, position)) else {
@@ -48,8 +48,8 @@ pub fn short_header(bytes: &[u8]) {
     play(MEMORY, bytes, &[]);
 }
 
-/// The same of a device that keeps 64 bytes of metadata beside blocks of 4 KiB: the first bytes as those of the blocks
-/// that a segment begins with, the second as what lies in these.
+/// The same for a device that keeps 64 bytes of metadata per block of 4 KiB. `metadata`: that of the first blocks of a
+/// segment; `bytes`: the content of these blocks.
 pub fn metadata_header(metadata: &[u8], bytes: &[u8]) {
     let blocks = Blocks { bytes, metadata };
     for position in [0, 8192] {
@@ -74,7 +74,7 @@ fn of(bytes: &[u8]) -> Blocks<'_> {
     Blocks { bytes, metadata: &[] }
 }
 
-/// Any bytes as the last of a segment. The batches of what is believed lie one behind the other in front of it.
+/// Parses arbitrary bytes as the end of a segment. The batches of an accepted footer follow each other in front of it.
 pub fn footer(bytes: &[u8]) {
     match Footer::parse(bytes, &UUID, 0, &GEOMETRY) {
         Footer::Of(filling) => {
@@ -92,7 +92,8 @@ pub fn footer(bytes: &[u8]) {
     }
 }
 
-/// Any bytes as the content of a label, on a device of 16 MiB. What is believed is what would be written, and fits.
+/// Parses arbitrary bytes as the content of a label, on a device of 16 MiB. What is accepted encodes to the same
+/// bytes, and fits the device.
 pub fn superblock(bytes: &[u8]) {
     if let Ok(superblock) = LogSuperblock::parse(bytes, 16 << 20) {
         assert_eq!(superblock.encode(), bytes);
@@ -101,7 +102,7 @@ pub fn superblock(bytes: &[u8]) {
     }
 }
 
-/// A start that finds the first bytes at the beginning of a segment and the second at its end, and nothing elsewhere.
+/// Starts with the first bytes at the beginning of a segment, the second at its end, and zeros elsewhere.
 pub fn start(first: &[u8], last: &[u8]) {
     play(GEOMETRY, first, last);
     play(MEMORY, first, last);
@@ -111,7 +112,7 @@ fn play(geometry: Geometry, first: &[u8], last: &[u8]) {
     play_with(geometry, &[], first, last);
 }
 
-/// `metadata`: of the first segment; those of others are zeros.
+/// `metadata`: that of the first segment; that of the others is zeros.
 fn play_with(geometry: Geometry, metadata: &[u8], first: &[u8], last: &[u8]) {
     let mut device = vec![0; geometry.segment_bytes as usize];
     let first = &first[..first.len().min(device.len())];
@@ -132,7 +133,7 @@ fn play_with(geometry: Geometry, metadata: &[u8], first: &[u8], last: &[u8]) {
         reads += 1;
         assert!(reads < 1024, "a recovery ends");
     }
-    // Whatever was believed can be told to an index.
+    // Everything that was accepted can be put into an index.
     let info = DeviceInfo::new("fuzzed", geometry.capacity_bytes(), geometry.block_bytes, 1 << 20);
     if recovery.last_epoch() < u32::MAX {
         drop(recovery.finish(u32::MAX, &info, &LogOptions::default()));

@@ -1,22 +1,23 @@
-//! Batches that were complete and are not found after a crash.
+//! Detects batches that were complete and are missing after a crash.
 //!
-//! Sequences of an epoch follow each other without a hole, and a header states up to which of them all were complete
-//! when it was written: the horizon. So each up to there is found, unless its segment was filled anew since. Such a
-//! segment was sealed before any generation was opened that is not void, so its sequences are lower than all of those.
-//! Where nothing was ever void no segment was filled anew, and the epoch begins behind the last batch of those before.
+//! Sequences of an epoch are consecutive, and a header states up to which sequence all batches were complete when it
+//! was written: the horizon. So each batch up to the horizon is found, unless its segment was filled again since. Such
+//! a segment was sealed before any generation that is not void was opened, so its sequences are lower than all of
+//! those. If nothing was ever void, no segment was filled again, and the epoch begins after the last batch of the
+//! earlier epochs.
 //!
-//! Batches behind a hole in a segment count for nothing, but what their headers call complete does: of those that were
-//! under way together none says so of another.
+//! Batches after a hole in a segment are ignored, but the horizons in their headers count: none of the batches that
+//! were in flight together states that another one of them is complete.
 //!
-//! *Always:* what a loss of power tears lies behind the horizon, for that covers batches alone whose writes had ended
-//! and were durable.
+//! *Always:* a batch that a power loss tears is after the horizon, because the horizon covers only batches whose
+//! writes had ended and were durable.
 
 use super::blocks::Blocks;
 use super::filling::Filling;
 use super::recovery::LogRecovery;
 
 impl LogRecovery {
-    /// What lies behind the last batch of a segment that was found.
+    /// Reads what follows the last batch of a segment that was found.
     pub(super) fn tail_read(&mut self, segment: u32, position: u32, blocks: Blocks<'_>) {
         let Some(filling) = &self.fillings[segment as usize] else { return };
         let (of_it, last) = ((filling.epoch, filling.generation), filling.last().sequence);
@@ -35,8 +36,8 @@ impl LogRecovery {
         *known = horizon.max(*known);
     }
 
-    /// How many batches of the last epoch a header calls complete that are not there, and were not written over by the
-    /// log. `void_below`: generations before that are void.
+    /// The number of batches of the last epoch that a header states as complete, but that are missing without having
+    /// been overwritten by the log. `void_below`: earlier generations are void.
     pub(super) fn missing_batches(&self, void_below: u64) -> u64 {
         let epoch = self.last_epoch();
         let stated = [self.horizons().get(&epoch).copied(), self.behind_gaps.get(&epoch).copied()];

@@ -13,38 +13,38 @@ use super::short_header;
 use crate::layout::SECTOR_BYTES;
 use crate::{Error, ErrorKind};
 
-/// Fewest segments of a log: one open for each class, one that drains, some ready to be filled.
+/// Fewest segments of a log: one open for each class, one draining, and some ready to be filled.
 pub const SEGMENTS_MIN: u32 = 8;
 
-/// What a user may say of a log. `..Default::default()` for the rest.
+/// Options of a log. Use `..Default::default()` for the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Bytes of a segment: a power of two of 64 KiB to 1 GiB. A 256th of the cache, or more, loses little to those
-    /// that are being filled and drained. Default 16 MiB.
+    /// Bytes of a segment: a power of two of 64 KiB to 1 GiB. With 256 or more segments, little capacity is lost to
+    /// those that are being filled and drained. Default 16 MiB.
     pub segment_bytes: u32,
-    /// Bytes of a line: what a record holds at most; 4 to 64 KiB, a power of two. Default 4 KiB.
+    /// Bytes of a line, the most that a record holds: 4 to 64 KiB, a power of two. Default 4 KiB.
     pub line_bytes: u32,
-    /// Memory for data that streams have written, until they are on the core, in bytes. 0: nothing is destaged before
-    /// its segment gives way. Default 64 MiB.
+    /// Memory for stream data until it is on the core, in bytes. 0: data is destaged only when its segment is drained.
+    /// Default 64 MiB.
     pub write_buffer_bytes: u64,
-    /// Part of a segment that is kept, at most, when it gives way: what had hits. 0 to 50 percent, default 45.
+    /// Largest part of a segment that is kept when it is drained: data with hits. 0 to 50 percent, default 45.
     pub reinsert_percent: u8,
-    /// The unit that the exported device promises to write whole: its logical block, at least 512 bytes. Dirty data
-    /// are overwritten in place only where the cache device does as much. Default 512.
+    /// The unit that the exported device promises to write atomically: its logical block, at least 512 bytes. Dirty
+    /// data is overwritten in place only if the cache device writes such units atomically. Default 512.
     pub write_unit_bytes: u32,
-    /// What a start does not wait for.
+    /// Loading of the index that a start does not wait for.
     pub load: LoadOptions,
-    /// Whether a start reads what is dirty, and compares it with the checksums of its records. Default: no.
+    /// Whether a start reads dirty data, and compares it with the checksums of its records. Default: no.
     pub verifies_dirty: bool,
 }
 
-/// How a start tells the index of what it has found: [`Layout::load_part`](crate::layout::Layout::load_part).
+/// How a start loads what it has found into the index: [`Layout::load_part`](crate::layout::Layout::load_part).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadOptions {
-    /// Of so many records before it ends, in a tenth of a second or less; of more when they are asked for, and beside.
-    /// Default 1 Mi.
+    /// Number of records that are loaded before the start ends, in a tenth of a second or less. Further records are
+    /// loaded on demand and in the background. Default 1 Mi.
     pub at_start_max: usize,
-    /// Records of a part, more or less. Default 32 Ki: some milliseconds.
+    /// Approximate number of records of a part. Default 32 Ki: some milliseconds.
     pub part_records: usize,
     /// Lines of a core that are in one part: a power of two. Default 2048.
     pub range_lines: u32,
@@ -70,7 +70,7 @@ impl Default for LogOptions {
     }
 }
 
-/// Which of the two places for the first header of a filling.
+/// One of the two places for the first header of a filling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum NotePlace {
     First,
@@ -87,28 +87,28 @@ impl NotePlace {
     }
 }
 
-/// Where the segments lie. Fixed at format.
+/// The position of the segments. Fixed at format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Where the first segment begins on the cache device, in bytes.
+    /// Offset of the first segment on the cache device, in bytes.
     pub offset: u64,
-    /// How many there are.
+    /// The number of segments.
     pub segments: u32,
-    /// Bytes of each.
+    /// Bytes of a segment.
     pub segment_bytes: u32,
-    /// Bytes of a block of the device: a record's header begins and ends with one.
+    /// Bytes of a block of the device: headers begin and end at block boundaries.
     pub block_bytes: u32,
     /// Bytes of a line.
     pub line_bytes: u32,
-    /// Bytes of metadata beside each block, in which headers travel with their data; 0: they have blocks of their own.
+    /// Bytes of metadata per block, in which headers are written with their data; 0: headers have blocks of their own.
     pub metadata_bytes: u16,
 }
 
 impl Geometry {
-    /// Divides what of a device lies behind `offset`, a multiple of its block.
+    /// Divides a device from `offset` on, a multiple of its block size.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`], naming the option, if that cannot be.
+    /// [`ErrorKind::Setup`], naming the option, if that is impossible.
     pub fn new(info: &DeviceInfo, offset: u64, options: &LogOptions) -> Result<Self, Error> {
         let room = info.capacity_bytes.saturating_sub(offset);
         let segments =
@@ -129,7 +129,7 @@ impl Geometry {
         }
     }
 
-    /// What is wrong with it, on a device of `capacity_bytes`.
+    /// What is wrong with it on a device of `capacity_bytes`, if anything is.
     pub(super) fn complaint(&self, capacity_bytes: u64) -> Option<String> {
         let Self { offset, segments, segment_bytes, block_bytes, line_bytes, metadata_bytes } =
             *self;
@@ -171,7 +171,7 @@ impl Geometry {
                  make segment_bytes smaller"
             ));
         }
-        // The product of two numbers of 32 bits.
+        // The product of two 32-bit numbers fits.
         let end = (u64::from(segments) * u64::from(segment_bytes)).checked_add(offset);
         match end {
             Some(end) if end <= capacity_bytes && end <= LOCATION_END => None,
@@ -182,7 +182,7 @@ impl Geometry {
         }
     }
 
-    /// Bytes that user data and records have.
+    /// Bytes for client data and records.
     pub fn capacity_bytes(&self) -> u64 {
         u64::from(self.segments) * u64::from(self.segment_bytes)
     }
@@ -191,23 +191,23 @@ impl Geometry {
         self.line_bytes / 512
     }
 
-    /// Whether the device writes not even a sector whole: its blocks are smaller.
+    /// Whether the device can tear sectors, because its blocks are smaller.
     pub(super) fn tears_sectors(&self) -> bool {
         (self.block_bytes as usize) < SECTOR_BYTES
     }
 
-    /// Where the place is for the first header of a filling, if there are two in the segment ([`short_header`]).
+    /// The position of a place for the first header of a filling, if the segment has two ([`short_header`]).
     pub(super) fn note_position(&self, place: NotePlace) -> Option<u32> {
         let note_bytes = self.header_bytes(0, 0);
         self.tears_sectors().then(|| if place == NotePlace::First { 0 } else { note_bytes })
     }
 
-    /// Bytes of both places together, behind which batches begin.
+    /// Bytes of both places together; batches begin after them.
     pub(super) fn notes_bytes(&self) -> u32 {
         if self.tears_sectors() { 2 * self.header_bytes(0, 0) } else { 0 }
     }
 
-    /// Where a position in a segment is on the device, in bytes.
+    /// The offset on the device of a position in a segment, in bytes.
     pub(super) fn offset_of(&self, segment: u32, position: u32) -> u64 {
         debug_assert!(segment < self.segments && position < self.segment_bytes);
         self.offset + u64::from(segment) * u64::from(self.segment_bytes) + u64::from(position)
@@ -221,23 +221,24 @@ impl Geometry {
         (narrow(at / bytes), narrow(at % bytes))
     }
 
-    /// Whether headers travel in the metadata of the blocks behind them.
+    /// Whether headers are in the metadata of the blocks that follow them.
     pub(super) fn has_metadata(&self) -> bool {
         self.metadata_bytes > 0
     }
 
-    /// Bytes of metadata of the blocks of so many bytes of data.
+    /// Bytes of metadata for the blocks of `bytes` bytes of data.
     pub(super) fn metadata_of(&self, bytes: usize) -> usize {
         bytes / self.block_bytes as usize * usize::from(self.metadata_bytes)
     }
 
-    /// Whether the header of a batch of `entries` and so many bytes of data lies in the metadata of these.
+    /// Whether the header of a batch of `entries` records and `data_bytes` bytes of data is in the metadata of the
+    /// data.
     pub(super) fn is_in_metadata(&self, entries: usize, data_bytes: usize) -> bool {
         self.has_metadata()
             && metadata_header::fits(entries, data_bytes, self.block_bytes, self.metadata_bytes)
     }
 
-    /// What has to be read from where a batch begins to see its header whole, in bytes.
+    /// Bytes to read from the beginning of a batch in order to see its whole header.
     pub(super) fn header_view_bytes(&self) -> usize {
         let longest = metadata_header::header_bytes(RECORDS_MAX);
         match usize::from(self.metadata_bytes) {
@@ -246,13 +247,13 @@ impl Geometry {
         }
     }
 
-    /// Most records of the first batch of a filling. Its header is there or not by one sector, or by one block with its
-    /// metadata, so that a note that a crash tears leaves the one before in force.
+    /// Most records of the first batch of a filling. Its header must be atomic: within one sector, or one block with
+    /// its metadata. So a note that a crash tears leaves the previous one in force.
     pub(super) fn first_records_max(&self) -> usize {
         if self.has_metadata() { 1 } else { RECORDS_OF_A_SECTOR }
     }
 
-    /// Bytes in front of its data that the header of a batch of `entries` takes.
+    /// Bytes that the header of a batch takes in front of its data.
     pub(super) fn header_bytes(&self, entries: usize, data_bytes: usize) -> u32 {
         if self.is_in_metadata(entries, data_bytes) {
             return 0;
@@ -263,8 +264,8 @@ impl Geometry {
         u32::try_from(bytes).expect("a few kilobytes")
     }
 
-    /// Puts a header at the beginning of `into`, which is as long as [`header_bytes`](Self::header_bytes) says.
-    /// That of a batch whose header [is in metadata](Self::is_in_metadata) is encoded there.
+    /// Writes a header to the beginning of `into`, which has the length of [`header_bytes`](Self::header_bytes). A
+    /// header that [is in metadata](Self::is_in_metadata) is encoded for that place.
     pub(super) fn encode(
         &self,
         header: &BatchHeader,
@@ -282,7 +283,7 @@ impl Geometry {
         }
     }
 
-    /// Reads what lies at a position of a segment. `None` if no batch of this cache begins there that ends there, too.
+    /// Parses the header at a position of a segment. `None` if no batch of this cache begins and ends there.
     pub(super) fn parse(
         &self,
         blocks: Blocks<'_>,
@@ -302,7 +303,7 @@ impl Geometry {
             short_header::parse(bytes, uuid, (segment, position), room)
         } else {
             let parsed = BatchHeader::parse(bytes, uuid, (segment, position), room);
-            // Each batch has its header in one place, so that a footer need not say in which.
+            // Each batch has its header in one defined place, so a footer need not record which one.
             parsed.filter(|(_, records)| {
                 let data = records.iter().map(Record::data_bytes).sum();
                 !self.is_in_metadata(records.len(), data)
@@ -311,7 +312,7 @@ impl Geometry {
     }
 }
 
-/// Of a log of half a megabyte.
+/// A log of half a megabyte.
 #[cfg(test)]
 pub(super) const SMALL: Geometry = Geometry {
     offset: 0,
@@ -331,7 +332,7 @@ mod tests {
     const UUID: CacheUuid = *b"0123456789abcdef";
     const BESIDE: Geometry = Geometry { block_bytes: 4096, metadata_bytes: 64, ..SMALL };
 
-    /// Of data that look like a header nothing is believed, and each batch has its header in one place.
+    /// Data that looks like a header is not accepted, and each batch has its header in one place.
     #[test]
     fn a_header_in_a_block_counts_where_it_can_be_one() {
         let record = |kind| {

@@ -1,38 +1,38 @@
-//! Waiting for the writes to the cache device that are under way, without holding back those that come later.
+//! Waits for the writes to the cache device that are in flight, without holding back later ones.
 //!
-//! Each write is of a phase. Whoever waits for all of now waits until the phase that is under way has given way to the
-//! next, and its last write has ended. Two phases are under way at most.
+//! Each write belongs to a phase. To wait for all current writes, a waiter waits until the current phase was followed
+//! by the next one, and the last write of its own phase has ended. Writes of at most two phases are in flight.
 
 #[derive(Debug, Default)]
 pub(super) struct Grace {
     phase: u64,
-    /// Writes of even and of odd phases.
+    /// Number of writes in flight that began in even and in odd phases.
     under_way: [usize; 2],
 }
 
-/// The phase of a write, or for which somebody waits.
+/// The phase of a write or of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Phase(u64);
 
 impl Grace {
-    /// A write sets out.
+    /// A write begins.
     pub(super) fn begin(&mut self) -> Phase {
         self.under_way[parity(self.phase)] += 1;
         Phase(self.phase)
     }
 
-    /// It has ended.
+    /// A write ends.
     pub(super) fn end(&mut self, Phase(phase): Phase) {
         let count = &mut self.under_way[parity(phase)];
         *count = count.checked_sub(1).expect("begun before");
     }
 
-    /// To be asked with [`has_passed`](Self::has_passed) whether all writes that are under way now have ended.
+    /// The value to pass to [`has_passed`](Self::has_passed), which tells whether all writes now in flight have ended.
     pub(super) fn ask(&self) -> Phase {
         Phase(self.phase)
     }
 
-    /// Whether all writes that were under way when `asked` was, have ended.
+    /// Whether all writes that were in flight at the time of `asked` have ended.
     pub(super) fn has_passed(&mut self, Phase(asked): Phase) -> bool {
         if self.phase == asked && self.under_way[parity(asked + 1)] == 0 {
             self.phase += 1;

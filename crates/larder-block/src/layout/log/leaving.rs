@@ -1,5 +1,5 @@
-//! What is on its way to the cores. Two writes of the same sectors would be free to pass each other, whatever the index
-//! says of these sectors by then: so none sets out before the other has arrived.
+//! Ranges in flight to the cores. The device may reorder two writes of the same sectors, whatever the index says of
+//! these sectors by then. So the second is issued only after the first has arrived.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use crate::layout::{CoreId, Span};
 
 #[derive(Debug, Default)]
 pub(super) struct Leaving {
-    /// End by core and first sector. They do not overlap.
+    /// End by core and first sector. The runs do not overlap.
     runs: BTreeMap<(CoreId, u64), u64>,
 }
 
 impl Leaving {
     /// # Panics
-    /// If something of `run` is on its way already.
+    /// If a part of `run` is in flight already.
     pub(super) fn add(&mut self, run: Span) {
         assert!(!self.has(run), "{run:?} would be written twice at a time");
         self.runs.insert((run.core, run.first), run.end());
@@ -24,7 +24,7 @@ impl Leaving {
         debug_assert_eq!(removed, Some(run.end()));
     }
 
-    /// Whether something of `span` is on its way.
+    /// Whether a part of `span` is in flight.
     pub(super) fn has(&self, span: Span) -> bool {
         let before = self.runs.range(..(span.core, span.end())).next_back();
         before.is_some_and(|((core, _), end)| *core == span.core && *end > span.first)

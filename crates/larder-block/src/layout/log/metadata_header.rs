@@ -1,5 +1,5 @@
-//! The header of a batch on a device that keeps metadata beside its blocks: it lies in those of the batch's own data
-//! blocks, piece by piece in their order, and takes no block. Little-endian.
+//! The header of a batch on a device that keeps metadata per block. It is stored in the metadata of the batch's own
+//! data blocks, piece by piece in order, and takes no block. Little-endian.
 //!
 //! ```text
 //!  segment ├─ data ─┬─ data ─┬─ data ─┼─ data ─┬─ ─
@@ -11,17 +11,17 @@
 //!       4         as in a [short header](super::short_header); with n records it is 48 + 16 n bytes
 //! ```
 //!
-//! Behind it the metadata of the batch's blocks are zeros, and so are those of all blocks that have no piece of a
-//! header: footers, headers in blocks, what is overwritten in place.
+//! The rest of the metadata of the batch's blocks is zeros, and so is the metadata of all blocks without a piece of a
+//! header: footers, headers in blocks, data overwritten in place.
 //!
-//! A batch has its header here if the metadata of its data blocks have room for it, 64 bytes for each record with
-//! data; one without data, or of hardly anything but voids, has a [header](super::batch) of a block in front of its
-//! data. Which it is can be told from its records.
+//! A batch has its header here if the metadata of its data blocks has room for it: 64 bytes for each record with data.
+//! A batch without data, or with little except voids, has a [header](super::batch) in a block in front of its data.
+//! The records determine which one it is.
 //!
-//! A block and its metadata are written as one, and nothing longer is. So the first batch of a filling has one record:
-//! its header is there or not by one block. And what is overwritten in place has lost its piece of a header: that may
-//! be done only where the [footer](super::footer) says the same, durably, and not in the first batch, beside which a
-//! footer counts.
+//! A block is written atomically with its metadata, and nothing longer is. So the first batch of a filling has one
+//! record: its header is present or absent with one block. And a block that is overwritten in place has lost its piece
+//! of a header. So this is allowed only if the [footer](super::footer) durably says the same, and not in the first
+//! batch, without which a footer does not count.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -32,10 +32,10 @@ pub(super) use super::short_header::header_bytes;
 
 const MAGIC: [u8; 4] = *b"LBMH";
 
-/// Fewest bytes of metadata beside a block: a header of one record.
+/// Fewest bytes of metadata per block: a header of one record.
 pub(super) const METADATA_BYTES_MIN: u16 = 64;
 
-/// Whether a header of so many records lies in the metadata of so many bytes of data.
+/// Whether a header of `records` records fits into the metadata of `data_bytes` bytes of data.
 pub(super) fn fits(
     records: usize,
     data_bytes: usize,
@@ -46,16 +46,16 @@ pub(super) fn fits(
     header_bytes(records) <= room
 }
 
-/// Puts the header at the beginning of `into`, the metadata of the batch's data blocks or more, and zeros behind it.
+/// Writes the header to the beginning of `into`, the metadata of the batch's data blocks or more, and zeros after it.
 ///
 /// # Panics
-/// As [`BatchHeader::encode`].
+/// Like [`BatchHeader::encode`].
 pub(super) fn encode(header: &BatchHeader, uuid: &CacheUuid, records: &[Record], into: &mut [u8]) {
     short_header::encode_as(MAGIC, header, uuid, records, into);
 }
 
-/// Reads the metadata of the blocks from `position` of `segment` on. `None` if no batch of this cache begins there with
-/// its header in them. Its length is that of its data and no more than `room`.
+/// Parses the metadata of the blocks from `position` of `segment` on. `None` if no batch of this cache begins there
+/// with its header in them. Its length must match its data and be at most `room`.
 pub(super) fn parse(
     metadata: &[u8],
     uuid: &CacheUuid,
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(parse(&metadata, &UUID, AT, ROOM), None);
     }
 
-    /// Each bit by itself, and each length: a block that is torn away takes a piece with it.
+    /// Each bit, and each length: a block that is torn away takes a piece with it.
     #[test]
     fn no_bit_flip_and_no_cut_passes() {
         let (_, records, metadata) = sample(3);

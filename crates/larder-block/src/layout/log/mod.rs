@@ -1,23 +1,24 @@
-//! The default layout: a log of segments in which a record travels in the same device write as its data.
+//! The default layout: a log of segments, in which a record is written in the same device write as its data.
 //!
 //! ```text
 //!  segment ├─ header ─┬─ data ─┬─ data ─┬─ header ─┬─ data ─┬ ─ ─ ─ ─ ┬─ footer ─┤
 //!          └────────── batch ───────────┘└──── batch ───────┘
 //! ```
 //!
-//! - What is pending goes out as one batch behind one header: blocks of 512 bytes, where the device has them, else of
-//!   4 KiB ([`batch`](self)); none where the device keeps metadata beside its blocks, and the header lies there. While
-//!   a batch is on its way, small ones wait for company.
-//! - A segment ends with a footer, in the device write of its last batch, so that a start sees it whole with one read.
-//! - Dirty data are overwritten in place where the device writes sectors whole and a durable header says that their
+//! - Pending records are written as one batch with one header: blocks of 512 bytes if the device has them, else of 4
+//!   KiB ([`batch`](self)); none if the device keeps metadata per block, which then holds the header. While a batch is
+//!   in flight, small ones wait for more records.
+//! - A segment ends with a footer, in the device write of its last batch, so that a start reads it whole with one
+//!   read.
+//! - Dirty data is overwritten in place if the device writes sectors atomically and a durable header says that the
 //!   batch was complete. A log that only appends destages five times as much under skewed writes.
-//! - Segments give way in the order in which they were opened. What is dirty goes to the core in sorted runs, what had
-//!   hits is kept under a budget, the rest is clean and serves reads until the segment is filled anew.
-//! - What streams write goes to the core from memory, unless it was cached before: then it will be written again.
+//! - Segments are drained in the order in which they were opened. Dirty data is destaged in sorted runs, data with
+//!   hits is kept within a budget, and the rest is clean and serves reads until the segment is filled again.
+//! - Stream data is destaged from memory, unless it was cached before: then it will probably be written again.
 //!
-//! *Always:* of two records of a sector the one with the higher sequence counts, and it outlives the other; a copy
-//! never gets a higher sequence than what replaced its original; nothing is acknowledged before its batch and all
-//! before it are durable; a segment is filled anew only when the core has durably what it held dirty.
+//! *Always:* of two records of a sector the one with the higher sequence counts, and outlives the other. A copy never
+//! gets a higher sequence than a record that replaced its original. Nothing is acknowledged before its batch and all
+//! earlier ones are durable. A segment is filled again only when the core durably has its dirty data.
 
 mod appender;
 mod batch;
@@ -83,11 +84,11 @@ use unloaded::Unloaded;
 use write_buffer::WriteBuffer;
 use yielding::Yielding;
 
-/// I/Os of a turn that there is room for between turns.
+/// Capacity for I/Os of a turn that is kept between turns.
 const ISSUED_KEPT: usize = 64;
 
 impl LogLayout {
-    /// An empty log on `geometry` of the device that `info` is about.
+    /// An empty log with `geometry`, on the device described by `info`.
     pub fn new(
         geometry: Geometry,
         identity: LogIdentity,
@@ -156,7 +157,7 @@ impl LogLayout {
 
 impl Layout for LogLayout {
     /// # Panics
-    /// If the request does not begin and end with a block of the cache device, or has data of another length.
+    /// If the request does not begin and end at a block of the cache device, or if its data has another length.
     fn submit_of(&mut self, class: ClassId, id: RequestId, request: Request) {
         self.check(&request);
         self.requests.begin(id);
@@ -234,7 +235,7 @@ impl Layout for LogLayout {
             }
         }
         ios.append(&mut self.issued);
-        // What a burst of destaging has taken.
+        // Give back the memory of a burst of destages.
         self.issued.shrink_to(ISSUED_KEPT);
     }
 
@@ -246,7 +247,7 @@ impl Layout for LogLayout {
         *self.core(core) = CoreState::default();
     }
 
-    /// What streams have written goes to the cores without a flush.
+    /// Stream data goes to the cores without a flush.
     fn is_on_cores(&self) -> bool {
         let is_durable = |core: &CoreState| core.destages == core.destages_flushed;
         self.unloaded.is_none()

@@ -1,12 +1,12 @@
-//! What a class has had dirty for longest goes to the cores, so that the class may evict it and take in what is new
-//! ([`evicting`](super::evicting)). When that is to be, and how much at a time, says whoever drives the log.
+//! Destages the oldest dirty data of a class, so that the class may evict it and cache new data
+//! ([`evicting`](super::evicting)). The driver of the log decides when, and how much at a time.
 //!
-//! Each class has a place where it looks, segment by segment in the order in which they were opened, and behind the
-//! last one from the first on: what a core has refused is in nobody's way. What is on its way to a core already is left
-//! alone, and so is a segment that gives way, which sees to all of its own.
+//! Each class searches from its own position, segment by segment in the order in which they were opened, and after the
+//! last one from the first on. So data that a core has refused blocks no other data. Data already in flight to a core
+//! is skipped, and so is a draining segment, which destages all of its data itself.
 //!
-//! *Always:* nothing of other classes is taken. It costs no flush: what was destaged so is as durable on the cores as
-//! what streams have written, and made so before its segment is filled anew.
+//! *Always:* no data of other classes is taken. This costs no flush: the destaged data is as durable on the cores as
+//! stream data, and becomes durable before its segment is filled again.
 
 use super::index::Found;
 use super::segments::State;
@@ -14,13 +14,13 @@ use super::state::LogLayout;
 use super::written::Place;
 use crate::layout::{ClassId, RequestId};
 
-/// Segments that are looked at each time.
+/// Most segments that one call searches.
 const SEGMENTS_MAX: u32 = 4096;
-/// Lines that are looked at each time, beyond four for each that is wanted.
+/// Most lines that one call searches, beyond four for each line that is wanted.
 const LINES_MAX: u64 = 64;
 
 impl LogLayout {
-    /// Begins to destage about so many sectors of a class. How many; 0: none were found soon.
+    /// Begins to destage about `sectors` sectors of a class. Returns the number of sectors; 0: none were found soon.
     pub(super) fn clean_oldest(&mut self, request: RequestId, class: ClassId, sectors: u64) -> u64 {
         let (from, busy) = self.mark_oldest_dirty(class, sectors);
         let taken = busy.iter().map(|one| u64::from(one.span.sectors)).sum();
@@ -32,7 +32,7 @@ impl LogLayout {
         taken
     }
 
-    /// Marks as busy so many sectors, or up to a line more. Where the first of them are.
+    /// Marks `sectors` sectors as busy, or up to a line more. Returns them, and the place of the first.
     fn mark_oldest_dirty(&mut self, class: ClassId, sectors: u64) -> (Place, Vec<Found>) {
         let began = self.evicting.oldest_dirty[class.index()];
         let (mut at, mut has_turned, mut first) = (began, false, None);
@@ -70,15 +70,15 @@ impl LogLayout {
         (first.unwrap_or(at), busy)
     }
 
-    /// The number of the next line of a segment, from number `from` on, where a class may have something dirty that
-    /// nobody else takes to the core.
+    /// The number of the next line of a segment, from number `from` on, in which a class may have dirty data that no
+    /// other mover takes to the core.
     fn next_dirty_line(&self, class: ClassId, segment: u32, from: usize) -> Option<usize> {
         let one = self.segments.get(segment);
         let may_have = matches!(one.state(), State::Open | State::Sealed);
         may_have.then(|| one.written().next_of(class, from)).flatten()
     }
 
-    /// A line may be named twice: what is marked is not found again.
+    /// A line may be listed twice: marked data is not found again.
     fn mark_dirty_of_line(
         &mut self,
         class: ClassId,

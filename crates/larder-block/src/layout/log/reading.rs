@@ -1,11 +1,12 @@
-//! Users' reads: what is cached from the cache device, the rest from the core.
+//! Client reads: cached data comes from the cache device, the rest from the core.
 
 use super::index::{Found, gaps};
 use super::state::{LogLayout, Purpose};
 use crate::layout::{ClassId, DeviceIo, RequestId, SECTOR_BYTES, Span, Target};
 
 impl LogLayout {
-    /// With a class what is clean comes from the cache device too, and is of that class from now on.
+    /// With a class, clean data also comes from the cache device, and moves to that class. Without one, only dirty
+    /// data does.
     pub(super) fn read(&mut self, request: RequestId, span: Span, class: Option<ClassId>) {
         let mut found = std::mem::take(&mut self.found);
         self.index.touch(span, &mut found);

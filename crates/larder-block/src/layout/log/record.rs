@@ -1,5 +1,5 @@
-//! A record: which sectors of which core, and what of them. Headers of batches hold records, and footers of segments
-//! hold them once more. Little-endian.
+//! A record: sectors of a core, and their state. Headers of batches contain records, and footers of segments repeat
+//! them. Little-endian.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -11,15 +11,14 @@
 //!      12      4  a word of whoever holds it
 //! ```
 //!
-//! What is unsettled is clean as long as the core has power: the core has it too, but no flush covered that when this
-//! was written. After a crash it is void, for a clean copy is no more durable than the core that it copies. After an
+//! Unsettled data is clean as long as the core has power: the core has it too, but no flush covered it when this was
+//! written. After a crash it is void, because a clean copy is only as durable as the data on its core. After an
 //! orderly stop, which flushes the cores, it is clean: the label says up to which sequence that holds
 //! ([`settled_up_to`](super::LogSuperblock::settled_up_to)).
 //!
-//! What is destaged, the core has durably as records with lower sequences say it: what they call dirty is clean.
-//! Nothing of that is overwritten in place any more. A flush that a user has asked for writes such markers before it is
-//! answered. So after a crash a sector is dirty only if a write to it was acknowledged that was to be dirty, and no
-//! flush that came later was answered.
+//! For destaged sectors, the core durably has the data of records with lower sequences: what these call dirty is
+//! clean. None of it is overwritten in place any more. A client flush writes such markers before it is answered. So
+//! after a crash a sector is dirty only if a dirty write to it was acknowledged, and no later flush was answered.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -31,7 +30,7 @@ use crate::layout::{CoreId, SECTOR_BYTES, Span};
 pub(super) const ENTRY_BYTES: usize = size_of::<Entry>();
 const _: () = assert!(ENTRY_BYTES == 16);
 
-/// No record at all: a batch that only states something, in a footer.
+/// No record: stands in a footer for a batch without records.
 const NONE: u8 = 0;
 const DIRTY: u8 = 1;
 const CLEAN: u8 = 2;
@@ -40,7 +39,7 @@ const UNSETTLED: u8 = 4;
 const DESTAGED: u8 = 5;
 const OVERWRITABLE: u8 = 16;
 
-/// What a record says of its sectors.
+/// The state of the sectors that a record describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecordKind {
     Dirty {
@@ -50,7 +49,7 @@ pub(super) enum RecordKind {
     Void,
     /// Clean now, void after a crash.
     Unsettled,
-    /// What older records call dirty is clean.
+    /// The sectors that older records call dirty are clean.
     Destaged,
 }
 
@@ -89,7 +88,7 @@ impl RecordKind {
 pub(super) struct Record {
     pub(super) span: Span,
     pub(super) kind: RecordKind,
-    /// CRC-32C of the data as they were written first; 0 of one without data, and where a footer is all that is known.
+    /// CRC-32C of the data as first written; 0 for a record without data, and if only the footer is known.
     pub(super) checksum: u32,
 }
 
@@ -99,7 +98,7 @@ impl Record {
     }
 }
 
-/// A record as it lies on the device.
+/// A record in its format on the device.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(super) struct Entry {
@@ -124,7 +123,7 @@ impl Entry {
         }
     }
 
-    /// Puts records at the beginning of `into`, each with its checksum, and zeros behind them. Gives their bytes.
+    /// Writes records to the beginning of `into`, each with its checksum, and zeros after them. Returns their bytes.
     pub(super) fn put_all<'a>(records: &[Record], into: &'a mut [u8]) -> &'a [u8] {
         let (entries, zeros) = into.split_at_mut(records.len() * ENTRY_BYTES);
         for (record, entry) in records.iter().zip(entries.chunks_exact_mut(ENTRY_BYTES)) {
@@ -134,13 +133,13 @@ impl Entry {
         entries
     }
 
-    /// So many records that `bytes` begins with, each with its checksum. `None` if one can be none.
+    /// Parses `count` records at the beginning of `bytes`, each with its checksum. `None` if one is invalid.
     pub(super) fn take_all(bytes: &[u8], count: usize) -> Option<Vec<Record>> {
         let (entries, _) = <[Self]>::ref_from_prefix_with_elems(bytes, count).ok()?;
         entries.iter().map(|entry| entry.record(entry.word())).collect()
     }
 
-    /// In the place of the records of a batch that has none.
+    /// Stands for the records of a batch without any.
     pub(super) fn of_none(word: u32) -> Self {
         Self { first: 0.into(), core: 0.into(), sectors_less_one: 0, kind: NONE, word: word.into() }
     }
@@ -153,7 +152,7 @@ impl Entry {
         self.word.get()
     }
 
-    /// The record, with this checksum. `None` if there can be none like that.
+    /// The record, with this checksum. `None` if it is invalid.
     pub(super) fn record(&self, checksum: u32) -> Option<Record> {
         let sectors = u32::from(self.sectors_less_one) + 1;
         let span = Span { core: CoreId::new(self.core.get())?, first: self.first.get(), sectors };

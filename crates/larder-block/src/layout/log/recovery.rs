@@ -1,17 +1,18 @@
-//! What a log says of itself after a crash.
+//! Recovers a log after a crash or a stop.
 //!
-//! First the header at the beginning of each segment is read, and the [footer](super::footer) at its end. Where that
-//! is not of the same filling, for the segment was still being filled, the headers are read one behind the other until
-//! none follows. Then those batches are read as a whole that no header states as complete, the last ones before a
-//! crash, and their data are checked. Like the layout this does no I/O: it says what is to be read. Segments do not
-//! depend on each other, so as many reads may go side by side.
+//! First the header at the beginning of each segment is read, and the [footer](super::footer) at its end. If the
+//! footer is not of the same filling, because the segment was still being filled, the headers are read one after the
+//! other until none follows. Then the batches that no header states as complete, the last ones before a crash, are
+//! read whole, and their data is checked. Like the layout, this does no I/O: it says what to read. Segments do not
+//! depend on each other, so as many reads may be in flight at the same time.
 //!
-//! Behind an orderly stop nothing was under way, and the label says what there is ([`stopping`](super::stopping)): if
-//! something else is found, that is damage. If not, what drained segments hold is taken as well.
+//! After an orderly stop nothing was in flight, and the label describes what there is ([`stopping`](super::stopping)):
+//! any deviation is damage. Without a deviation, the data in drained segments is recovered too.
 //!
-//! *Always:* whatever was acknowledged is found, for its batch and all before it in its segment were complete. A batch
-//! that was not is left out as a whole, now and in every later recovery: statements count within an epoch, and what
-//! was not stated in its own is checked each time. So it is not overwritten in place either.
+//! *Always:* everything acknowledged is found, because its batch and all earlier ones in its segment were complete. An
+//! incomplete batch is ignored as a whole, now and in every later recovery: statements count within an epoch, and a
+//! batch that was not stated in its own epoch is checked each time. So such a batch is never overwritten in place
+//! either.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -33,20 +34,20 @@ use super::verifying::Verifying;
 use crate::layout::line::pack_line;
 use crate::layout::{CoreId, Layout, Left, Span};
 
-/// Read at once where headers follow each other.
+/// Bytes that are read at once to follow a chain of headers.
 const CHAIN_BYTES: usize = 128 << 10;
-/// Looked through behind the last batch of a segment without a footer: longer than a batch.
+/// Bytes that are searched after the last batch of a segment without a footer: more than a batch.
 const TAIL_BYTES: usize = 1 << 20;
 
-/// A read that a recovery wants.
+/// A read that a recovery requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryRead {
     what: Want,
-    /// Where on the cache device, in bytes.
+    /// Offset on the cache device, in bytes.
     pub offset: u64,
-    /// How many: whole blocks.
+    /// Bytes to read: whole blocks.
     pub bytes: usize,
-    /// How many bytes of metadata they have that are wanted too; 0 where headers are not in them.
+    /// Bytes of their metadata that are wanted too; 0 if headers are not in metadata.
     pub metadata_bytes: usize,
 }
 
@@ -58,45 +59,45 @@ enum Want {
     Footer { segment: u32 },
     /// The header at this position of a segment, and those that follow it.
     Chain { segment: u32, position: u32 },
-    /// Behind the last batch of a segment that was found.
+    /// What follows the last batch of a segment that was found.
     Tail { segment: u32, position: u32 },
     /// A whole batch, by number.
     Batch { segment: u32, batch: usize },
-    /// One that is complete, for its dirty data are to be verified.
+    /// A complete batch whose dirty data is to be verified.
     Verify { segment: u32, batch: usize },
 }
 
-/// What a recovery has found.
+/// Result of a recovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// Batches that count.
+    /// Valid batches.
     pub batches: u64,
-    /// And their records.
+    /// Their records.
     pub records: u64,
-    /// Batches whose data are not what their header says: they were under way when the cache stopped.
+    /// Batches whose data does not match their header: they were in flight when the cache stopped.
     pub torn_batches: u64,
-    /// Reads that the device refused. Dirty data may have been lost.
+    /// Reads that the device refused. Dirty data may be lost.
     pub failed_reads: u64,
-    /// Epoch of the last header that was found.
+    /// The highest epoch of the headers that were found.
     pub last_epoch: u32,
-    /// Whether something else was found than an orderly stop has left.
+    /// Whether the content differs from what an orderly stop has left.
     pub is_damaged: bool,
-    /// Batches that were complete before the crash and are gone. Not counted behind an orderly stop, or where the
+    /// Batches that were complete before the crash and are missing. Not counted after an orderly stop, or if the
     /// device refused a read.
     pub missing_batches: u64,
-    /// What is dirty and is not what its record says: it is not found.
+    /// Dirty data that does not match its record: it is dropped.
     pub unsound: Vec<Span>,
 }
 
-/// A recovery: reads are taken with [`next_read`](Self::next_read) and answered with [`completed`](Self::completed)
+/// A recovery. Take reads with [`next_read`](Self::next_read) and answer them with [`completed`](Self::completed)
 /// until there are none; then [`finish`](Self::finish) makes a layout of it.
 #[derive(Debug)]
 pub struct LogRecovery {
     pub(super) geometry: Geometry,
     pub(super) uuid: CacheUuid,
-    /// By segment.
+    /// By segment number.
     pub(super) fillings: Vec<Option<Filling>>,
-    /// By segment, of those that were found.
+    /// By segment, for those that were found.
     note_places: Vec<NotePlace>,
     wanted: VecDeque<RecoveryRead>,
     outstanding: usize,
@@ -104,17 +105,17 @@ pub struct LogRecovery {
     pub(super) found: Recovered,
     pub(super) clean_up_to: u64,
     settled_up_to: u64,
-    /// How an orderly stop has left it, if one has.
+    /// The state that an orderly stop recorded, if the log was stopped in that way.
     left: Option<Left>,
-    /// Those that there are, if that is said.
+    /// The existing cores, if they were given.
     cores: Option<BTreeSet<CoreId>>,
-    /// By epoch, what headers behind gaps call complete.
+    /// By epoch: the highest horizon in headers after gaps.
     pub(super) behind_gaps: HashMap<u32, u64>,
     pub(super) verifying: Verifying,
 }
 
 impl LogRecovery {
-    /// Of the cache with this UUID.
+    /// A recovery of the cache with this UUID.
     pub fn new(geometry: Geometry, uuid: [u8; 16]) -> Self {
         let mut recovery = Self {
             geometry,
@@ -138,26 +139,26 @@ impl LogRecovery {
         recovery
     }
 
-    /// What all batches up to this sequence say, the cores have: [`LogSuperblock::clean_up_to`](super::LogSuperblock).
+    /// The cores have the data of all batches up to this sequence:
+    /// [`LogSuperblock::clean_up_to`](super::LogSuperblock).
     #[must_use]
     pub fn clean_up_to(self, sequence: u64) -> Self {
         Self { clean_up_to: sequence, ..self }
     }
 
-    /// What is unsettled by batches up to this sequence is clean:
-    /// [`LogSuperblock::settled_up_to`](super::LogSuperblock).
+    /// Unsettled data in batches up to this sequence is clean: [`LogSuperblock::settled_up_to`](super::LogSuperblock).
     #[must_use]
     pub fn settled_up_to(self, sequence: u64) -> Self {
         Self { settled_up_to: sequence, ..self }
     }
 
-    /// It was stopped in order, and left like this.
+    /// Sets the state that an orderly stop recorded.
     #[must_use]
     pub fn after_stop(self, left: Option<Left>) -> Self {
         Self { left, ..self }
     }
 
-    /// Of what cores a batch is whose data are not those that it was written with, in no order.
+    /// The sectors of all torn batches, in no particular order.
     pub fn torn(&self) -> Vec<Span> {
         let of_filling = |filling: &Filling| {
             let all = filling.batches().iter().enumerate().filter(|(_, batch)| batch.is_torn);
@@ -168,13 +169,14 @@ impl LogRecovery {
         self.found().flat_map(of_filling).collect()
     }
 
-    /// What is said of any but these is of cores that were taken away, which had all by then: nothing of it is found.
+    /// Only these cores exist. Records of any other core are of a removed core, which had all its data by then: they
+    /// are ignored.
     #[must_use]
     pub fn of_cores(self, cores: impl IntoIterator<Item = CoreId>) -> Self {
         Self { cores: Some(cores.into_iter().collect()), ..self }
     }
 
-    /// What is to be read next. `None` while others are under way that say it, and when nothing is left.
+    /// The next read. `None` while it depends on reads in flight, and when nothing is left.
     pub fn next_read(&mut self) -> Option<RecoveryRead> {
         if self.wanted.is_empty() && self.outstanding == 0 && !self.has_checked {
             self.has_checked = true;
@@ -185,12 +187,12 @@ impl LogRecovery {
         Some(read)
     }
 
-    /// What was read; `None` if the device refused. Of a device whose metadata are of no interest.
+    /// Answers a read; `None` if the device refused it. For a device without metadata of interest.
     pub fn completed(&mut self, read: RecoveryRead, bytes: Option<&[u8]>) {
         self.completed_with(read, bytes.map(|bytes| (bytes, &[][..])));
     }
 
-    /// The same with the metadata of the blocks, [`RecoveryRead::metadata_bytes`] of them, behind their bytes.
+    /// Answers a read with bytes and metadata of the blocks, [`RecoveryRead::metadata_bytes`] of the latter.
     pub fn completed_with(&mut self, read: RecoveryRead, found: Option<(&[u8], &[u8])>) {
         self.outstanding -= 1;
         self.found.failed_reads += u64::from(found.is_none());
@@ -242,7 +244,7 @@ impl LogRecovery {
         }
     }
 
-    /// What an orderly stop has left is compared otherwise.
+    /// After an orderly stop there is no tail to search: the content is compared with the label.
     fn want_tail(&mut self, segment: u32, position: u32) {
         let position = position + self.geometry.block_bytes;
         if self.left.is_none() && position < self.geometry.segment_bytes {
@@ -253,12 +255,12 @@ impl LogRecovery {
     fn first_read(&mut self, segment: u32, blocks: Blocks<'_>) {
         let Some((header, records)) = self.first_header(segment, blocks) else { return };
         self.fillings[segment as usize] = Some(Filling::new(&header, &records));
-        // If all is whole lines, one read is enough.
+        // If all records are whole lines, one read is enough.
         let lines = self.geometry.segment_bytes / self.geometry.line_bytes;
         self.want_footer(segment, footer_bytes(lines as usize, self.geometry.block_bytes));
     }
 
-    /// The header that a filling begins with. Of a note that has two places it is the later one, and counts as both.
+    /// The first header of a filling. If a note has two places, this is the later note, and it counts for both places.
     fn first_header(
         &mut self,
         segment: u32,
@@ -302,7 +304,7 @@ impl LogRecovery {
         let mut at = position;
         while let Some(rest) = blocks.from(at - position, &self.geometry) {
             let Some((header, records)) = self.header(segment, at, rest) else {
-                // It may be one of which not all was read.
+                // The header may be incomplete in what was read.
                 let is_seen = rest.bytes.len() >= self.geometry.header_view_bytes();
                 if is_seen || is_all || at == position {
                     return self.want_tail(segment, at);
@@ -310,8 +312,9 @@ impl LogRecovery {
                 break;
             };
             let filling = self.fillings[segment as usize].as_mut().expect("its header was read");
-            // Within an epoch sequences grow, from one filling of a segment to the next as well: what an earlier one
-            // has left there has a lower one. An earlier epoch may have left a higher one, which no start has found.
+            // Within an epoch sequences grow, also from one filling of a segment to the next: batches left by an
+            // earlier filling have lower ones. An earlier epoch may have left a batch with a higher sequence, which no
+            // start has found.
             let is_of_it = (header.epoch, header.generation) == (filling.epoch, filling.generation);
             if !is_of_it || header.sequence <= filling.last().sequence {
                 return self.want_tail(segment, at);
@@ -332,7 +335,7 @@ impl LogRecovery {
         parsed.filter(|(_, records)| are_in_lines(records, &self.geometry))
     }
 
-    /// The batches with data that no header states as complete, and those that are to be verified.
+    /// Requests the batches with data that no header states as complete, and those to be verified.
     fn want_unstated(&mut self) {
         let (horizons, void_below) = (self.horizons(), self.void_below());
         let mut unstated = Vec::new();
@@ -354,7 +357,7 @@ impl LogRecovery {
         }
     }
 
-    /// Earlier generations are void.
+    /// The generation below which segments are void.
     fn void_below(&self) -> u64 {
         self.found().map(|filling| filling.void_below).max().unwrap_or(0)
     }
@@ -363,7 +366,7 @@ impl LogRecovery {
         self.fillings.iter().flatten()
     }
 
-    /// Up to where each epoch's batches are stated as complete.
+    /// The sequence up to which the batches of each epoch are stated as complete.
     pub(super) fn horizons(&self) -> HashMap<u32, u64> {
         let mut horizons = HashMap::new();
         for filling in self.found() {
@@ -373,16 +376,16 @@ impl LogRecovery {
         horizons
     }
 
-    /// The highest epoch that was found: whoever finishes has a higher one.
+    /// The highest epoch that was found. `finish` must be called with a higher one.
     pub fn last_epoch(&self) -> u32 {
         self.found().map(|filling| filling.epoch).max().unwrap_or(0)
     }
 
-    /// The log as it was left, on the device that `info` is about, and what was found. `epoch` has to be higher than
-    /// that of the start before, and stand durably in the label.
+    /// Makes a layout of the recovered log, on the device described by `info`. Returns it, and what was found. `epoch`
+    /// must be higher than that of the previous start, and durable in the label.
     ///
     /// # Panics
-    /// If reads are left, or the epoch is not higher than what was found.
+    /// If reads are left, or if the epoch is not higher than what was found.
     pub fn finish(
         mut self,
         epoch: u32,
@@ -424,7 +427,7 @@ impl LogRecovery {
         (log, self.found)
     }
 
-    /// After an orderly stop: the lowest generation that counts, if what is found is what was left.
+    /// After an orderly stop: the lowest generation that counts, if the content is as it was left.
     fn compare_with_stop(&mut self, last_sequence: u64) -> Option<u64> {
         let left = self.left?;
         let counts = |filling: &Filling| filling.generation >= left.lowest;
@@ -440,7 +443,7 @@ impl LogRecovery {
     }
 
     fn adopt_segments(&self, log: &mut LogLayout, horizons: &HashMap<u32, u64>, void_below: u64) {
-        // The youngest generation of those that begin up to a sequence.
+        // For each first sequence: the youngest generation that begins up to it.
         let mut youngest: Vec<(u64, u64)> =
             self.found().map(|filling| (filling.first().sequence, filling.generation)).collect();
         youngest.sort_unstable();
@@ -451,7 +454,7 @@ impl LogRecovery {
         }
         for (segment, filling) in (0..).zip(&self.fillings) {
             let Some(filling) = filling else { continue };
-            // It was open until its last batch at least.
+            // The segment was open at least until its last batch.
             let beside = youngest.partition_point(|(first, _)| *first <= filling.last().sequence);
             let is_stated = |batch: &&Batch| batch.sequence <= horizons[&filling.epoch];
             let stated = filling.batches().iter().filter(is_stated);
@@ -481,7 +484,7 @@ impl LogRecovery {
         log.segments.end_adopting();
     }
 
-    /// What all records say, for the index. They are forgotten here, segment by segment.
+    /// Collects the records for the index. They are dropped here, segment by segment.
     fn put_records(
         &mut self,
         options: &LoadOptions,
@@ -522,7 +525,8 @@ impl LogRecovery {
         for Record { span, kind, .. } in records {
             let location = self.geometry.offset_of(segment, position);
             let cached = |is_dirty| Extent {
-                // What is told to be clean would be taken for clean again if it were overwritten where it is.
+                // Data declared clean must not be overwritten in place: a later start would take the new data for
+                // clean too.
                 is_overwritable: may_overwrite
                     && !is_clean
                     && *kind == RecordKind::Dirty { is_overwritable: true },
@@ -543,7 +547,7 @@ impl LogRecovery {
     }
 }
 
-/// Whether the data of a batch are those that its records were written with.
+/// Whether the data of a batch matches the checksums of its records.
 fn are_whole(records: &[Record], mut data: &[u8]) -> bool {
     records.iter().all(|record| match data.split_at_checked(record.data_bytes()) {
         Some((own, rest)) => {

@@ -1,4 +1,4 @@
-//! The life of a segment.
+//! The life cycle of a segment.
 //!
 //! ```text
 //!   free ──► open ──► sealed ──► draining ──► drained ──┐
@@ -7,13 +7,13 @@
 //!             └──────────────────────────────────────────┘
 //! ```
 //!
-//! A drained segment goes on to serve reads until it is filled anew.
+//! A drained segment serves reads until it is filled again.
 //!
-//! *Always:* segments drain in the order of their generations. One is filled anew only when all are drained that may
-//! hold an older record of what it holds: those that were open before it was sealed (its `barrier`). A header on the
-//! device says that they are void before anything else is written there, if need be one that stands alone and is in
-//! force or not by one sector, or, where a device tears those, lies beside the one before it. So no record outlives a
-//! younger one of the same sectors.
+//! *Always:* segments drain in the order of their generations. A segment is filled again only when all segments are
+//! drained that may contain an older record of its data: those that were open before it was sealed (its `barrier`).
+//! Before anything else is written there, a header on the device says that they are void. If necessary this is a
+//! header without a batch. It is atomic by fitting into one sector, or, where a device can tear sectors, by being
+//! written next to the previous one. So no record outlives a younger one of the same sectors.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +21,13 @@ use super::geometry::NotePlace;
 use super::written::Written;
 use crate::layout::{Class, ClassId};
 
-/// Segments that are not opened for users, so that what is kept of a draining one, dirty and clean, finds room.
+/// Segments that are not opened for clients, so that kept data of a draining one, dirty and clean, finds room.
 pub(super) const RESERVED_SEGMENTS: usize = 2;
 
-/// A crash left a segment as it is: no later header states more of it, for statements count within an epoch.
+/// The segment was recovered from an earlier start: no later header states more of it, because statements count within
+/// an epoch.
 const ADOPTED: u8 = 1;
-/// The footer of a segment is durable: a start finds it without the headers of its batches, but for the first.
+/// The footer of the segment is durable: a start finds it without the headers of its batches, except the first.
 const LISTED: u8 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub(super) enum State {
     Drained,
 }
 
-/// Of a segment as it stands: number, generation, batches that count, sequence of the last one.
+/// The state of a segment: number, generation, batches that count, sequence of the last one.
 pub(super) type Standing = (u32, u64, u32, u64);
 
 #[derive(Debug)]
@@ -46,23 +47,23 @@ pub(super) struct Segment {
     state: State,
     class: Class,
     generation: u64,
-    /// The youngest generation that was open before this was sealed.
+    /// The youngest generation that was open before this segment was sealed.
     barrier: u64,
     used_bytes: u32,
-    /// Batches that end up to here are stated to be complete: what is dirty there may be overwritten in place.
+    /// Batches that end up to here are stated as complete: dirty data in them may be overwritten in place.
     covered_bytes: u32,
-    /// Batches that end up to here are told to be clean: what is overwritten there would be taken for clean too.
+    /// Batches that end up to here are declared clean: data overwritten there would be taken for clean too.
     told_bytes: u32,
-    /// [`ADOPTED`], [`LISTED`]: one byte, for there may be many segments.
+    /// [`ADOPTED`], [`LISTED`]: one byte, because there may be many segments.
     marks: u8,
-    /// Batches that a start finds and that count, and the sequence of the last that it finds.
+    /// Number of batches that a start finds and that count, and the sequence of the last batch that it finds.
     batches: u32,
     last_sequence: u64,
-    /// Device writes under way.
+    /// Device writes in flight.
     writes: u32,
-    /// Others who need what is there: readers, batches that may still fail and leave it in force.
+    /// Other users of its content: reads, and batches that may fail and bring it back into force.
     pins: u32,
-    /// Where the last note is that has landed, on a device with two places for it.
+    /// The place of the last durable note, on a device with two places for it.
     note_place: NotePlace,
     /// Lines that were written here.
     written: Written,
@@ -72,12 +73,12 @@ pub(super) struct Segment {
 pub(super) struct Segments {
     all: Vec<Segment>,
     free: Vec<u32>,
-    /// All that are not free, by generation.
+    /// All segments that are not free, by generation.
     order: BTreeMap<u64, u32>,
     next_generation: u64,
-    /// Earlier generations are drained, and void.
+    /// Segments of lower generations are drained and void.
     void_below: u64,
-    /// What a header on the device says of that.
+    /// The `void_below` that a header on the device states.
     stated_void_below: u64,
 }
 
@@ -117,27 +118,27 @@ impl Segments {
         &mut self.all[segment as usize]
     }
 
-    /// What headers are to say: earlier generations are void.
+    /// The value for headers: earlier generations are void.
     pub(super) fn void_below(&self) -> u64 {
         self.void_below
     }
 
-    /// A header on the device says so.
+    /// A header on the device states it.
     pub(super) fn is_stated(&mut self, void_below: u64) {
         self.stated_void_below = self.stated_void_below.max(void_below);
     }
 
-    /// Whether a header has yet to say so.
+    /// Whether a header must still state it.
     pub(super) fn has_unstated(&self) -> bool {
         self.stated_void_below < self.void_below
     }
 
-    /// How many may be filled anew.
+    /// The number of segments that may be filled.
     pub(super) fn ready(&self) -> usize {
         self.free.len() + self.ready_drained().count()
     }
 
-    /// Drained ones that may be filled anew, oldest first.
+    /// Drained segments that may be filled, oldest first.
     fn ready_drained(&self) -> impl Iterator<Item = u32> {
         let drained = self
             .order
@@ -150,12 +151,12 @@ impl Segments {
         })
     }
 
-    /// The next to drain, or what is draining.
+    /// The next segment to drain, or the draining one.
     pub(super) fn oldest_undrained(&self) -> Option<u32> {
         self.order.values().copied().find(|&segment| self.get(segment).state != State::Drained)
     }
 
-    /// The filling that gives way to the next one, and its segment. `None`: there are free segments.
+    /// The filling that is overwritten next, and its segment. `None`: there are free segments.
     pub(super) fn next_filled(&self) -> Option<(u64, u32)> {
         self.free.is_empty().then(|| self.filling_from(0)).flatten()
     }
@@ -185,7 +186,7 @@ impl Segments {
         Some(Opened { segment, lines, needs_note })
     }
 
-    /// A batch of this filling is on the device, and all before it.
+    /// A batch of this filling is durable, and so are all before it.
     pub(super) fn has_batch(&mut self, segment: u32, generation: u64, sequence: u64) {
         let one = self.at(segment);
         if one.generation == generation {
@@ -193,28 +194,28 @@ impl Segments {
         }
     }
 
-    /// Those that are not free, by generation.
+    /// The segments that are not free, by generation.
     pub(super) fn standing_in_order(&self) -> impl Iterator<Item = u32> + '_ {
         self.order.values().copied()
     }
 
-    /// Those that are not free, by number, as a start finds them.
+    /// The segments that are not free, by number, as a start finds them.
     pub(super) fn standing(&self) -> impl Iterator<Item = Standing> + '_ {
         let standing = (0..).zip(&self.all).filter(|(_, one)| one.state != State::Free);
         standing.map(|(number, one)| (number, one.generation, one.batches, one.last_sequence))
     }
 
-    /// Earlier generations are none of those.
+    /// The lowest generation of these.
     pub(super) fn lowest_generation(&self) -> u64 {
         self.order.keys().next().copied().unwrap_or(self.next_generation)
     }
 
-    /// Whether a header on the device says that it is void.
+    /// Whether a header on the device says that the segment is void.
     pub(super) fn is_void(&self, segment: u32) -> bool {
         self.get(segment).generation < self.stated_void_below
     }
 
-    /// Takes what is between what is there and `end`.
+    /// Takes the room up to `end`.
     pub(super) fn append(&mut self, segment: u32, end: u32) {
         let one = self.at(segment);
         assert_eq!(one.state, State::Open, "only an open segment grows");
@@ -222,12 +223,12 @@ impl Segments {
         one.used_bytes = end;
     }
 
-    /// Something of a line was written for a class.
+    /// Data of a line was written for a class.
     pub(super) fn add_line(&mut self, segment: u32, line: u64, class: ClassId) {
         self.at(segment).written.push(line, class);
     }
 
-    /// Something that is in a segment is of another class than it was written for, or has come there later.
+    /// A segment has data of a class for which that data was not written there.
     pub(super) fn has_changed_class(&mut self, segment: u32, class: ClassId) {
         self.at(segment).written.has_changed_class(class);
     }
@@ -258,7 +259,8 @@ impl Segments {
         self.void_below = self.void_below.max(self.voidable_below());
     }
 
-    /// What may be void: drained, and with each segment all that may hold older records of what it holds.
+    /// The generations that may be void: drained, and with each segment all that may contain older records of its
+    /// data.
     fn voidable_below(&self) -> u64 {
         let (mut below, mut barrier) = (0, 0);
         for &segment in self.order.values() {
@@ -274,14 +276,14 @@ impl Segments {
         barrier + 1
     }
 
-    /// The note of its filling has landed: the next one goes to the other place. One that has failed may be torn, and
-    /// is written over.
+    /// The note of its filling is durable: the next one goes to the other place. A note that failed may be torn, and
+    /// is overwritten.
     pub(super) fn note_is_durable(&mut self, segment: u32) {
         let place = &mut self.at(segment).note_place;
         *place = place.other();
     }
 
-    /// The footer of this filling is on the device, and all batches before it.
+    /// The footer of this filling is durable, and so are all batches before it.
     pub(super) fn footer_is_durable(&mut self, segment: u32, generation: u64) {
         let one = self.at(segment);
         if one.generation == generation {
@@ -289,7 +291,7 @@ impl Segments {
         }
     }
 
-    /// Batches that end up to `position` are stated to be complete, if this is still the filling of `generation`.
+    /// Batches that end up to `position` are stated as complete, if this is still the filling of `generation`.
     pub(super) fn cover(&mut self, segment: u32, generation: u64, position: u32) {
         let one = self.at(segment);
         if one.generation == generation {
@@ -297,7 +299,7 @@ impl Segments {
         }
     }
 
-    /// A label will say that the cores have all that was written so far.
+    /// A label will say that the cores have everything that was written up to now.
     pub(super) fn are_told_clean(&mut self) {
         for one in &mut self.all {
             let is_open = one.state == State::Open;
@@ -323,7 +325,7 @@ impl Segments {
         *writes = writes.checked_sub(1).expect("begun before");
     }
 
-    /// Takes over a segment as it was left: sealed, or drained.
+    /// Takes over a recovered segment: sealed, or drained.
     pub(super) fn adopt(&mut self, segment: u32, found: Adopted) {
         let one = self.at(segment);
         let state = if found.is_drained { State::Drained } else { State::Sealed };
@@ -336,19 +338,19 @@ impl Segments {
         self.next_generation = self.next_generation.max(found.generation + 1);
     }
 
-    /// Where a crash has left the last note of a segment, taken over or void.
+    /// The place of the last note of a segment that a crash has left, whether the segment was taken over or is void.
     pub(super) fn adopt_note(&mut self, segment: u32, place: NotePlace) {
         self.at(segment).note_place = place;
     }
 
-    /// All that were found have been taken over.
+    /// All recovered segments have been taken over.
     pub(super) fn end_adopting(&mut self) {
         let is_free = |(_, one): &(u32, &Segment)| one.state == State::Free;
         self.free = (0..).zip(&self.all).filter(is_free).map(|(segment, _)| segment).collect();
         self.free.reverse();
     }
 
-    /// What is void, and which generations were seen, void or not.
+    /// Sets what is void, and the youngest generation that was seen, void or not.
     pub(super) fn adopt_bounds(&mut self, void_below: u64, youngest: u64) {
         (self.void_below, self.stated_void_below) = (void_below, void_below);
         self.next_generation = self.next_generation.max(youngest + 1);
@@ -360,13 +362,13 @@ impl Segments {
     }
 }
 
-/// A segment that is to be filled.
+/// A segment that is about to be filled.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) segment: u32,
-    /// The lines of its last filling, which have to be forgotten.
+    /// The lines of its previous filling, which must be removed from the index.
     pub(super) lines: Vec<u64>,
-    /// No header says yet that what was beside it is void.
+    /// No header says yet that its older neighbours are void.
     pub(super) needs_note: bool,
 }
 
@@ -376,23 +378,23 @@ pub(super) struct Adopted {
     pub(super) generation: u64,
     pub(super) barrier: u64,
     pub(super) covered_bytes: u32,
-    /// Batches that count, and the sequence of the last one.
+    /// The number of batches that count, and the sequence of the last one.
     pub(super) batches: u32,
     pub(super) last_sequence: u64,
-    /// Whether the cores have it, and a stop has said that it may be found all the same.
+    /// Whether the cores have its data, and a stop has said that it may be used nevertheless.
     pub(super) is_drained: bool,
-    /// Whether that is from its footer.
+    /// Whether this is from its footer.
     pub(super) is_listed: bool,
     pub(super) lines: Vec<u64>,
 }
 
 impl Segment {
-    /// Whether a start finds it without the headers of its batches, but for the first.
+    /// Whether a start finds it without the headers of its batches, except the first.
     pub(super) fn is_listed(&self) -> bool {
         self.marks & LISTED != 0
     }
 
-    /// Where the note of the last filling is whose note has landed.
+    /// The place of the last durable note.
     pub(super) fn note_place(&self) -> NotePlace {
         self.note_place
     }
@@ -425,23 +427,24 @@ impl Segment {
         self.state == State::Open
     }
 
-    /// Whether no write is under way there.
+    /// Whether no write to it is in flight.
     pub(super) fn is_still(&self) -> bool {
         self.writes == 0
     }
 
-    /// Whether the cores had durably what lies at `position` when that was asked last. It was not overwritten since.
+    /// Whether the cores durably had the data at `position` at the last call of `are_told_clean`. It was not
+    /// overwritten since.
     pub(super) fn is_told(&self, position: u32) -> bool {
         position < self.told_bytes
     }
 
-    /// Whether what is dirty there may be overwritten as soon as a header states more, if it ends up to `position`.
+    /// Whether dirty data that ends at `position` can be overwritten in place as soon as a header states more.
     pub(super) fn will_take_overwrites(&self, position: u32) -> bool {
         let is_there = matches!(self.state, State::Open | State::Sealed);
         is_there && position > self.told_bytes && self.marks & ADOPTED == 0
     }
 
-    /// Whether what is dirty there may be overwritten, if it ends up to `position`.
+    /// Whether dirty data that ends at `position` may be overwritten in place.
     pub(super) fn takes_overwrites(&self, position: u32) -> bool {
         let is_there = matches!(self.state, State::Open | State::Sealed);
         is_there && position > self.told_bytes && position <= self.covered_bytes

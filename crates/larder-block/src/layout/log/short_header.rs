@@ -1,6 +1,6 @@
-//! The header of a batch on a device whose blocks are smaller than a sector: memory. As the [header](super::batch) on
-//! other devices, but that what follows from where it lies and from its records is not said once more: with one record
-//! it is 64 bytes, a line of the processor's cache. Little-endian.
+//! The header of a batch on a device whose blocks are smaller than a sector: memory. It equals the
+//! [header](super::batch) on other devices, without the fields that follow from its position and its records. With one
+//! record it has 64 bytes, a line of the processor's cache. Little-endian.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -17,13 +17,13 @@
 //!      48   16 n  records
 //! ```
 //!
-//! Behind the header, which is filled up to a block of the device, lie the data of the records in their order.
+//! The header is padded to a block of the device. The data of the records follows, in their order.
 //!
-//! Such a device writes words of 8 bytes whole, and nothing longer: power that is lost while a header is written over
-//! another may leave neither. Within a segment headers are written over what counts no more; but the first one of a
-//! filling is written over that of the filling before, which may count. So the first two blocks of a segment are places
-//! for the first header, which is a note, without records, and goes to the place where the one that counts is not. The
-//! one with the higher generation counts. Batches begin behind both.
+//! Such a device writes words of 8 bytes atomically, and nothing longer: a power loss while a header overwrites
+//! another one may leave neither. Within a segment headers overwrite only what no longer counts, except for the first
+//! one of a filling: it would overwrite that of the previous filling, which may still count. So the first two blocks
+//! of a segment are places for the first header. It is a note, without records, and goes to the place that the current
+//! one does not use. The note with the higher generation counts. Batches begin after both places.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -53,20 +53,20 @@ struct Fixed {
     void_below: U64,
 }
 
-/// Bytes of a header of so many records, before it is filled up to a block.
+/// Bytes of a header with `records` records, before the padding.
 pub(super) fn header_bytes(records: usize) -> usize {
     HEADER_BYTES + records * ENTRY_BYTES
 }
 
-/// As [`BatchHeader::encode`].
+/// Like [`BatchHeader::encode`].
 ///
 /// # Panics
-/// As there.
+/// Like [`BatchHeader::encode`].
 pub(super) fn encode(header: &BatchHeader, uuid: &CacheUuid, records: &[Record], into: &mut [u8]) {
     encode_as(MAGIC, header, uuid, records, into);
 }
 
-/// The same with another magic.
+/// Like [`encode`], with another magic.
 pub(super) fn encode_as(
     magic: [u8; 4],
     header: &BatchHeader,
@@ -95,7 +95,7 @@ pub(super) fn encode_as(
     head.copy_from_slice(fixed.as_bytes());
 }
 
-/// As [`BatchHeader::parse`].
+/// Like [`BatchHeader::parse`].
 pub(super) fn parse(
     bytes: &[u8],
     uuid: &CacheUuid,
@@ -109,7 +109,7 @@ pub(super) fn parse(
     Some((BatchHeader { bytes, ..header }, records))
 }
 
-/// The same with another magic, and without the length of the batch, which is 0.
+/// Parses with another magic, and without the length of the batch, which is 0.
 pub(super) fn parse_as(
     magic: [u8; 4],
     bytes: &[u8],
@@ -142,7 +142,7 @@ pub(super) fn parse_as(
     Some((header, records))
 }
 
-/// The checksum of what a header is of, and where.
+/// The checksum of the identity of a header: the cache and the position.
 fn identity(uuid: &CacheUuid, segment: u32, position: u32) -> u32 {
     let place = [U32::new(segment), U32::new(position)];
     larder_checksum::crc32c_append(larder_checksum::crc32c(uuid), place.as_bytes())
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!((sample(0).2.len(), sample(1).2.len(), sample(2).2.len()), (64, 64, 128));
     }
 
-    /// Each bit by itself, and each length; of a note what fills it up is nobody's.
+    /// Each bit, and each length. The padding of a note is not checked.
     #[test]
     fn no_bit_flip_and_no_cut_passes() {
         let (_, _, bytes) = sample(1);

@@ -1,4 +1,4 @@
-//! The log: what it knows, and what the I/Os under way are for.
+//! The state of the log, and the purposes of its I/Os in flight.
 
 use larder_device::BufferPool;
 use slab::Slab;
@@ -21,12 +21,12 @@ use crate::layout::requests::Requests;
 use crate::layout::{CoreId, DeviceIo, IoId, RequestId, Shares, Span};
 use crate::streams::Streams;
 
-/// Which cache, and which start of it.
+/// The identity of a cache, and of a start of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogIdentity {
     /// The UUID of the cache's label.
     pub uuid: [u8; 16],
-    /// Grows with each start. Whoever starts a log has written the new one durably before.
+    /// Grows with each start. It must be durable in the label before the log starts.
     pub epoch: u32,
 }
 
@@ -38,11 +38,11 @@ pub struct LogLayout {
     pub(super) epoch: u32,
     pub(super) policy: Policy,
     pub(super) shares: Shares,
-    /// How classes make room for themselves.
+    /// How classes evict data to make room.
     pub(super) evicting: Evicting,
     /// Whether classes have different priorities, or are pinned.
     pub(super) has_ranks: bool,
-    /// What of higher priorities may be kept where segments give way: saved from those that kept less.
+    /// Bytes of high-priority data that reclaim may still reinsert; unused allowance carries over.
     pub(super) credit_bytes: u64,
     pub(super) index: Index,
     pub(super) segments: Segments,
@@ -51,50 +51,50 @@ pub struct LogLayout {
     pub(super) streams: Streams,
     pub(super) buffer: WriteBuffer,
     pub(super) drain: Option<Drain>,
-    /// Attempts to drain a segment, counted.
+    /// Number of attempts to drain a segment.
     pub(super) drain_attempts: u64,
-    /// Who waits for what of a core.
+    /// Reclaim writes held back by bypass writes.
     pub(super) yielding: Yielding,
     pub(super) leaving: Leaving,
-    /// Ranges that somebody wants clean.
+    /// Ranges that requests want clean.
     pub(super) cleanings: Vec<Cleaning>,
     pub(super) markers: Markers,
     pub(super) cores: Vec<CoreState>,
-    /// Requests that wait until what they make void may be.
+    /// Requests that wait until they may make data void.
     pub(super) waiting: Vec<Waiting>,
-    /// Writes that wait until a header states that what they overwrite is complete.
+    /// Writes that wait until a header states that the data that they overwrite is complete.
     pub(super) held_writes: Vec<HeldWrite>,
-    /// Overwrites in place under way.
+    /// Overwrites in place in flight.
     pub(super) overwrites: usize,
-    /// What a start has found and the index does not say yet.
+    /// What a start has found and the index does not contain yet.
     pub(super) unloaded: Option<Unloaded>,
-    /// What was loaded, and is dirty, since it was asked for last.
+    /// Dirty data that was loaded since it was last queried.
     pub(super) loaded_dirty: Vec<Span>,
-    /// Of overwrites and batches.
+    /// Grace periods of overwrites and batches.
     pub(super) grace: Grace,
     pub(super) ios: Slab<Purpose>,
-    /// Empty: room for what users' requests find.
+    /// Empty: a reusable buffer for look-ups of client requests.
     pub(super) found: Vec<Found>,
-    /// Of headers and footers.
+    /// Buffers for headers and footers.
     pub(super) headers: BufferPool,
     pub(super) issued: Vec<(IoId, DeviceIo)>,
-    /// A stop has made sure that a start finds what drained segments hold.
+    /// A stop has ensured that a start finds the data in drained segments.
     pub(super) is_prepared: bool,
-    /// Something has changed since the last look at what might be done.
+    /// Something has changed since the last check for possible work.
     pub(super) has_changed: bool,
 }
 
-/// What may change between two starts.
+/// Settings that may change between two starts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Policy {
-    /// Dirty data may be overwritten in place where they are aligned to this; `None`: nowhere.
+    /// Dirty data may be overwritten in place if it is aligned to this; `None`: never.
     pub(super) overwrite_align_bytes: Option<u32>,
     pub(super) reinsert_bytes: usize,
 }
 
 impl Policy {
-    /// Whether dirty data of a batch that begins at `position` of its segment may ever be overwritten in place. Those
-    /// that a segment begins with have its first header beside them, where that is in metadata.
+    /// Whether dirty data of a batch at `position` of its segment may ever be overwritten in place. If headers are in
+    /// metadata, this excludes the first batch of a segment, whose metadata contains the first header.
     pub(super) fn may_overwrite(self, geometry: &Geometry, position: u32) -> bool {
         self.overwrite_align_bytes.is_some() && !(geometry.has_metadata() && position == 0)
     }
@@ -102,44 +102,44 @@ impl Policy {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CoreState {
-    /// Writes of a bypass that a user's flush has to make durable, counted.
+    /// Number of writes around; a client flush must make them durable.
     pub(super) bypasses: u64,
     pub(super) bypasses_flushed: u64,
-    /// Destaging writes that a drain has to make durable, counted.
+    /// Number of destaging writes; a drain must make them durable.
     pub(super) destages: u64,
     pub(super) destages_flushed: u64,
 }
 
 impl CoreState {
-    /// With all of it durable.
+    /// The state with everything durable.
     pub(super) fn flushed(self) -> Self {
         Self { bypasses_flushed: self.bypasses, destages_flushed: self.destages, ..self }
     }
 }
 
-/// Why dirty data go to the core.
+/// Why dirty data goes to the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mover {
-    /// From memory, for they are of a stream.
+    /// From memory, because it belongs to a stream.
     Streams,
-    /// Their segment gives way; the attempt to drain it.
+    /// Its segment is drained; the attempt.
     Drain(u64),
-    /// Somebody wants them clean.
+    /// A request wants it clean.
     Request(RequestId),
 }
 
-/// What an I/O is for.
+/// The purpose of an I/O.
 #[derive(Debug)]
 pub(super) enum Purpose {
-    /// A user's read; the segment that it pins.
+    /// A client read; the segment that it pins.
     Read { request: RequestId, segment: Option<u32> },
     /// An overwrite in place.
     Overwrite { request: RequestId, segment: u32, phase: Phase },
-    /// The write of a batch. I/Os are named again when they have ended, which a batch outlives.
+    /// The write of a batch. Ids of I/Os are reused after their completion; a batch lives longer than that.
     Append { sequence: u64 },
-    /// A read of a draining segment, of these.
+    /// A read of this data of a draining segment.
     DrainRead { found: Vec<Found>, attempt: u64 },
-    /// A read of what somebody wants clean.
+    /// A read for a cleaning request.
     CleaningRead { found: Vec<Found>, request: RequestId },
     /// A write of dirty data to the core.
     Destage { found: Vec<Found>, mover: Mover },
@@ -147,13 +147,13 @@ pub(super) enum Purpose {
     Bypass { request: RequestId, span: Span, durable: bool },
     /// A flush of a core that a write around waits for.
     FlushBefore { core: CoreId, covers: CoreState, request: RequestId },
-    /// A flush of a core that ends a cleaning, but for markers.
+    /// The flush of a core that ends a cleaning, except for markers.
     FlushCleaned { core: CoreId, covers: CoreState, request: RequestId },
-    /// A flush of a core: up to which counts, and for whom.
+    /// A flush of a core: the counts that it covers, and the request that waits for it.
     Flush { core: CoreId, covers: CoreState, request: Option<RequestId> },
 }
 
-/// How far a part begins behind the whole, in bytes.
+/// The distance of a part from the beginning of the whole, in bytes.
 pub(super) fn bytes_between(whole: Span, part: Span) -> u64 {
     part.offset() - whole.offset()
 }
@@ -172,7 +172,7 @@ impl LogLayout {
         &mut self.cores[core.index()]
     }
 
-    /// Whether a crash leaves on a core what it has.
+    /// Whether a crash leaves everything on a core that it has.
     pub(super) fn is_settled(&self, core: CoreId) -> bool {
         let is_settled = |one: &CoreState| {
             one.bypasses == one.bypasses_flushed && one.destages == one.destages_flushed
@@ -180,7 +180,7 @@ impl LogLayout {
         self.cores.get(core.index()).is_none_or(is_settled)
     }
 
-    /// Whether it is known that a core has durably what was destaged of `found`.
+    /// Whether the core is known to have the destaged data of `found` durably.
     pub(super) fn is_durable_on_core(&self, found: &Found) -> bool {
         let is_durable = |one: &CoreState| one.destages == one.destages_flushed;
         let (segment, position) = self.geometry.place_of(found.extent.location);
@@ -194,14 +194,14 @@ impl LogLayout {
         found
     }
 
-    /// What is cached of `span`, and what is evicted and would be found by a start.
+    /// What is cached of `span`, and what is evicted but would be found by a start.
     pub(super) fn find_recorded(&self, span: Span) -> Vec<Found> {
         let mut found = Vec::new();
         self.index.find_recorded(span, &mut found);
         found
     }
 
-    /// The parts of `found` that are still where it says.
+    /// The parts of `found` that are still at the same location.
     pub(super) fn still_there(&self, found: &Found) -> Vec<Found> {
         let mut now = self.find(found.span);
         now.retain(|one| {

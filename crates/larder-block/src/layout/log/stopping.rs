@@ -1,15 +1,14 @@
-//! An orderly stop: what a start after it needs to find all that is cached, and to see what is damaged.
+//! An orderly stop: writes what a start after it needs to find all cached data, and to detect damage.
 //!
-//! Segments that are drained serve reads, and after a crash are void: younger records of what they hold may be gone
-//! with segments that were filled anew. A stop writes such records again, voids of all that is not cached of the lines
-//! of drained segments. Then what lies there is true as long as nothing was written behind the stop, and a start takes
-//! it. The stop flushes the cores too, so that what is unsettled is clean.
+//! Drained segments serve reads, but after a crash they are void: younger records of their data may have been lost
+//! with segments that were filled again. A stop writes such records again, as voids of everything in the lines of
+//! drained segments that is not cached. Then their content is valid as long as nothing is written after the stop, and
+//! a start uses it. The stop also flushes the cores, so that unsettled data is clean.
 //!
-//! The label says what segments there are, by a checksum: of each its number, its generation, how many batches count
-//! there and the sequence of the last one. A start that finds something else has found damage, for nothing was under
-//! way.
+//! The label describes the segments by a checksum over their numbers, generations, counts of valid batches, and
+//! sequences of the last batch. A start that finds anything else has found damage, because nothing was in flight.
 //!
-//! *Always:* the label says that only if nothing has failed and all of it is durable; a start takes it back, durably,
+//! *Always:* the label says this only if nothing has failed and everything is durable. A start clears it, durably,
 //! before it writes anything else.
 
 use super::appender::{DIRTY_LANE, Pending, Source};
@@ -54,7 +53,7 @@ impl LogLayout {
         self.has_changed = true;
     }
 
-    /// What is not cached of the lines of drained segments.
+    /// The sectors in the lines of drained segments that are not cached.
     fn stale_of_drained(&self) -> Vec<Span> {
         let drained = self.segments.standing_in_order();
         let drained = drained.filter(|&number| self.segments.get(number).state() == State::Drained);
@@ -66,7 +65,7 @@ impl LogLayout {
         spans.flat_map(|span| gaps(span, &self.find_recorded(span))).collect()
     }
 
-    /// Whether this number of voids can be written without anything giving way for them.
+    /// Whether this number of voids can be written without draining a segment.
     fn has_room_to_stop(&self, voids: usize) -> bool {
         if voids == 0 {
             return true;
@@ -81,7 +80,7 @@ impl LogLayout {
         }
     }
 
-    /// What the label says of an orderly stop; `None` if nothing can be said.
+    /// What the label says of an orderly stop; `None` if it can say nothing.
     pub(super) fn how_left(&self) -> Option<Left> {
         let is_whole = self.is_prepared
             && !self.appender.is_frozen()
@@ -94,13 +93,13 @@ impl LogLayout {
         })
     }
 
-    /// The sequence up to which what is unsettled is clean; `None` if a core has something that is not durable.
+    /// The sequence up to which unsettled data is clean; `None` if a core has data that is not durable.
     pub(super) fn settled_up_to(&self) -> Option<u64> {
         let is_settled = |core: &CoreState| *core == core.flushed();
         self.cores.iter().all(is_settled).then(|| self.appender.last_sequence())
     }
 
-    /// Sectors of a core that a start takes for dirty after an orderly stop.
+    /// Sectors of a core that a start after an orderly stop takes for dirty.
     pub(super) fn dirty_when_left(&self, core: CoreId) -> u64 {
         let (mut sectors, mut next) = (0, 0);
         while let Some(found) = self.index.first_after(core, next, |extent| extent.looks_dirty()) {

@@ -1,4 +1,4 @@
-//! What the label of a cache says of its log: how the device is divided, and which start wrote last. Little-endian.
+//! The log's part of the label: how the device is divided, and which start wrote last. Little-endian.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -18,7 +18,7 @@
 //!      72      2  only where headers travel in metadata: bytes of metadata beside each block, 64 or more
 //! ```
 //!
-//! The label has the version, the checksum and the UUID ([`larder_device::label`]).
+//! The label also has the version, the checksum and the UUID ([`larder_device::label`]).
 
 #![deny(clippy::indexing_slicing)]
 
@@ -51,30 +51,30 @@ struct Fixed {
 
 const _: () = assert!(size_of::<Fixed>() == 72);
 
-/// What is fixed at format, and the epoch.
+/// What is fixed at format, and the state of the last start and stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSuperblock {
     /// How the device is divided.
     pub geometry: Geometry,
-    /// Which start of the cache wrote last; the next has a higher one.
+    /// The start of the cache that wrote last; the next one has a higher epoch.
     pub epoch: u32,
-    /// The cores have durably what all batches up to this sequence say. Whoever writes here what is not 0 has seen that
-    /// nothing is dirty.
+    /// The cores durably have the data of all batches up to this sequence. A writer of a value other than 0 must have
+    /// seen that nothing is dirty.
     pub clean_up_to: u64,
-    /// What is [unsettled](super::record) by batches up to this sequence is clean: the cores had it durably when this
-    /// was written.
+    /// [Unsettled](super::record) data in batches up to this sequence is clean: the cores had it durably when this was
+    /// written.
     pub settled_up_to: u64,
-    /// How an orderly stop has left it. A start takes that back before it writes anything else.
+    /// How an orderly stop has left it. A start clears this before it writes anything else.
     pub left: Option<Left>,
 }
 
 impl LogSuperblock {
-    /// Of a log in which nothing was written.
+    /// The superblock of an empty log.
     pub fn blank(geometry: Geometry) -> Self {
         Self { geometry, epoch: 0, clean_up_to: 0, settled_up_to: 0, left: None }
     }
 
-    /// The content of a label.
+    /// Encodes the content of a label.
     pub fn encode(&self) -> Vec<u8> {
         let Geometry { offset, segments, segment_bytes, block_bytes, line_bytes, metadata_bytes } =
             self.geometry;
@@ -101,10 +101,10 @@ impl LogSuperblock {
         content
     }
 
-    /// Reads the content of the label of a device of `capacity_bytes`.
+    /// Parses the content of the label of a device of `capacity_bytes`.
     ///
     /// # Errors
-    /// [`ErrorKind::Format`], naming the field, if no log can be as it says.
+    /// [`ErrorKind::Format`], naming the field, if the content is invalid.
     pub fn parse(content: &[u8], capacity_bytes: u64) -> Result<Self, Error> {
         let wrong =
             |what: String| Error::new(ErrorKind::Format, format!("superblock of a log: {what}"));

@@ -1,10 +1,10 @@
-//! What a start has found and the index does not say yet.
+//! What a start has found and the index does not contain yet.
 //!
-//! To tell the index of each record of a large cache takes longer than to read them all. So they are divided by ranges
-//! of cores into parts that are small, and the first answer waits for one part: the one that it is about. The others
-//! are told one by one, by whoever has the time ([`Layout::load_part`](crate::layout::Layout::load_part)).
+//! Putting each record of a large cache into the index takes longer than reading all of them. So the records are
+//! divided by ranges of cores into small parts. The first request waits only for the part that it needs. The others
+//! are loaded one by one in the background ([`Layout::load_part`](crate::layout::Layout::load_part)).
 //!
-//! *Always:* the index says nothing of a sector whose part is not loaded; nobody looks there before it is.
+//! *Always:* the index contains nothing of a sector whose part is not loaded, and is not queried for it before.
 
 use super::geometry::LoadOptions;
 use super::index::{Extent, LOCATION_END};
@@ -12,65 +12,65 @@ use super::state::LogLayout;
 use crate::layout::line::{pack_line, scattered, unpack_line};
 use crate::layout::{ClassId, CoreId, Span};
 
-/// Parts at most: what is put into them ends in few enough places for the processor's caches.
+/// Most parts: few enough that their write positions fit into the processor's caches.
 const PARTS_MAX: usize = 1 << 14;
-/// Where the core is, in what an extent without hits and of no class leaves free of its word.
+/// The bit position of the core, in bits that a packed extent without hits and class does not use.
 const CORE_SHIFT: u32 = 52;
-/// In the place of a location: nothing is known. No extent can begin there, so close to the end.
+/// Stands for a location: nothing is cached. No extent can begin this close to the end.
 const VOID: u64 = LOCATION_END - 64;
-/// The same: what is known is clean.
+/// Stands for a location: the data of older records is clean.
 const DESTAGED: u64 = LOCATION_END - 128;
 
-/// What a record says of its sectors.
+/// The state that a record gives its sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Cached(Extent),
     Void,
-    /// What older records call dirty is clean.
+    /// The sectors that older records call dirty are clean.
     Destaged,
 }
 
-/// A record, and which of those of its sectors counts.
+/// A record, with the sequence that decides which record of a sector counts.
 #[derive(Clone, Copy, Debug)]
 struct Late {
     first: u64,
     sequence: u64,
-    /// The extent without hits, and the core; or [`VOID`], with the sectors.
+    /// The extent without hits, and the core; or [`VOID`] or [`DESTAGED`], with the sectors.
     packed: u64,
 }
 
 /// Records by part, in any order.
 #[derive(Debug)]
 pub(super) struct Unloaded {
-    /// Their number is a power of two. Empty ones are loaded.
+    /// Their number is a power of two. Empty parts are loaded.
     parts: Vec<Vec<Late>>,
-    /// Sectors of a line, as a power of two.
+    /// log2 of the sectors of a line.
     line_shift: u32,
-    /// Sectors of a range, as a power of two. Lines do not cross one.
+    /// log2 of the sectors of a range. Lines do not cross a range boundary.
     range_shift: u32,
     left: usize,
-    /// Those before are loaded.
+    /// All parts before this one are loaded.
     next: usize,
-    /// Sectors of records with data, and of dirty ones: of several of a sector each counts.
+    /// Sectors of records with data, and of dirty records. Several records of a sector each count.
     sectors: u64,
     dirty_sectors: u64,
 }
 
 impl Unloaded {
-    /// Room for so many records.
+    /// Reserves room for `records` records.
     pub(super) fn new(records: usize, line_sectors: u32, options: &LoadOptions) -> Self {
         let parts = records / options.part_records.max(1);
         let parts = parts.clamp(1, PARTS_MAX).next_power_of_two();
         let range_lines = u64::from(options.range_lines.max(1)).next_power_of_two();
         let range_shift = (u64::from(line_sectors) * range_lines).ilog2();
-        // A little more than an even share, for shares are not even.
+        // A little more than an equal share, because the shares are not equal.
         let room = records / parts + records / parts / 8;
         let parts = (0..parts).map(|_| Vec::with_capacity(room)).collect();
         let line_shift = line_sectors.ilog2();
         Self { parts, line_shift, range_shift, left: 0, next: 0, sectors: 0, dirty_sectors: 0 }
     }
 
-    /// Takes what a record of a batch of `sequence` says. Those of a batch come in their order.
+    /// Adds a record of a batch of `sequence`. The records of a batch must come in order.
     pub(super) fn push(&mut self, sequence: u64, span: Span, said: Said) {
         let packed = match said {
             Said::Cached(extent) => extent.pack(),
@@ -86,12 +86,12 @@ impl Unloaded {
         part.push(Late { first: span.first, sequence, packed: packed | core });
     }
 
-    /// Parts that are not loaded.
+    /// The number of parts that are not loaded.
     pub(super) fn left(&self) -> usize {
         self.left
     }
 
-    /// At most so many sectors are cached in what is left, and dirty.
+    /// Upper bounds of the cached and of the dirty sectors in the remaining parts.
     pub(super) fn sectors(&self) -> (u64, u64) {
         (self.sectors, self.dirty_sectors)
     }
@@ -105,7 +105,7 @@ impl Unloaded {
         scattered(core.get(), range) & (self.parts.len() - 1)
     }
 
-    /// A part of `span` that is not loaded.
+    /// The number of a part of `span` that is not loaded yet.
     fn missing(&self, span: Span) -> Option<usize> {
         let (first, last) = (span.first >> self.range_shift, (span.end() - 1) >> self.range_shift);
         if last - first >= self.parts.len() as u64 {
@@ -115,18 +115,18 @@ impl Unloaded {
         parts.find(|&part| !self.parts[part].is_empty())
     }
 
-    /// The next one that is not loaded.
+    /// The next part that is not loaded.
     fn next(&mut self) -> Option<usize> {
         let found = self.parts[self.next..].iter().position(|part| !part.is_empty())?;
         self.next += found;
         Some(self.next)
     }
 
-    /// Takes out a part: its records by line, and of a line in the order in which they were written.
+    /// Takes out a part: its records by line, and within a line in the order in which they were written.
     fn take(&mut self, part: usize) -> Vec<Late> {
         let mut records = std::mem::take(&mut self.parts[part]);
         self.left -= usize::from(!records.is_empty());
-        // Those of a batch stay in their order.
+        // A stable sort: the records of a batch stay in order.
         let line_shift = self.line_shift;
         records.sort_by_key(|late| (late.line(line_shift), late.sequence));
         for (_, said) in records.iter().map(|late| late.record()) {
@@ -138,13 +138,13 @@ impl Unloaded {
     }
 }
 
-/// Sectors that are cached by it, and dirty.
+/// Its cached and its dirty sectors.
 fn sectors_of(said: Said) -> [u64; 2] {
     let Said::Cached(Extent { sectors, is_dirty, .. }) = said else { return [0, 0] };
     [u64::from(sectors), if is_dirty { u64::from(sectors) } else { 0 }]
 }
 
-/// In the place of an extent: sectors of which nothing is cached.
+/// Stands for an extent: sectors without cached data.
 fn nothing_at(location: u64, sectors: u32) -> Extent {
     Extent::new(location, sectors, false)
 }
@@ -170,14 +170,14 @@ impl Late {
 }
 
 impl LogLayout {
-    /// Sees to it that the index says what there is of `span`.
+    /// Ensures that the index contains everything known of `span`.
     pub(super) fn load(&mut self, span: Span) {
         while let Some(part) = self.unloaded.as_ref().and_then(|unloaded| unloaded.missing(span)) {
             self.load_number(part);
         }
     }
 
-    /// Loads a part that the lines of a segment are of. Whether one was missing.
+    /// Loads a part that contains lines of a segment. Returns whether one was missing.
     pub(super) fn load_one_of(&mut self, segment: u32) -> bool {
         let Some(unloaded) = &self.unloaded else { return false };
         let line_sectors = self.geometry.line_sectors();
@@ -207,7 +207,7 @@ impl LogLayout {
         }
     }
 
-    /// Of records of the same sectors the last one counts. Most often all of a line are.
+    /// Of records of the same sectors the last one counts. Usually all records of a line are of the same sectors.
     fn load_line(&mut self, records: &[Late]) {
         let Some((span, last)) = records.last().map(|late| late.record()) else { return };
         if last != Said::Destaged && records.iter().all(|late| late.record().0 == span) {
@@ -237,7 +237,7 @@ impl LogLayout {
             Said::Cached(extent) => Some(extent),
             Said::Void => None,
             Said::Destaged => {
-                // Overwritten where it is, it would be taken for clean again.
+                // If it were overwritten in place, a later start would take the new data for clean too.
                 return self.index.change(span, |extent| {
                     (extent.is_dirty, extent.is_overwritable) = (false, false);
                 });
@@ -261,7 +261,7 @@ mod tests {
         Said::Cached(Extent { is_dirty, is_overwritable: is_dirty, ..extent })
     }
 
-    /// Of the highest core, sector and location, and of nothing known: what was put in comes out, by sequence.
+    /// Highest core, sector and location, and no location: what goes in comes out, by sequence.
     #[test]
     fn what_is_put_into_a_part_comes_out_in_its_order() {
         let mut unloaded = Unloaded::new(4, 8, &LoadOptions::default());

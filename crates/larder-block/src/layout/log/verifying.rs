@@ -1,8 +1,8 @@
-//! Dirty data compared with the checksums of their records, before a start takes them for what a core lacks.
+//! Compares dirty data with the checksums of its records, before a start accepts it as dirty.
 //!
-//! That reads all of them. So a start does it only if it is asked to: where all is destaged anyway. What may have been
-//! overwritten in place has no checksum that holds; and where headers are in metadata nothing is verified, for what is
-//! overwritten in place loses its piece of them.
+//! This reads all dirty data. So a start does it only on request, where everything is destaged anyway. Data that may
+//! have been overwritten in place has no valid checksum. And if headers are in metadata nothing is verified, because a
+//! block that is overwritten in place loses its piece of a header.
 
 use super::blocks::Blocks;
 use super::filling::{Batch, Filling};
@@ -11,22 +11,22 @@ use super::recovery::LogRecovery;
 use super::state::{LogLayout, bytes_between};
 use crate::layout::Span;
 
-/// What is verified, and what has turned out to be wrong.
+/// What to verify, and what has turned out to be wrong.
 #[derive(Debug, Default)]
 pub(super) struct Verifying {
     is_wanted: bool,
-    /// Dirty records whose data are others, and where these lie.
+    /// Dirty records whose data does not match, and the locations of the data.
     unsound: Vec<(Span, u64)>,
 }
 
-/// Whether the checksum of a record is that of the data that lie there, and only the cache has these.
+/// Whether the checksum of a record is that of the data at its location, and the data is dirty.
 fn is_verified(record: &Record) -> bool {
     record.kind == RecordKind::Dirty { is_overwritable: false }
 }
 
 impl LogRecovery {
-    /// What is dirty is compared with the checksums of its records; what differs is
-    /// [not found](super::Recovered::unsound).
+    /// Compares dirty data with the checksums of its records. Data that differs is
+    /// [dropped](super::Recovered::unsound).
     #[must_use]
     pub fn verifying_dirty(mut self, is_wanted: bool) -> Self {
         self.verifying.is_wanted = is_wanted;
@@ -45,7 +45,7 @@ impl LogRecovery {
         let Batch { sequence, position, .. } = filling.batches()[batch];
         let records = filling.records_of(batch);
         let parsed = self.geometry.parse(blocks, &self.uuid, (segment, position));
-        // A footer has no checksums of data: they are in the header alone.
+        // A footer has no checksums of data; only the headers have them.
         let own = parsed.filter(|(header, _)| header.sequence == sequence);
         let own = own.map(|(_, records)| records).unwrap_or_default();
         let data_bytes = records.iter().map(Record::data_bytes).sum();
@@ -65,8 +65,7 @@ impl LogRecovery {
         }
     }
 
-    /// What is dirty in `log`, and is not what was written, is not found. What has a younger record is not wanted
-    /// anyway.
+    /// Removes dirty data from `log` that is not what was written. Data with a younger record is not affected.
     pub(super) fn drop_unsound(&mut self, log: &mut LogLayout) {
         for (span, location) in std::mem::take(&mut self.verifying.unsound) {
             log.load(span);

@@ -7,12 +7,12 @@ use crate::layout::{ClassId, Data, Request, RequestId, Span};
 pub(super) struct Waiting {
     pub(super) id: RequestId,
     pub(super) request: Request,
-    /// Flushes and records that have to end before the core is written; `None` before that was asked.
+    /// Flushes and records that must end before the core is written; `None` until these were determined.
     pub(super) before: Option<u32>,
     pub(super) has_failed: bool,
 }
 
-/// A write that waits until a header states that what it overwrites is complete.
+/// A write that waits until a header states that the data that it overwrites is complete.
 #[derive(Debug)]
 pub(super) struct HeldWrite {
     pub(super) id: RequestId,

@@ -1,10 +1,10 @@
-//! What streams have written, in memory until it is on the core: it is destaged without being read again.
+//! Stream data that is held in memory until it is on the core, so that it is destaged without a read.
 
 use std::collections::BTreeMap;
 
 use crate::layout::{CoreId, Data, Span};
 
-/// Data of sectors that lie at `location` on the cache device.
+/// Data of sectors that are at `location` on the cache device.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     pub(super) span: Span,
@@ -14,10 +14,10 @@ pub(super) struct Held {
 
 #[derive(Debug)]
 pub(super) struct WriteBuffer {
-    /// By core and first sector. They do not overlap.
+    /// By core and first sector. Entries do not overlap.
     held: BTreeMap<(CoreId, u64), Held>,
     held_bytes: u64,
-    /// On their way to the core.
+    /// Bytes in flight to the core.
     leaving_bytes: u64,
     limit_bytes: u64,
 }
@@ -27,7 +27,7 @@ impl WriteBuffer {
         Self { held: BTreeMap::new(), held_bytes: 0, leaving_bytes: 0, limit_bytes }
     }
 
-    /// Holds `held` if there is room.
+    /// Holds the data if there is room.
     pub(super) fn add(&mut self, held: Held) {
         let bytes = held.span.bytes() as u64;
         if self.held_bytes + self.leaving_bytes + bytes > self.limit_bytes {
@@ -38,7 +38,7 @@ impl WriteBuffer {
         debug_assert!(before.is_none(), "what is overwritten was forgotten before");
     }
 
-    /// Forgets what overlaps `span`: it is void, or will be. Nothing that is held is longer than `line_sectors`.
+    /// Drops what overlaps `span`, which is or will be void. No entry may be longer than `line_sectors`.
     pub(super) fn forget(&mut self, span: Span, line_sectors: u32) {
         let low = span.first.saturating_sub(u64::from(line_sectors) - 1);
         let range = (span.core, low)..(span.core, span.end());
@@ -53,7 +53,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Takes out the data of exactly these sectors at exactly this location.
+    /// Removes and returns the data of exactly these sectors at exactly this location.
     pub(super) fn take(&mut self, span: Span, location: u64) -> Option<Data> {
         let key = (span.core, span.first);
         let held = self.held.get(&key)?;
@@ -61,7 +61,7 @@ impl WriteBuffer {
         is_this.then(|| self.remove(key)).flatten().map(|held| held.data)
     }
 
-    /// Takes out all, in the order of cores and sectors, if it is worth while: half of the room is full.
+    /// Takes out everything, ordered by core and sector, once half of the limit is used.
     pub(super) fn take_if_worth_it(&mut self) -> Vec<Held> {
         if self.held_bytes == 0 || self.held_bytes < self.limit_bytes / 2 {
             return Vec::new();
@@ -71,7 +71,7 @@ impl WriteBuffer {
         std::mem::take(&mut self.held).into_values().collect()
     }
 
-    /// What was taken out has arrived, or need not.
+    /// Data that was taken out has arrived, or need not.
     pub(super) fn has_left(&mut self, bytes: usize) {
         self.leaving_bytes -= bytes as u64;
     }

@@ -1,4 +1,4 @@
-//! Users' writes: over dirty data in place, else to the end of the log.
+//! Client writes: dirty data is overwritten in place, other writes are appended to the log.
 
 use super::appender::{Pending, Source};
 use super::grace::Phase;
@@ -9,27 +9,28 @@ use crate::layout::line::by_line;
 use crate::layout::{Class, ClassId, Data, DeviceIo, RequestId, SECTOR_BYTES, Span, Target};
 use crate::streams::Direction;
 
-/// A write goes to several places at once only if each has this many bytes on average: one append is one I/O.
+/// A write is split into several overwrites only if they have this many bytes on average, because an append is one
+/// I/O.
 const RUN_BYTES: usize = 16 << 10;
 
 /// Bytes that a run of writes must have before it counts as a stream.
 const STREAM_BYTES: u64 = 128 << 10;
-/// Runs that are remembered.
+/// Number of runs that are remembered.
 pub(super) const STREAMS: usize = 128;
 
-/// What becomes of a write.
+/// How a write is handled.
 enum Way {
-    /// Over what is there.
+    /// Overwrites the existing data.
     InPlace(Vec<Run>),
-    /// The same, as soon as a header states that what is there is complete. Appended, a block that is written again
-    /// and again would always be in the last batch, and never be overwritten in place.
+    /// The same, as soon as a header states that the existing data is complete. If it were appended instead, a block
+    /// that is rewritten again and again would always be in the last batch, and never be overwritten in place.
     InPlaceLater,
     Append,
 }
 
-/// Sectors that lie one behind the other on the cache device, from `first` of the core on.
+/// Consecutive sectors on the cache device, from sector `first` of the core on.
 struct Run {
-    /// In bytes.
+    /// Offset in bytes.
     location: u64,
     first: u64,
     sectors: u64,
@@ -52,7 +53,7 @@ impl LogLayout {
         }
     }
 
-    /// `false` if it has to wait.
+    /// Begins a write. Returns `false` if it has to wait.
     fn begin_writing(&mut self, write: &HeldWrite, is_stream: bool) -> bool {
         let HeldWrite { id: request, span, data, .. } = write;
         let (request, span) = (*request, *span);
@@ -66,7 +67,7 @@ impl LogLayout {
             Way::InPlace(runs) => self.overwrite(class, write, &runs),
             Way::InPlaceLater => return false,
             Way::Append => {
-                // What was seen before will be written again: it waits for its segment to give way.
+                // Data that was cached before will probably be written again: it stays until its segment is drained.
                 let is_eager = is_stream && is_new;
                 for part in by_line(span, self.geometry.line_sectors()) {
                     let source = Source::Write { request, is_eager };
@@ -77,7 +78,7 @@ impl LogLayout {
         true
     }
 
-    /// Begins the writes that may now go on.
+    /// Begins the held writes that can continue now.
     pub(super) fn begin_held_writes(&mut self) {
         for write in std::mem::take(&mut self.held_writes) {
             if self.begin_writing(&write, false) {
@@ -135,7 +136,7 @@ impl LogLayout {
             let (segment, position) = self.geometry.place_of(extent.location);
             let end = position + part.sectors * 512;
             let one = self.segments.get(segment);
-            // With its data a batch would lose its header.
+            // An overwrite would destroy the piece of the header in the metadata.
             if self.geometry.has_metadata() && !one.is_listed() {
                 return Way::Append;
             }

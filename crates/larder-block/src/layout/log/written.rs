@@ -1,4 +1,4 @@
-//! Which lines were written to a segment, and for which IO classes.
+//! The lines that were written to a segment, and their IO classes.
 
 use crate::layout::ClassId;
 
@@ -6,26 +6,26 @@ use crate::layout::ClassId;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) generation: u64,
-    /// Its number there.
+    /// The index of the line in its filling.
     pub(super) line: usize,
 }
 
-/// Lines in the order in which they were written. What was found by a start is of class 0.
+/// Lines in the order in which they were written. Lines that a start has found are of class 0.
 #[derive(Debug, Default)]
 pub(super) struct Written {
-    /// Packed.
+    /// Core lines, packed into numbers.
     lines: Vec<u64>,
-    /// Where lines of another class begin. Before the first of them all are of class 0.
+    /// Where lines of another class begin. Lines before the first run are of class 0.
     runs: Vec<Run>,
-    /// Classes that lines were written for, by bit.
+    /// Bit set of the classes for which lines were written.
     classes: u64,
-    /// Classes of which something is here that was written for another, or came here later: in any line.
+    /// Bit set of the classes with data that was written for another class or arrived later, in any line.
     changed: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// The number of a line.
+    /// The first line of the run.
     from: u32,
     class: ClassId,
 }
@@ -35,7 +35,7 @@ impl Written {
         Self { lines, classes: ClassId::UNCLASSIFIED.bit(), ..Self::default() }
     }
 
-    /// Something of a line was written for a class.
+    /// Data of a line was written for a class.
     pub(super) fn push(&mut self, line: u64, class: ClassId) {
         let last = self.runs.last().map_or(ClassId::UNCLASSIFIED, |run| run.class);
         if self.lines.last() == Some(&line) {
@@ -52,12 +52,12 @@ impl Written {
         self.classes |= class.bit();
     }
 
-    /// Something that is here is of this class, whatever it was written for.
+    /// Some data here is of this class, whatever class it was written for.
     pub(super) fn has_changed_class(&mut self, class: ClassId) {
         self.changed |= class.bit();
     }
 
-    /// The number of the next line in which something may be of a class, from number `from` on.
+    /// The number of the next line that may have data of a class, from number `from` on.
     pub(super) fn next_of(&self, class: ClassId, from: usize) -> Option<usize> {
         if from >= self.lines.len() || (self.classes | self.changed) & class.bit() == 0 {
             return None;
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(lines_of(&written, 0), [9, 8, 3]);
         assert_eq!((lines_of(&written, 2), lines_of(&written, 33)), (vec![6, 5], vec![7, 4]));
         assert_eq!(lines_of(&written, 1), []);
-        // Where something has changed, each line may be meant.
+        // After a change of class, each line may contain it.
         written.has_changed_class(class(1));
         written.push(3, class(2));
         assert_eq!((lines_of(&written, 1).len(), lines_of(&written, 2).len()), (7, 7));

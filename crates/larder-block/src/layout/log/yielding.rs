@@ -1,24 +1,25 @@
-//! How much of a draining segment is on its way to the cores at a time, and to whom that yields.
+//! Limits how much of a draining segment is in flight to the cores, and yields to client writes.
 //!
-//! A core serves in the order in which it was asked, or nearly so. A segment of lines that are scattered over a disk
-//! takes seconds to destage; sent at once, it would be in front of all that users ask of the core meanwhile. So few
-//! writes of it are under way at a time, and none where users write to the core and nobody waits for room. When those
-//! have ended it begins with one, and has one more with each that ends: a stream with pauses is held up little.
+//! A core serves requests roughly in the order in which they arrive. Destaging a segment with lines scattered over a
+//! disk takes seconds; issued all at once, its writes would delay all later client requests to the core. So only a few
+//! writes of a drain are in flight at a time, and none while clients write to the core and no request waits for room.
+//! After these writes have ended it begins with one write, and adds one with each completion: so a stream with pauses
+//! is hardly delayed.
 //!
-//! *Always:* whoever waits for the end of a drain, or for the room that it makes, keeps it going.
+//! *Always:* a request that waits for the end of a drain, or for the room that it makes, keeps the drain going.
 
 use super::appender::Source;
 use super::segments::RESERVED_SEGMENTS;
 use super::state::LogLayout;
 
-/// Writes of a draining segment that are under way, at most: a drive's queue is full of less.
+/// Most writes of a draining segment in flight; fewer already fill the queue of a drive.
 const DEPTH_MAX: usize = 32;
-/// How many at least, where somebody waits for the room.
+/// The lowest limit while a request waits for the room.
 const DEPTH_FOR_ROOM: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Yielding {
-    /// Writes around on their way to cores.
+    /// Writes around in flight to cores.
     around: usize,
     depth: usize,
 }
@@ -30,25 +31,25 @@ impl Default for Yielding {
 }
 
 impl Yielding {
-    /// A write around sets out.
+    /// A write around begins.
     pub(super) fn around_begins(&mut self) {
         self.around += 1;
         self.depth = 1;
     }
 
-    /// One has ended.
+    /// A write around has ended.
     pub(super) fn around_ends(&mut self) {
         self.around = self.around.checked_sub(1).expect("begun before");
     }
 
-    /// A write of a draining segment has ended well.
+    /// A write of a draining segment has succeeded.
     pub(super) fn destage_ends(&mut self) {
         self.depth = (self.depth + 1).min(DEPTH_MAX);
     }
 }
 
 impl LogLayout {
-    /// Writes of a draining segment that may be under way.
+    /// Writes of a draining segment that may be in flight.
     pub(super) fn destages_allowed(&self) -> usize {
         let Yielding { around, depth } = self.yielding;
         if self.is_drain_wanted() {
@@ -60,12 +61,12 @@ impl LogLayout {
         }
     }
 
-    /// Whether somebody waits for the end of a drain.
+    /// Whether a request waits for the end of a drain.
     fn is_drain_wanted(&self) -> bool {
         !self.cleanings.is_empty() || !self.held_writes.is_empty() || self.lacks_room()
     }
 
-    /// Whether something of users finds no room.
+    /// Whether client data finds no room.
     fn lacks_room(&self) -> bool {
         let waits = |source: Source| !matches!(source, Source::Kept { .. });
         self.segments.ready() <= RESERVED_SEGMENTS

@@ -1,5 +1,5 @@
-//! Which lines a request gets that nothing is cached in yet: free ones, then the clean ones that were used longest ago.
-//! Dirty ones are never waited for: they are cleaned for whoever comes later. Of which classes, see [`super::classes`].
+//! Selects the lines for data that is not cached yet: free lines first, then the least recently used clean ones. Never
+//! waits for dirty lines: these are cleaned for later requests. For the classes of lines, see [`super::classes`].
 
 use super::lists::Kind;
 use super::state::OcfLayout;
@@ -7,8 +7,9 @@ use super::version::LISTS;
 use crate::layout::ClassId;
 
 impl OcfLayout {
-    /// So many lines for a class, out of their lists and nobody's, or none. If there are too few, a cleaning is asked
-    /// for, and those that were clean are free. What a class may not have beyond its own it gives up itself.
+    /// Takes `count` lines for a class out of their lists, without an owner, or none. If there are too few, requests a
+    /// cleaning, and the clean lines taken up to then become free. Lines beyond the share of a class come from its own
+    /// lines.
     pub(super) fn take_lines(&mut self, class: ClassId, count: usize) -> Option<Vec<u32>> {
         let mut taken = Vec::with_capacity(count);
         if count == 0 {
@@ -25,7 +26,7 @@ impl OcfLayout {
             }
         }
         if taken.len() < count {
-            // The last one taken is the first one given out again.
+            // Put back in reverse, so that the line taken last is the first one given out again.
             for line in taken.into_iter().rev() {
                 self.put(Kind::Free, line);
             }
@@ -60,7 +61,7 @@ impl OcfLayout {
         }
     }
 
-    /// The line of a list that was used longest ago, of those that may be another's.
+    /// The least recently used line of a list, among those that may change owner.
     fn oldest_idle(&self, kind: Kind, class: ClassId, list: usize) -> Option<u32> {
         let mut line = self.lists.oldest(kind, class, list)?;
         let doubtful = self.pages.doubtful();
@@ -70,7 +71,7 @@ impl OcfLayout {
         Some(line)
     }
 
-    /// Dirty lines that were used longest ago and are idle, at most `count`, of those that may give way to a class.
+    /// The least recently used dirty and idle lines that may be evicted for a class, at most `count`.
     pub(super) fn choose_dirty(&mut self, class: ClassId, count: usize) -> Vec<u32> {
         let mut chosen = Vec::with_capacity(count);
         let is_full = self.lines_of_its_own(class, 1) > 0;

@@ -1,16 +1,16 @@
-//! What a request changes of lines, and how far it has come.
+//! A change of lines by a request, and its progress.
 
 use super::state::Piece;
 use crate::layout::RequestId;
 
-/// A change of what lines have: all of it in one way.
+/// A change of the state of lines; all of them change in the same way.
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) request: RequestId,
     pub(super) kind: ChangeKind,
-    /// What of which lines. It uses each of them.
+    /// The sectors of each line. The change uses each of these lines.
     pub(super) pieces: Vec<Piece>,
-    /// I/Os, then pages of the table, that have not ended.
+    /// I/Os, and then pages of the table, that have not ended.
     pub(super) outstanding: u32,
     pub(super) has_failed: bool,
     pub(super) stage: Stage,
@@ -18,18 +18,18 @@ pub(super) struct Change {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChangeKind {
-    /// Becomes valid and dirty.
+    /// The sectors become valid and dirty.
     Dirty,
-    /// Becomes valid.
+    /// The sectors become valid.
     Clean,
-    /// Becomes void.
+    /// The sectors become void.
     Void,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Data are on their way.
+    /// Data is in flight.
     Data,
-    /// Pages of the table are.
+    /// Pages of the table are in flight.
     Pages,
 }

@@ -1,7 +1,7 @@
-//! How a change comes about: first its data, then what lines have, then the pages of the table that say so.
+//! Carries out changes: first the data, then the state of the lines, then the pages of the table that record it.
 //!
-//! *Always:* the table on the device calls dirty only what a line has had completely; a line that the table may call
-//! dirty is no other's before it says otherwise, durably.
+//! *Always:* the table on the device calls a sector dirty only if the line has all of its data. A line that the table
+//! may call dirty gets no new owner before the table durably says otherwise.
 
 use super::change::{Change, ChangeKind, Stage};
 use super::lists::Kind;
@@ -10,7 +10,7 @@ use super::state::{OcfLayout, Piece, Purpose};
 use crate::layout::{Class, DeviceIo, RequestId, Target};
 
 impl OcfLayout {
-    /// Begins a change of these lines, which it uses until it ends. Whoever began it issues its I/Os.
+    /// Begins a change of these lines, which it uses until it ends. The caller issues its I/Os.
     pub(super) fn begin_change(
         &mut self,
         request: RequestId,
@@ -31,7 +31,7 @@ impl OcfLayout {
         })
     }
 
-    /// An I/O of it, or a page that it waited for, has ended.
+    /// An I/O of a change has ended, or a page that it waited for was written.
     pub(super) fn change_went_on(&mut self, number: usize, is_well: bool) {
         let change = &mut self.changes[number];
         change.outstanding -= 1;
@@ -45,7 +45,7 @@ impl OcfLayout {
         }
     }
 
-    /// The data of a change are where they belong, or nobody knows.
+    /// The data of a change has been written, or its writes have failed.
     pub(super) fn data_arrived(&mut self, number: usize) {
         let change = &mut self.changes[number];
         change.stage = Stage::Pages;
@@ -72,11 +72,12 @@ impl OcfLayout {
         }
     }
 
-    /// Says what a line has now. Whether its page has to say so as well.
+    /// Updates the state of a line. Returns whether its page must record it.
     fn apply(&mut self, kind: ChangeKind, Piece { line, mask }: Piece, has_failed: bool) -> bool {
         let (valid, dirty) = (self.lines.table.valid(line), self.lines.table.dirty(line));
         if has_failed {
-            // What is dirty is here alone, whichever it is. Of the rest the core has one version for good.
+            // Keep dirty sectors: only the cache has their data, whichever version it is. Of the others the core has a
+            // definite version.
             self.set_sectors(line, valid & !(mask & !dirty), dirty);
             return false;
         }
@@ -108,7 +109,7 @@ impl OcfLayout {
         self.requests.end_part(request, !has_failed);
     }
 
-    /// Writes the pages that are wanted and not on their way, or entries of the log in their place.
+    /// Writes the wanted pages that are not in flight, or entries of the log instead.
     pub(super) fn write_pages(&mut self) {
         if self.journal.is_some() {
             return self.write_journal();
@@ -119,7 +120,7 @@ impl OcfLayout {
         }
     }
 
-    /// A write of these pages of the table, as it is now.
+    /// A write of these pages of the table, in their current state.
     pub(super) fn page_write(&mut self, pages: std::ops::Range<u32>, durable: bool) -> DeviceIo {
         let offset = self.geometry.page_offset(pages.start);
         let data = self.lines.table.sealed(pages);

@@ -1,6 +1,6 @@
-//! IO classes, as in Open CAS: a class that has its share gives up lines of its own; else those give way that have more
-//! than their share, then those of the lowest priority, and none that is of a higher priority than whoever asks, or
-//! pinned.
+//! IO classes, as in Open CAS. A class that has used up its share evicts its own lines. Otherwise lines of classes
+//! that exceed their share are evicted first, then those of the lowest priority. Lines that are pinned, or of a higher
+//! priority than the requesting class, are not evicted.
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use super::state::OcfLayout;
 use crate::layout::{ClassId, Refusal};
 
 impl OcfLayout {
-    /// Lines that a class may have.
+    /// The most lines that a class may have.
     fn lines_max(&self, class: ClassId) -> u64 {
         self.shares.get(class).of(u64::from(self.geometry.lines))
     }
@@ -22,7 +22,7 @@ impl OcfLayout {
         self.has(class) > self.lines_max(class)
     }
 
-    /// How many of `count` more lines a class has to give up itself.
+    /// How many of `count` more lines a class must take from its own.
     pub(super) fn lines_of_its_own(&self, class: ClassId, count: usize) -> usize {
         if self.shares.get(class).percent == 100 {
             return 0;
@@ -32,7 +32,7 @@ impl OcfLayout {
         usize::try_from(too_many).expect("at most as many as are wanted")
     }
 
-    /// The classes whose lines a class may take, in the order in which they give way.
+    /// The classes whose lines a class may take, in the order of eviction.
     pub(super) fn giving_way_to(&self, class: ClassId) -> Vec<ClassId> {
         let own = self.shares.get(class);
         let may = |other: &ClassId| {
@@ -41,16 +41,17 @@ impl OcfLayout {
             self.has(*other) > 0 && (is_lower || self.has_too_much(*other))
         };
         let mut classes: Vec<ClassId> = ClassId::all().filter(may).collect();
-        // 255 first; `None`, which is pinned, last.
+        // 255 first; `None`, which means pinned, last.
         let priority = |class: &ClassId| Reverse(self.shares.get(*class).priority);
         classes.sort_by_key(|class| (!self.has_too_much(*class), priority(class)));
         classes
     }
 
-    /// Why a class cannot have so many more lines, as far as classes go. Those in use count as if they were not.
+    /// Why a class cannot have `lines` more lines, as far as classes are concerned. Lines in use count as if they were
+    /// idle.
     pub(super) fn refused(&self, class: ClassId, lines: u64) -> Option<Refusal> {
         if lines > u64::from(self.geometry.lines) {
-            // There is no room for it, whatever class it is of.
+            // There is no room for it in any class.
             return None;
         }
         let wanted = usize::try_from(lines).unwrap_or(usize::MAX);
@@ -66,7 +67,7 @@ impl OcfLayout {
         (free + given.sum::<u64>() < lines).then_some(Refusal::Pinned)
     }
 
-    /// What was hit is of the class that has hit it from now on, as far as that has room.
+    /// Moves a hit line to the class of the request, as far as that class has room.
     pub(super) fn take_over(&mut self, class: ClassId, line: u32) {
         if self.lists.class(line) != class && self.has(class) < self.lines_max(class) {
             self.reclassify(line, class);

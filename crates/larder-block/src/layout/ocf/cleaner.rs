@@ -1,21 +1,21 @@
-//! How far a cleaning has come.
+//! The progress of a cleaning.
 
 use super::table::CoreLine;
 use crate::layout::{Data, Span};
 
-/// Some lines whose dirty sectors go to their cores.
+/// Lines whose dirty sectors are being written to their cores.
 #[derive(Debug)]
 pub(super) struct Cleaning {
-    /// In the order of their cores.
+    /// Ordered by core and line.
     pub(super) lines: Vec<Cleaned>,
     pub(super) phase: Phase,
-    /// I/Os, or pages, that have not ended.
+    /// I/Os in flight, or pages that are not written yet.
     pub(super) outstanding: u32,
     pub(super) has_failed: bool,
 }
 
 impl Cleaning {
-    /// Whether something of `span` is among it.
+    /// Whether it includes a line of `span`.
     pub(super) fn has_some_of(&self, span: Span, line_sectors: u32) -> bool {
         let line_sectors = u64::from(line_sectors);
         let numbers = span.first / line_sectors..=(span.end() - 1) / line_sectors;
@@ -29,7 +29,7 @@ pub(super) struct Cleaned {
     pub(super) of: CoreLine,
     pub(super) line: u32,
     pub(super) dirty: u128,
-    /// All of the line, once it was read.
+    /// The whole line, once it was read.
     pub(super) data: Option<Data>,
 }
 
@@ -37,9 +37,9 @@ pub(super) struct Cleaned {
 pub(super) enum Phase {
     Reading,
     Writing,
-    /// Flushes of the cores.
+    /// Flushes of the cores are in flight.
     FlushingCores,
-    /// Pages of the table.
+    /// Waits for pages of the table.
     Pages,
     FlushingCache,
 }

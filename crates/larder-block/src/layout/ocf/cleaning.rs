@@ -1,8 +1,8 @@
-//! Cleaning: whole lines are read, their dirty runs written to the cores in their order; then the cores are flushed,
-//! pages of the table written, the cache device flushed. Only then is a line clean.
+//! Cleaning: reads whole lines, and writes their dirty runs to the cores in order. Then it flushes the cores, writes
+//! the pages of the table, and flushes the cache device. Only then is a line clean.
 //!
-//! *Always:* the table calls a sector clean only when the core has it durably; what is cleaned is neither written nor
-//! voided meanwhile.
+//! *Always:* the table calls a sector clean only if the core has it durably. Lines that are being cleaned are neither
+//! written nor made void.
 
 use super::cleaner::{Cleaned, Cleaning, Phase};
 use super::lists::Kind;
@@ -10,13 +10,13 @@ use super::pages::Waiter;
 use super::state::{OcfLayout, Purpose, runs};
 use crate::layout::{Class, CoreId, Data, DeviceIo, SECTOR_BYTES, Span, Target};
 
-/// Lines that are cleaned to make room.
+/// Number of lines that are cleaned at once to make room.
 const ROOM_LINES: usize = 32;
-/// Longest read of lines, and longest write to a core.
+/// Most bytes of a read of lines, and of a write to a core.
 const TRANSFER_BYTES_MAX: usize = 1 << 20;
 
 impl OcfLayout {
-    /// Begins the cleaning that somebody has asked for who found too few lines. One at a time.
+    /// Begins the cleaning that a request without enough lines has asked for. One at a time.
     pub(super) fn make_room(&mut self) {
         if let Some(class) = self.wants_room.take()
             && self.makes_room.is_none()
@@ -69,7 +69,7 @@ impl OcfLayout {
         }
     }
 
-    /// A read of it has ended, of lines from `first` on.
+    /// A read has ended, of lines from `first` on.
     pub(super) fn cleaning_read(&mut self, number: usize, first: usize, data: &Data) {
         let bytes = self.geometry.line_bytes as usize;
         let lines = &mut self.cleanings[number].lines[first..];
@@ -79,7 +79,7 @@ impl OcfLayout {
         self.cleaning_went_on(number, true);
     }
 
-    /// An I/O of it, or a page that it waited for, has ended.
+    /// An I/O of a cleaning has ended, or a page that it waited for was written.
     pub(super) fn cleaning_went_on(&mut self, number: usize, is_well: bool) {
         let cleaning = &mut self.cleanings[number];
         cleaning.outstanding -= 1;
@@ -162,7 +162,7 @@ impl OcfLayout {
         self.issue_cleaning(number, cores.into_iter().map(flush).collect());
     }
 
-    /// The cores have it. The lines stay locked until the pages say so as well.
+    /// The cores have the data. The lines stay locked until the pages record this as well.
     fn say_clean(&mut self, number: usize) {
         let lines = std::mem::take(&mut self.cleanings[number].lines);
         let mut pages: Vec<u32> = Vec::new();
@@ -190,8 +190,8 @@ impl OcfLayout {
         self.forget_cleaning(number, true);
     }
 
-    /// The lines are dirty as before. If their pages may say otherwise already, they have to be written once more
-    /// before anything that is written to these lines is durable.
+    /// The lines are dirty as before. If their pages may already say otherwise, these must be written again before any
+    /// later write to these lines counts as durable.
     fn give_up_cleaning(&mut self, number: usize) {
         let Cleaning { lines, phase, .. } = self.cleanings.remove(number);
         for one in lines {

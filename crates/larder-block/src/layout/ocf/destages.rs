@@ -1,17 +1,17 @@
-//! How far a destage has come.
+//! The progress of a destage.
 
 use super::table::CoreLine;
 use crate::layout::{RequestId, Span};
 
-/// A user's wish that what is dirty of some sectors goes to the core.
+/// A request to destage the dirty data of some sectors.
 #[derive(Debug)]
 pub(super) struct Destage {
     pub(super) request: RequestId,
     pub(super) span: Span,
-    /// What of it comes next: all before is on the core.
+    /// The next line: all lines before it are on the core.
     pub(super) next: CoreLine,
-    /// Lines that it waits for.
+    /// Lines that the destage waits for.
     pub(super) claimed: Vec<u32>,
-    /// What is being cleaned for it.
+    /// The cleaning that runs for it.
     pub(super) cleaning: Option<usize>,
 }

@@ -1,13 +1,14 @@
-//! Destages: cleaning of what a user names, so many lines at a time.
+//! Destages: cleans the lines that a request names, at most [`LINES_AT_ONCE`] at a time.
 //!
-//! One may overlap any request. It waits until nobody uses the lines that come next, and lets nobody else begin to
-//! change them meanwhile: what was dirty when it came is on the core then, or was written over and that is, or is void.
+//! A destage may overlap any request. It waits until the next lines are not in use, and prevents new changes of them
+//! while it waits. At its end, each sector that was dirty at its start is on the core, or was overwritten and the new
+//! data is on the core, or is void.
 
 use super::destages::Destage;
 use super::state::OcfLayout;
 use crate::layout::{RequestId, Span};
 
-/// Lines that are cleaned at a time.
+/// Number of lines that are cleaned at a time.
 const LINES_AT_ONCE: usize = 128;
 
 impl OcfLayout {
@@ -30,7 +31,7 @@ impl OcfLayout {
         }
     }
 
-    /// Begins to clean what comes next, or waits for it. `false` if nothing is left.
+    /// Begins to clean the next lines, or waits for them. `false` if nothing is left.
     fn clean_next(&mut self, one: &mut Destage) -> bool {
         for line in one.claimed.drain(..) {
             self.locks.end_claim(line);
@@ -51,11 +52,11 @@ impl OcfLayout {
             next.number += 1;
         }
         if lines.is_empty() {
-            // What another cleaning has sent to the core is not dirty any more, and its page may not say so yet.
+            // Data that another cleaning has sent to the core is no longer dirty, but its page may not say so yet.
             let line_sectors = self.geometry.line_sectors();
             let waits =
                 self.cleanings.iter().any(|(_, other)| other.has_some_of(one.span, line_sectors));
-            // It may fail, and they are dirty again.
+            // That cleaning may fail, and the lines are then dirty again: start over.
             one.next = self.core_line(one.span);
             return waits;
         }
@@ -69,7 +70,7 @@ impl OcfLayout {
         true
     }
 
-    /// A cleaning has ended: if it was for a destage, that goes on.
+    /// A cleaning has ended: if it ran for a destage, continues the destage.
     pub(super) fn destage_went_on(&mut self, number: usize, is_well: bool) {
         let Some(at) = self.destages.iter().position(|one| one.cleaning == Some(number)) else {
             return;

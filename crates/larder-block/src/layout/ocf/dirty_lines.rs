@@ -1,15 +1,15 @@
-//! The dirty lines of cores in their order: what is destaged goes out in it, and a hash index has none.
+//! The dirty lines of cores in order. Destaging needs the order, which a hash index does not have.
 
 use std::collections::BTreeMap;
 
 use super::table::CoreLine;
 
-/// Lines of a group: a bit each.
+/// Lines of a group, one bit each.
 const GROUP_LINES: u64 = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct DirtyLines {
-    /// By core and number of the group; none is empty.
+    /// By core and number of the group. No group is empty.
     groups: BTreeMap<(u16, u64), u64>,
 }
 
@@ -23,7 +23,7 @@ impl DirtyLines {
         }
     }
 
-    /// The first one of a core from `from` on.
+    /// The first dirty line of a core from `from` on.
     pub(super) fn next(&self, from: CoreLine) -> Option<CoreLine> {
         let CoreLine { core, number } = from;
         let own = (core, number / GROUP_LINES);

@@ -7,24 +7,25 @@ use crate::{Error, ErrorKind};
 
 /// Bytes of a page of the collision table, the unit in which it is written.
 pub(super) const PAGE_BYTES: u32 = 4096;
-/// Bytes of a sector of the table: no record crosses one.
+/// Bytes of a sector of the table: no record crosses a sector boundary.
 pub(super) const TABLE_SECTOR_BYTES: usize = 512;
-/// Bytes at the end of each sector of the table that say that it is whole.
+/// Bytes at the end of each sector of the table that verify it.
 pub(super) const TRAILER_BYTES: usize = 8;
-/// Bytes of a log in front of the table, four times those that it has, within these bounds: if each write takes a block
-/// of 512 bytes, and each block of a half is of another page, pages still cost less than a tenth of what was written.
+/// Bounds of the size of the log in front of the table, which is four times that of the table. Even if each write
+/// takes a block of 512 bytes, and each block of a half concerns another page, the pages cost less than a tenth of the
+/// written bytes.
 const JOURNAL_BYTES: std::ops::RangeInclusive<u64> = 32 << 10..=64 << 20;
-/// Data begin at a multiple of this.
+/// Data begins at a multiple of this.
 const ALIGN_BYTES: u64 = 128 << 10;
-/// Lines have numbers of 29 bits.
+/// Line numbers have 29 bits.
 const LINES_MAX: u32 = (1 << 29) - 1;
-/// Fewest lines: two cleanings.
+/// Fewest lines: enough for two cleanings.
 const LINES_MIN: u32 = 64;
 
-/// What a user may say of a cache of lines.
+/// Options of a cache of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OcfOptions {
-    /// Which Open CAS it is to be like. Default: that of 2026.
+    /// The version of Open CAS to imitate. Default: that of 2026.
     pub version: OcfVersion,
     /// Bytes of a line: 4 to 64 KiB, a power of two. Default 4 KiB.
     pub line_bytes: u32,
@@ -36,26 +37,26 @@ impl Default for OcfOptions {
     }
 }
 
-/// Where table and lines lie. Fixed at format.
+/// The position of the table and the lines. Fixed at format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Which Open CAS it is like.
+    /// The version of Open CAS that it imitates.
     pub version: OcfVersion,
-    /// Where the collision table begins on the cache device, in bytes.
+    /// Offset of the collision table on the cache device, in bytes.
     pub offset: u64,
-    /// How many lines there are.
+    /// The number of lines.
     pub lines: u32,
-    /// Bytes of each: 4 to 64 KiB.
+    /// Bytes of a line: 4 to 64 KiB.
     pub line_bytes: u32,
     /// Bytes of a block of the device.
     pub block_bytes: u32,
 }
 
 impl Geometry {
-    /// Divides what of a device lies behind `offset`, a multiple of 4 KiB.
+    /// Divides a device from `offset` on, a multiple of 4 KiB.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`], naming the option, if that cannot be.
+    /// [`ErrorKind::Setup`], naming the option, if that is impossible.
     pub fn new(info: &DeviceInfo, offset: u64, options: &OcfOptions) -> Result<Self, Error> {
         let OcfOptions { version, line_bytes } = *options;
         let room = info.capacity_bytes.saturating_sub(offset);
@@ -82,7 +83,7 @@ impl Geometry {
         }
     }
 
-    /// Bytes that a device must have to hold a table from `offset` on, and so many lines.
+    /// Bytes of a device that has room for a table from `offset` on, and `lines` lines.
     pub fn device_bytes(offset: u64, lines: u32, options: &OcfOptions) -> u64 {
         let OcfOptions { version, line_bytes } = *options;
         Self { version, offset, lines, line_bytes, block_bytes: 512 }.end()
@@ -106,7 +107,7 @@ impl Geometry {
         None
     }
 
-    /// What is wrong with it, on a device of `capacity_bytes`.
+    /// What is wrong with it on a device of `capacity_bytes`, if anything is.
     pub(super) fn complaint(&self, capacity_bytes: u64) -> Option<String> {
         if let Some(complaint) = self.complaint_of_sizes() {
             return Some(complaint);
@@ -125,17 +126,17 @@ impl Geometry {
         })
     }
 
-    /// Bytes of user data that it has room for.
+    /// Bytes for client data.
     pub fn capacity_bytes(&self) -> u64 {
         u64::from(self.lines) * u64::from(self.line_bytes)
     }
 
-    /// Pages of the collision table.
+    /// Number of pages of the collision table.
     pub fn pages(&self) -> u32 {
         self.lines.div_ceil(self.lines_per_page())
     }
 
-    /// Lines that a page of the table tells of.
+    /// Lines per page of the table.
     pub fn lines_per_page(&self) -> u32 {
         self.lines_per_sector() * (PAGE_BYTES / 512)
     }
@@ -149,7 +150,7 @@ impl Geometry {
         self.version.key_bytes() + 2 * self.map_bytes()
     }
 
-    /// Bytes of a bit for each sector of a line.
+    /// Bytes of a bitmap with a bit for each sector of a line.
     pub(super) fn map_bytes(&self) -> usize {
         (self.line_bytes / 4096) as usize
     }
@@ -162,12 +163,12 @@ impl Geometry {
         line / self.lines_per_page()
     }
 
-    /// Where a page of the table lies on the device, in bytes.
+    /// The offset of a page of the table on the device, in bytes.
     pub(super) fn page_offset(&self, page: u32) -> u64 {
         self.offset + u64::from(page) * u64::from(PAGE_BYTES)
     }
 
-    /// In what a line's change is written: its page of the table, or its entry of the log.
+    /// The unit in which the change of a line is written: its page of the table, or its entry of the log.
     pub(super) fn unit_of(&self, line: u32) -> u32 {
         if self.version.has_journal() { line } else { self.page_of(line) }
     }
@@ -182,22 +183,22 @@ impl Geometry {
         }
     }
 
-    /// Blocks of the log, an even number.
+    /// Number of blocks of the log; it is even.
     pub(super) fn journal_blocks(&self) -> u32 {
         u32::try_from(self.journal_bytes() / u64::from(self.block_bytes)).expect("of 64 MiB")
     }
 
-    /// Where a block of the log lies on the device, in bytes: behind the table.
+    /// The offset of a block of the log on the device, in bytes: after the table.
     pub(super) fn journal_offset(&self, block: u32) -> u64 {
         self.page_offset(self.pages()) + u64::from(block) * u64::from(self.block_bytes)
     }
 
-    /// Where the first line begins on the device, in bytes.
+    /// The offset of the first line on the device, in bytes.
     pub(super) fn data_offset(&self) -> u64 {
         (self.page_offset(self.pages()) + self.journal_bytes()).next_multiple_of(ALIGN_BYTES)
     }
 
-    /// Where a line begins on the device, in sectors.
+    /// First sector of a line on the device.
     pub(super) fn sector_of(&self, line: u32) -> u64 {
         debug_assert!(line < self.lines, "line {line} of {}", self.lines);
         self.data_offset() / 512 + u64::from(line) * u64::from(self.line_sectors())
@@ -243,7 +244,7 @@ mod tests {
         assert!(refused(1 << 40, 4096).contains("lines"));
     }
 
-    /// Bytes a record as in Open CAS; where they do not cross sectors, so many have room in a page.
+    /// Bytes of a record as in Open CAS, and the number of records per page if none crosses a sector boundary.
     #[test]
     fn records_of_a_page() {
         let rows = [

@@ -1,5 +1,5 @@
-//! The write-ahead log of a cache of lines: what lines have is written there, many in one block, in the place of the
-//! pages of the table that they are in. Little-endian.
+//! The write-ahead log of a cache of lines. The state of lines is written there, many lines in one block, instead of
+//! the pages of the table. Little-endian.
 //!
 //! ```text
 //!  block of the device
@@ -14,14 +14,15 @@
 //!      24         entries: line (4 bytes), then its record as in the table
 //! ```
 //!
-//! The block of a sequence has its place in the ring: the sequence less 1, modulo their number. So where a write has
-//! failed, what is left of an earlier round is known for that: younger entries of its lines may be gone.
+//! The position of a block in the ring follows from its sequence: the sequence less 1, modulo the number of blocks. So
+//! after a failed write, the old block at that position is recognized as left over from an earlier round: younger
+//! entries of its lines may be lost.
 //!
-//! The blocks are a ring in two halves. An entry says all of its line, so that those of a ring may be told to any older
-//! or younger table: the last one of a line counts. Before a half is written again, the pages that its entries are of
-//! have been written to the table, durably.
+//! The blocks are a ring of two halves. An entry contains the whole state of its line. So the entries of a ring may be
+//! applied to an older or younger table: the last entry of a line counts. Before a half is overwritten, the pages of
+//! its entries have been written to the table, durably.
 //!
-//! *Always:* for each line the ring has its last entry, or the table what that said.
+//! *Always:* for each line, the ring has its last entry, or the table has the state from that entry.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -53,27 +54,27 @@ struct Header {
     sequence: U64,
 }
 
-/// Where the next block goes, and what of the table is older than the ring.
+/// The position of the next block, and the pages of the table that are older than the ring.
 #[derive(Debug)]
 pub(super) struct Journal {
     uuid: [u8; 16],
     blocks: u32,
     block_bytes: usize,
     entry_bytes: usize,
-    /// The next block.
+    /// The number of the block that is written next.
     next: u32,
     sequence: u64,
-    /// A write of blocks is on its way: one at a time, so that entries of a line come in their order.
+    /// A write of blocks is in flight: one at a time, so that the entries of a line stay in order.
     pub(super) is_writing: bool,
-    /// By half: pages of the table that its entries are of, and that were not written since.
+    /// By half: pages of the table that its entries concern, and that were not written since.
     stale: [BTreeSet<u32>; 2],
-    /// The half whose pages are on their way to the table, and I/Os that have not ended.
+    /// The half whose pages are being written to the table, and the progress.
     copying: Option<(usize, Copying)>,
-    /// A copy has failed, and is not tried before somebody says so.
+    /// A copy has failed. It is not retried before [`OcfLayout`](super::OcfLayout) is told to.
     pub(super) is_stuck: bool,
 }
 
-/// How far a copy to the table has come.
+/// The progress of a copy to the table.
 #[derive(Debug)]
 struct Copying {
     pages: BTreeSet<u32>,
@@ -82,13 +83,13 @@ struct Copying {
     is_flushing: bool,
 }
 
-/// What a copy wants next.
+/// The next step of a copy.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CopyStep {
-    /// To wait for the others.
+    /// Wait for the other I/Os.
     None,
     Flush,
-    /// It has ended.
+    /// The copy has ended.
     End,
 }
 
@@ -121,32 +122,33 @@ impl Journal {
         usize::from(block >= self.blocks / 2)
     }
 
-    /// The half that the next block is in.
+    /// The half that contains the next block.
     pub(super) fn half(&self) -> usize {
         self.half_of(self.next)
     }
 
-    /// Whether the next block may be written: it does not begin a half whose entries the table lacks.
+    /// Whether the next block may be written: it must not begin a half with entries that the table lacks.
     pub(super) fn may_write(&self) -> bool {
         let begins_half = self.next.is_multiple_of(self.blocks / 2);
         let is_blocked = begins_half && self.is_stale(self.half());
         !self.is_writing && !is_blocked
     }
 
-    /// Whether the table lacks something of a half.
+    /// Whether the table lacks entries of a half.
     pub(super) fn is_stale(&self, half: usize) -> bool {
         let is_copied = self.copying.as_ref().is_some_and(|(copied, _)| *copied == half);
         is_copied || self.stale.get(half).is_some_and(|pages| !pages.is_empty())
     }
 
-    /// Lines that have room up to the end of the half, at most those of `max_blocks`.
+    /// The number of lines that fit up to the end of the half, and into `max_blocks` blocks.
     pub(super) fn room(&self, max_blocks: u32) -> usize {
         let half = self.blocks / 2;
         let left = half - self.next % half;
         left.min(max_blocks) as usize * self.entries_per_block()
     }
 
-    /// The blocks that say what these lines have now, and the first of them in the ring. There is room.
+    /// Encodes blocks with the current state of these lines. Returns the position of the first block in the ring, and
+    /// the blocks. There must be room.
     pub(super) fn encode(&mut self, table: &Table, lines: &[u32]) -> (u32, Data) {
         let (first, half) = (self.next, self.half());
         let blocks = lines.chunks(self.entries_per_block());
@@ -190,7 +192,7 @@ impl Journal {
         larder_checksum::crc32c_append(larder_checksum::crc32c_append(identity, checked), entries)
     }
 
-    /// The sequence and the entries of a block as it was read; `None` if it is none of this cache.
+    /// The sequence and the entries of a block that was read; `None` if it is not a block of this cache.
     pub(super) fn parse<'a>(
         &self,
         number: u32,
@@ -208,7 +210,7 @@ impl Journal {
             Some((u32::from_le_bytes(*line), record))
         };
         let entries = entries.chunks_exact(self.entry_bytes).filter_map(entry);
-        // So many were never written.
+        // Sequences above 2^63 were never written.
         let sequence = Some(header.sequence.get()).filter(|sequence| {
             let before = sequence.wrapping_sub(1);
             sequence >> 63 == 0 && before % u64::from(self.blocks) == u64::from(number)
@@ -216,17 +218,17 @@ impl Journal {
         sequence.filter(|_| is_one).map(|sequence| (sequence, entries))
     }
 
-    /// Whether a block of `sequence` is of a round before that of the last one.
+    /// Whether a block of `sequence` is from an earlier round than the last block.
     pub(super) fn is_left_over(&self, sequence: u64, last: u64) -> bool {
         sequence + u64::from(self.blocks) <= last
     }
 
-    /// Goes on behind a block that was found. The last one that is told counts.
+    /// Continues after a block that was found. The last call counts.
     pub(super) fn goes_on_behind(&mut self, block: u32, sequence: u64) {
         (self.next, self.sequence) = ((block + 1) % self.blocks, sequence.saturating_add(1));
     }
 
-    /// An entry of a block is of a line of this page.
+    /// An entry of a block concerns a line of this page.
     pub(super) fn is_of(&mut self, block: u32, page: u32) {
         let half = self.half_of(block);
         if let Some(pages) = self.stale.get_mut(half) {
@@ -234,7 +236,8 @@ impl Journal {
         }
     }
 
-    /// Begins to copy to the table what it lacks of a half: the pages, in runs of at most `run_pages`.
+    /// Begins to copy the missing entries of a half to the table. Returns the pages to write, in runs of at most
+    /// `run_pages`.
     pub(super) fn begin_copying(&mut self, half: usize, run_pages: u32) -> Vec<Range<u32>> {
         if self.copying.is_some() || self.is_stuck {
             return Vec::new();

@@ -1,7 +1,7 @@
-//! Changes by way of the log: entries first, pages of the table later.
+//! Changes through the log: entries first, pages of the table later.
 //!
-//! *Always:* entries of a half are in the table, durably, before the half is written again; what the table says
-//! meanwhile does no harm, for entries are told to it again by a start.
+//! *Always:* the entries of a half are in the table, durably, before the half is overwritten. Until then the state of
+//! the table does not matter, because a start applies the entries to it.
 
 use std::ops::Range;
 
@@ -10,13 +10,13 @@ use super::pages::Waiter;
 use super::state::{OcfLayout, Purpose};
 use crate::layout::{Class, DeviceIo, Target};
 
-/// Blocks of one write of entries, at most.
+/// Most blocks of one write of entries.
 const WRITE_BLOCKS: u32 = 64;
-/// Pages of one write to the table, at most.
+/// Most pages of one write to the table.
 const RUN_PAGES: u32 = 256;
 
 impl OcfLayout {
-    /// Writes what is wanted of the log, if nothing is on its way there and it has room.
+    /// Writes the wanted entries to the log, if no write to it is in flight and it has room.
     pub(super) fn write_journal(&mut self) {
         let Some(journal) = &mut self.journal else { return };
         if !self.pages.has_wanted() || journal.is_writing {
@@ -38,7 +38,7 @@ impl OcfLayout {
         for line in &lines {
             journal.is_of(first, self.geometry.page_of(*line));
         }
-        // Pages of the half that was left go to the table while this one is filled.
+        // Pages of the previous half are written to the table while this half is filled.
         let runs = journal.begin_copying(1 - half, RUN_PAGES);
         self.copy(runs);
         let io = DeviceIo::Write {
@@ -60,7 +60,7 @@ impl OcfLayout {
         self.lines_ended(lines, is_well);
     }
 
-    /// The log is full, and the device has refused what would make room.
+    /// The log is full, and the device has refused the writes that would make room.
     fn refuse_wanted(&mut self) {
         let lines = self.pages.take_some(usize::MAX);
         self.lines_ended(&lines, false);

@@ -1,4 +1,4 @@
-//! Which lines have what of the cores: the table, and a hash index over it.
+//! Maps lines of the cores to lines of the cache: the table, and a hash index over it.
 
 use super::dirty_lines::DirtyLines;
 use super::geometry::Geometry;
@@ -12,13 +12,13 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub(super) struct Lines {
     pub(super) table: Table,
-    /// First line of each chain of the hash index.
+    /// The first line of each chain of the hash index.
     heads: Vec<u32>,
-    /// The next one of its chain, by line.
+    /// The next line of the same chain, by line.
     chains: Vec<u32>,
     pub(super) dirty_lines: DirtyLines,
     pub(super) valid_sectors: u64,
-    /// Of these, those of each IO class.
+    /// Of these, the sectors of each IO class.
     pub(super) class_sectors: [u64; ClassId::COUNT],
     pub(super) dirty_sectors: DirtySectors,
 }
@@ -37,7 +37,7 @@ impl Lines {
         }
     }
 
-    /// The line that has something of this one of a core.
+    /// The line that caches this line of a core.
     pub(super) fn find(&self, of: CoreLine) -> Option<u32> {
         let mut line = self.heads[self.chain_of(of)];
         while line != NONE {
@@ -49,7 +49,7 @@ impl Lines {
         None
     }
 
-    /// Makes `line` the place of a line of a core that has none.
+    /// Assigns `line` to a line of a core that has none.
     pub(super) fn map(&mut self, line: u32, of: CoreLine) {
         debug_assert_eq!(self.find(of), None, "{of:?} has a line");
         let chain = self.chain_of(of);
@@ -57,17 +57,17 @@ impl Lines {
         self.chains[line as usize] = std::mem::replace(&mut self.heads[chain], line);
     }
 
-    /// What is valid of a line is of another class from now on.
+    /// Moves the valid sectors of a line to another class.
     pub(super) fn reclassify(&mut self, line: u32, from: ClassId, to: ClassId) {
         let sectors = u64::from(self.table.valid(line).count_ones());
         self.class_sectors[from.index()] -= sectors;
         self.class_sectors[to.index()] += sectors;
     }
 
-    /// Forgets whose a line of this class is that has nothing dirty.
+    /// Removes the owner of a line of this class. The line must not have dirty sectors.
     ///
     /// # Panics
-    /// If it has, or is nobody's.
+    /// If it has, or if it has no owner.
     pub(super) fn unmap(&mut self, line: u32, class: ClassId) {
         assert_eq!(self.table.dirty(line), 0, "line {line} has dirty sectors");
         self.set((line, class), 0, 0);
@@ -84,10 +84,10 @@ impl Lines {
         self.chains[before as usize] = next;
     }
 
-    /// Says which sectors of a mapped line of this class are valid, and which of these dirty.
+    /// Sets the valid and the dirty sectors of a mapped line of this class.
     ///
     /// # Panics
-    /// If one is dirty and not valid.
+    /// If a sector is dirty but not valid.
     pub(super) fn set(&mut self, (line, class): (u32, ClassId), valid: u128, dirty: u128) {
         assert_eq!(dirty & !valid, 0, "line {line}: what is dirty is valid");
         let (old_valid, old_dirty) = (self.table.valid(line), self.table.dirty(line));

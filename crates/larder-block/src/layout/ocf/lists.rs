@@ -1,15 +1,15 @@
-//! Lists of lines: free ones, and of each IO class clean ones and dirty ones, 32 of each, in the order of their use. A
-//! list has two zones: its first half is hot. What is hot stays where it is when it is used, which spares most moves.
+//! Lists of lines: free ones, and for each IO class clean ones and dirty ones, 32 of each, in the order of use. The
+//! first half of a list is its hot zone. A line in the hot zone does not move when it is used, which saves most moves.
 
 use super::version::LISTS;
 use crate::layout::ClassId;
 
 const NONE: u32 = u32::MAX;
-/// Beside the kind of the list that a line is in: it is in the hot zone.
+/// Flag next to the kind of the list of a line: the line is in the hot zone.
 const HOT: u8 = 128;
 const NOWHERE: u8 = 3;
 
-/// What lists hold.
+/// The kind of the lines in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Free,
@@ -19,7 +19,7 @@ pub(super) enum Kind {
 
 #[derive(Clone, Copy, Debug)]
 struct Links {
-    /// Towards the head: used later.
+    /// The neighbour towards the head, which was used later.
     newer: u32,
     older: u32,
 }
@@ -28,26 +28,26 @@ struct Links {
 struct List {
     newest: u32,
     oldest: u32,
-    /// The last of the hot zone.
+    /// The last line of the hot zone.
     last_hot: u32,
     lines: u32,
     hot: u32,
 }
 
-/// The lists that all lines are in, but for those that are being given out.
+/// The lists. Each line is in one of them, except while it is being handed out.
 #[derive(Debug)]
 pub(super) struct Lists {
     links: Vec<Links>,
-    /// Kind of the list that a line is in, and whether it is hot.
+    /// The kind of the list that contains a line, and whether the line is hot.
     places: Vec<u8>,
     /// The class of a line that is not free.
     classes: Vec<ClassId>,
-    /// Free ones, then clean ones and dirty ones of each class.
+    /// The free lists, then the clean and the dirty lists of each class.
     lists: Vec<[List; LISTS]>,
 }
 
 impl Lists {
-    /// No line is in any.
+    /// Empty lists.
     pub(super) fn new(lines: u32) -> Self {
         let empty = List { newest: NONE, oldest: NONE, last_hot: NONE, lines: 0, hot: 0 };
         Self {
@@ -75,31 +75,31 @@ impl Lists {
         self.classes[line as usize]
     }
 
-    /// Says of which class a line is that is in no list.
+    /// Sets the class of a line that is in no list.
     pub(super) fn set_class(&mut self, line: u32, class: ClassId) {
         debug_assert!(self.kind(line).is_none(), "line {line} is in a list of another class");
         self.classes[line as usize] = class;
     }
 
-    /// The line of a list that was used longest ago; free ones are of no class.
+    /// The least recently used line of a list. Free lines have no class.
     pub(super) fn oldest(&self, kind: Kind, class: ClassId, list: usize) -> Option<u32> {
         some(self.lists[place_of(kind, class)][list].oldest)
     }
 
-    /// Lines of a kind and class.
+    /// The number of lines of a kind and class.
     pub(super) fn count(&self, kind: Kind, class: ClassId) -> u64 {
         self.lists[place_of(kind, class)].iter().map(|list| u64::from(list.lines)).sum()
     }
 
-    /// The line that was used after `line`, of its list.
+    /// The line of the same list that was used next after `line`.
     pub(super) fn newer(&self, line: u32) -> Option<u32> {
         some(self.links[line as usize].newer)
     }
 
-    /// Puts a line that is nowhere at the head of a list.
+    /// Puts a line that is in no list at the head of a list.
     ///
     /// # Panics
-    /// If it is in one.
+    /// If it is in a list.
     pub(super) fn push(&mut self, kind: Kind, list: usize, line: u32) {
         assert_eq!(self.kind(line), None, "line {line} is in a list");
         let own = &mut self.lists[place_of(kind, self.classes[line as usize])][list];
@@ -121,7 +121,7 @@ impl Lists {
         self.balance(place_of(kind, self.class(line)), list);
     }
 
-    /// Takes a line out of its list, if it is in one.
+    /// Removes a line from its list, if it is in one.
     pub(super) fn remove(&mut self, list: usize, line: u32) {
         let Some(kind) = self.kind(line) else { return };
         let is_hot = self.is_hot(line);
@@ -149,7 +149,7 @@ impl Lists {
         self.balance(place, list);
     }
 
-    /// A line was used.
+    /// Records a use of a line.
     pub(super) fn touch(&mut self, list: usize, line: u32) {
         if let Some(kind) = self.kind(line)
             && !self.is_hot(line)
@@ -159,7 +159,7 @@ impl Lists {
         }
     }
 
-    /// Moves the border of the zones until half of the lines are hot.
+    /// Moves the boundary of the zones until half of the lines are hot.
     fn balance(&mut self, place: usize, list: usize) {
         let own = &mut self.lists[place][list];
         while own.hot > own.lines / 2 {
@@ -207,7 +207,7 @@ mod tests {
 
     const CLASS: ClassId = ClassId::UNCLASSIFIED;
 
-    /// Against a queue in which the zones are counted out.
+    /// Compared with a queue whose zones are counted.
     #[test]
     fn a_list_is_in_the_order_of_use_and_its_first_half_is_hot() {
         let mut lists = Lists::new(64);

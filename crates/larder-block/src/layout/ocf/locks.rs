@@ -1,18 +1,17 @@
-//! Lines in use: who may not be served at the same time. Requests do not overlap, but two of them may be about one
-//! line.
+//! Lines in use. Requests do not overlap, but two of them may use the same line.
 
 use std::collections::HashMap;
 
 #[derive(Debug, Default)]
 struct Lock {
-    /// Requests that read or write something of it.
+    /// Requests that read or write some of its sectors.
     users: u32,
     is_cleaned: bool,
-    /// Destages that wait until they may clean it.
+    /// Number of destages that wait to clean the line.
     claims: u32,
 }
 
-/// By line, of those that anything is under way on.
+/// By line, for lines in use.
 #[derive(Debug, Default)]
 pub(super) struct Locks(HashMap<u32, Lock>);
 
@@ -21,7 +20,7 @@ impl Locks {
         self.0.entry(line).or_default().users += 1;
     }
 
-    /// Whether it was the last one.
+    /// Returns whether it was the last user.
     pub(super) fn remove_user(&mut self, line: u32) -> bool {
         self.change(line, |lock| {
             lock.users -= 1;
@@ -29,18 +28,18 @@ impl Locks {
         })
     }
 
-    /// Nothing is under way on it: it may be cleaned, and if it is clean be another's.
+    /// Whether the line is not in use: it may be cleaned, and if it is clean it may change owner.
     pub(super) fn is_idle(&self, line: u32) -> bool {
         self.0.get(&line).is_none_or(|lock| lock.users == 0 && !lock.is_cleaned)
     }
 
-    /// Whether it may be written or voided: not while it is cleaned or about to be.
+    /// Whether it may be written or made void: not while it is being cleaned, or about to be.
     pub(super) fn may_change(&self, line: u32) -> bool {
         self.0.get(&line).is_none_or(|lock| !lock.is_cleaned && lock.claims == 0)
     }
 
     /// # Panics
-    /// If anything is under way on it.
+    /// If the line is in use.
     pub(super) fn begin_cleaning(&mut self, line: u32) {
         assert!(self.is_idle(line), "line {line} is in use");
         self.0.entry(line).or_default().is_cleaned = true;

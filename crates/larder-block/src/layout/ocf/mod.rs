@@ -1,27 +1,27 @@
-//! Open CAS as its users have it, from its documents and from what it was seen to do: to compare with.
+//! Imitates Open CAS, for comparison. Based on its documents and its observed behaviour.
 //!
 //! ```text
 //!  ├─ collision table: pages of records, one for each line ─┤ ─ ├─ line ─┬─ line ─┬─ line ─┬ ─ ─
 //! ```
 //!
-//! - Lines of 4 to 64 KiB, a record for each in a table on the device, a bit for each sector of 512 bytes, valid and
-//!   dirty. A write is the data, then, where a sector was not dirty before, the page of 4 KiB that its record is in: so
-//!   what is written first costs twice what it has, at 4 KiB.
-//! - Free lines, clean ones and dirty ones are in 32 lists each, in two zones. Only clean lines give way. If there are
-//!   too few, the request goes to the core instead, what was cached of it is void, and 32 lines are cleaned for later
-//!   ones.
-//! - A crash loses what is clean, and the order of use. An orderly stop writes all of the table, and only loses that
+//! - Lines of 4 to 64 KiB. A table on the device has a record for each line, with a valid and a dirty bit for each
+//!   sector of 512 bytes. A write writes the data, and then, if a sector was not dirty before, the page of 4 KiB that
+//!   contains the record: so the first write of 4 KiB costs twice its size.
+//! - Free, clean and dirty lines are in 32 lists each, in two zones. Only clean lines are evicted. If there are too
+//!   few, the request goes to the core instead, its cached data becomes void, and 32 lines are cleaned for later
+//!   requests.
+//! - A crash loses clean data, and the order of use. An orderly stop writes the whole table, and loses only that
 //!   order.
 //!
 //! With a log in front of the table ([`journal`](self), [`OcfVersion::Wal`]) a change is an entry there, together with
-//! others, and pages are written when the log gives way.
+//! others, and pages are written when the log is reused.
 //!
-//! Two of its versions differ in the size of a record, and in how lines are dealt to the lists ([`OcfVersion`]).
-//! What is not as there: sectors of the table have checksums ([`table`](self)); many that want the same page share a
-//! write of it; read requests take what is dirty from the cache and leave it so.
+//! Two of its versions differ in the size of a record, and in how lines are distributed over the lists
+//! ([`OcfVersion`]). Differences from Open CAS: sectors of the table have checksums ([`table`](self)); several changes
+//! of the same page share one write of it; read requests take dirty data from the cache and leave it dirty.
 //!
-//! *Always:* the table on the device calls a sector dirty only when its data are there, and clean only when the core
-//! has them durably; a line gets another owner only when the table does not call it dirty any more.
+//! *Always:* the table on the device calls a sector dirty only if its data is there, and clean only if the core has it
+//! durably. A line gets another owner only when the table no longer calls it dirty.
 
 mod allocating;
 mod change;
@@ -72,7 +72,7 @@ use table::{CORE_LINE_BITS, Table};
 pub use version::OcfVersion;
 
 impl OcfLayout {
-    /// An empty cache on `geometry`, whose table is zeros, with the UUID of its label.
+    /// An empty cache with `geometry`, whose table is zeros, and the UUID of its label.
     pub fn new(geometry: Geometry, uuid: [u8; 16]) -> Self {
         let mut layout = Self::with_table(geometry, Table::new(&geometry, uuid));
         layout.journal = geometry.version.has_journal().then(|| Journal::new(&geometry, uuid));
@@ -80,7 +80,7 @@ impl OcfLayout {
         layout
     }
 
-    /// No line is in a list yet.
+    /// A layout whose lines are in no list yet.
     fn with_table(geometry: Geometry, table: Table) -> Self {
         Self {
             geometry,
@@ -110,7 +110,7 @@ impl OcfLayout {
         }
     }
 
-    /// What is in no list is free.
+    /// Puts all lines that are in no list into the free lists.
     fn fill_free_lists(&mut self) {
         for line in self.geometry.version.lines_in_order(self.geometry.lines) {
             if self.lists.kind(line).is_none() {
@@ -135,7 +135,7 @@ impl OcfLayout {
         }
     }
 
-    /// Whether a request has begun that may have to wait for lines.
+    /// Begins a request. `false`: it has to wait for lines.
     fn begin(&mut self, class: ClassId, id: RequestId, request: &Request) -> bool {
         match request {
             Request::Write { span, data } => self.write(class, id, *span, data),
@@ -149,7 +149,7 @@ impl OcfLayout {
                 self.read(id, *span, None);
                 true
             }
-            // With its end pages of the table say so.
+            // When it ends, the pages of the table say so, as a settling requires.
             Request::Destage { span } | Request::Settle { span } => {
                 self.destage(id, *span);
                 true
@@ -183,7 +183,7 @@ impl OcfLayout {
 
 impl Layout for OcfLayout {
     /// # Panics
-    /// If the request does not begin and end with a block of the cache device, or has data of another length.
+    /// If the request does not begin and end at a block of the cache device, or if its data has another length.
     fn submit_of(&mut self, class: ClassId, id: RequestId, request: Request) {
         self.check(&request);
         self.requests.begin(id);
@@ -241,8 +241,8 @@ impl Layout for OcfLayout {
         self.how_left()
     }
 
-    /// Writes the pages of the table once more that could not be written. Cleaning is tried again by whoever needs
-    /// room.
+    /// Rewrites the pages of the table that could not be written. A later request that needs room retries the
+    /// cleaning.
     fn retry(&mut self) {
         if let Some(journal) = &mut self.journal {
             journal.is_stuck = false;
@@ -277,7 +277,7 @@ impl Layout for OcfLayout {
         self.refused(class, u64::from(sectors.div_ceil(self.geometry.line_sectors())))
     }
 
-    /// Lines count whole.
+    /// Writes that found too few lines.
     fn writes_around(&self) -> u64 {
         self.writes_around
     }

@@ -1,37 +1,37 @@
-//! Pages of the collision table that have to be written; with a log, lines in their place. Flushes of one page take
-//! turns: whoever asks while it is on its way has it written once more, together with all who asked meanwhile.
+//! Pages of the collision table to be written; with a log, lines instead. Writes of the same page take turns: waiters
+//! that arrive while the page is in flight share the next write of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::layout::RequestId;
 
-/// Pages of one I/O, at most.
+/// Most pages of one I/O.
 const RUN_PAGES: u32 = 256;
 
-/// Who waits for a page.
+/// A waiter for a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Waiter {
-    /// A change of this number.
+    /// The change of this number.
     Change(usize),
-    /// A cleaning of this number.
+    /// The cleaning of this number.
     Cleaning(usize),
-    /// A flush of a user.
+    /// A client flush.
     Flush(RequestId),
 }
 
 #[derive(Debug, Default)]
 struct Wanted {
     waiters: Vec<Waiter>,
-    /// A cleaning flushes the device itself.
+    /// Whether the device is flushed after the write. A cleaning flushes the device itself.
     durable: bool,
 }
 
-/// A page that is on its way.
+/// A page in flight.
 #[derive(Debug, Default)]
 struct UnderWay {
     waiters: Vec<Waiter>,
-    /// It has set out before the page became doubtful, so its end does not settle the doubt.
+    /// The write began before the page became doubtful, so its success does not settle the doubt.
     is_stale: bool,
 }
 
@@ -46,8 +46,8 @@ pub(super) struct Run {
 pub(super) struct Pages {
     wanted: BTreeMap<u32, Wanted>,
     under_way: BTreeMap<u32, UnderWay>,
-    /// What they say on the device, nobody knows: a write of them has failed. As long as there are any, nothing ends
-    /// that changes anything, for they may say of lines that have changed hands that they are dirty.
+    /// Pages whose content on the device is unknown because a write of them has failed. They may call lines dirty that
+    /// have changed owner since. So each change writes them again before it ends.
     doubtful: BTreeSet<u32>,
 }
 
@@ -69,7 +69,7 @@ impl Pages {
         &self.doubtful
     }
 
-    /// What may be written now.
+    /// Takes the pages that may be written now.
     pub(super) fn take_due(&mut self) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         let under_way = &mut self.under_way;
@@ -91,7 +91,7 @@ impl Pages {
         runs
     }
 
-    /// What may be written now, at most so many: what is adjacent is no matter.
+    /// Takes the pages that may be written now, at most `most`, adjacent or not.
     pub(super) fn take_some(&mut self, most: usize) -> Vec<u32> {
         let taken: Vec<u32> = self.wanted.keys().copied().take(most).collect();
         for page in &taken {
@@ -101,12 +101,12 @@ impl Pages {
         taken
     }
 
-    /// Whether somebody waits.
+    /// Whether pages are wanted.
     pub(super) fn has_wanted(&self) -> bool {
         !self.wanted.is_empty()
     }
 
-    /// Pages were written, well or not. Who waits for them, once for each.
+    /// The writes of these pages have ended. Returns the waiters, once for each page.
     pub(super) fn ended(&mut self, pages: Range<u32>, is_well: bool) -> Vec<Waiter> {
         let mut waiters = Vec::new();
         for page in pages {
@@ -126,7 +126,7 @@ impl Pages {
 mod tests {
     use super::*;
 
-    /// A cleaning fails while a page that calls its lines clean is on its way for something else.
+    /// A cleaning fails while another write of a page that calls its lines clean is in flight.
     #[test]
     fn a_write_that_set_out_before_a_doubt_does_not_settle_it() {
         let mut pages = Pages::default();

@@ -1,4 +1,4 @@
-//! Users' reads: what is cached from the cache device, the rest from the core.
+//! Client reads: cached data comes from the cache device, the rest from the core.
 
 use super::state::{OcfLayout, Purpose, runs};
 use super::table::CoreLine;
@@ -7,18 +7,18 @@ use crate::layout::{
     ClassId, CoreId, DeviceIo, Piece, PieceState, RequestId, SECTOR_BYTES, Span, Target,
 };
 
-/// Sectors that one read brings.
+/// Sectors that one read returns.
 struct Part {
     target: Target,
-    /// On its device, in sectors.
+    /// The position on the device, in sectors.
     at: u64,
     span: Span,
-    /// Lines that it is of, on the cache device.
+    /// The lines on the cache device.
     lines: Vec<u32>,
 }
 
 impl OcfLayout {
-    /// Without a class what the core has too comes from there; with one what is read is of it from now on.
+    /// Without a class, clean data is read from the core. With a class, lines that are read move to that class.
     pub(super) fn read(&mut self, request: RequestId, span: Span, class: Option<ClassId>) {
         for Part { target, at, span: part, lines } in self.parts(span, class.is_none()) {
             for line in &lines {
@@ -45,7 +45,7 @@ impl OcfLayout {
         self.requests.end_part(request, is_well);
     }
 
-    /// Where `span` is to be read, in as few I/Os as its lines allow.
+    /// The reads for `span`, in as few I/Os as the lines allow.
     fn parts(&self, span: Span, dirty_only: bool) -> Vec<Part> {
         let mut parts: Vec<Part> = Vec::new();
         let mut add = |target, at, one: Span, line: Option<u32>| {
@@ -77,7 +77,7 @@ impl OcfLayout {
         parts
     }
 
-    /// What is known of `span`, with the lines, in order.
+    /// The state of `span` with the lines, in order.
     fn pieces(&self, span: Span) -> Vec<(Span, Option<u32>, PieceState)> {
         let mut pieces = Vec::new();
         for part in by_line(span, self.geometry.line_sectors()) {

@@ -1,9 +1,8 @@
-//! What a cache of lines says of itself after a crash: its collision table, what a log in front of that says more, and
-//! nothing else. What was dirty is found with its mapping; what was clean, and in which order lines were used, is lost.
-//! After an orderly stop the table has all, what was clean too: then what it says is taken, and a sector of it that was
-//! never written is damaged.
+//! Recovers a cache of lines after a crash, from its collision table and a log in front of that. Dirty data is found
+//! with its mapping; clean data and the order of use are lost. After an orderly stop the table contains everything,
+//! including clean data: then all of it is used, and a sector of the table that was never written is damage.
 //!
-//! Like the layout this does no I/O: it says what is to be read. As many reads may go side by side.
+//! Like the layout, this does no I/O: it says what to read. Any number of reads may be in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,16 +13,16 @@ use super::state::OcfLayout;
 use super::table::{Adopted, CORE_LINE_BITS, Table};
 use crate::layout::{ClassId, CoreId};
 
-/// Pages of a read.
+/// Pages per read.
 const READ_PAGES: u32 = 64;
 
-/// A read that a recovery wants.
+/// A read that a recovery requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryRead {
     what: Want,
-    /// Where on the cache device, in bytes.
+    /// Offset on the cache device, in bytes.
     pub offset: u64,
-    /// How many: whole pages of the table, or blocks of the log.
+    /// Bytes to read: whole pages of the table, or blocks of the log.
     pub bytes: usize,
 }
 
@@ -35,21 +34,21 @@ enum Want {
     Journal { first_block: u32 },
 }
 
-/// What a recovery has found.
+/// Result of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// Lines with dirty sectors.
     pub dirty_lines: u64,
-    /// Sectors of the table that are not what was written there: dirty data may have been lost. A device writes sectors
-    /// whole, so no crash leaves any.
+    /// Sectors of the table that are not what was written: dirty data may be lost. A device writes sectors atomically,
+    /// so a crash leaves no such sectors.
     pub damaged_sectors: u64,
-    /// Lines that say that they have what another has as well, or what no core has. They are given up.
+    /// Lines that have the same owner as another line, or an impossible owner. They are given up.
     pub refused_lines: u64,
-    /// Reads that the device refused. Dirty data may have been lost.
+    /// Reads that the device refused. Dirty data may be lost.
     pub failed_reads: u64,
 }
 
-/// A recovery: reads are taken with [`next_read`](Self::next_read) and answered with [`completed`](Self::completed)
+/// A recovery. Take reads with [`next_read`](Self::next_read) and answer them with [`completed`](Self::completed)
 /// until there are none; then [`finish`](Self::finish) makes a layout of it.
 #[derive(Debug)]
 pub struct OcfRecovery {
@@ -58,13 +57,13 @@ pub struct OcfRecovery {
     next_page: u32,
     journal: Option<Journal>,
     next_block: u32,
-    /// Blocks of the log by sequence: where they are, and their entries.
+    /// Blocks of the log by sequence: their positions and entries.
     entries: BTreeMap<u64, Block>,
     outstanding: usize,
     found: Recovered,
     told_up_to: u64,
     was_left: bool,
-    /// Those that there are, if that is said.
+    /// The existing cores, if they were given.
     cores: Option<BTreeSet<CoreId>>,
 }
 
@@ -76,7 +75,7 @@ struct Block {
 }
 
 impl OcfRecovery {
-    /// Of the cache with this UUID.
+    /// A recovery of the cache with this UUID.
     pub fn new(geometry: Geometry, uuid: [u8; 16]) -> Self {
         Self {
             geometry,
@@ -93,19 +92,20 @@ impl OcfRecovery {
         }
     }
 
-    /// What the label says of the table: [`OcfSuperblock`](super::OcfSuperblock).
+    /// Sets the state of the table that the label records: [`OcfSuperblock`](super::OcfSuperblock).
     #[must_use]
     pub fn left(self, told_up_to: u64, was_left: bool) -> Self {
         Self { told_up_to, was_left, ..self }
     }
 
-    /// What is said of any but these is of cores that were taken away, which had all by then: it is given up.
+    /// Only these cores exist. Lines of any other core are of a removed core, which had all its data by then: they are
+    /// given up.
     #[must_use]
     pub fn of_cores(self, cores: impl IntoIterator<Item = CoreId>) -> Self {
         Self { cores: Some(cores.into_iter().collect()), ..self }
     }
 
-    /// What is to be read next; `None` when nothing is left.
+    /// The next read; `None` when nothing is left.
     pub fn next_read(&mut self) -> Option<RecoveryRead> {
         let read = self.next_of_table().or_else(|| self.next_of_journal())?;
         self.outstanding += 1;
@@ -132,7 +132,7 @@ impl OcfRecovery {
         (blocks > 0).then_some(RecoveryRead { what: Want::Journal { first_block }, offset, bytes })
     }
 
-    /// What was read; `None` if the device refused.
+    /// Answers a read; `None` if the device refused it.
     pub fn completed(&mut self, read: RecoveryRead, bytes: Option<&[u8]>) {
         self.outstanding -= 1;
         self.found.failed_reads += u64::from(bytes.is_none());
@@ -161,7 +161,7 @@ impl OcfRecovery {
         }
     }
 
-    /// Tells the table what the log says, in its order: then the log goes on behind that.
+    /// Applies the entries of the log to the table, in order. The log continues after them.
     fn tell_table(&mut self) {
         let Some(journal) = &mut self.journal else { return };
         let Some((&last, _)) = self.entries.last_key_value() else { return };
@@ -182,10 +182,10 @@ impl OcfRecovery {
         }
     }
 
-    /// The cache as it was left, and what was found.
+    /// Makes a layout of the recovered cache. Returns it, and what was found.
     ///
     /// # Panics
-    /// If reads are left.
+    /// If there are reads left.
     pub fn finish(mut self) -> (OcfLayout, Recovered) {
         let is_read = self.next_page == self.geometry.pages()
             && self.next_block == self.geometry.journal_blocks();
@@ -212,9 +212,9 @@ impl OcfRecovery {
                 && of.number < 1 << CORE_LINE_BITS;
             if !is_known || layout.lines.find(of).is_some() {
                 if dirty != 0 {
-                    // Its page says so: it has to say otherwise before the line is another's.
+                    // Its page says dirty: it must say otherwise before the line gets another owner.
                     layout.pages.doubt(self.geometry.unit_of(line));
-                    // What is of a core that was taken away is no damage.
+                    // Lines of a removed core are not damage.
                     let is_of_gone = CoreId::new(of.core).is_some_and(|core| !is_there(&core));
                     self.found.refused_lines += u64::from(!is_of_gone);
                 }

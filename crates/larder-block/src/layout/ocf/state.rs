@@ -1,4 +1,4 @@
-//! A cache of lines: what it knows, and what the I/Os under way are for.
+//! The state of a cache of lines, and the purposes of its I/Os in flight.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -19,14 +19,14 @@ use super::table::CoreLine;
 use crate::layout::requests::Requests;
 use crate::layout::{ClassId, CoreId, DeviceIo, IoId, Request, RequestId, Shares, Span};
 
-/// A cache of lines as Open CAS has it: see the [module](super).
+/// A cache of lines like Open CAS: see the [module](super).
 #[derive(Debug)]
 pub struct OcfLayout {
     pub(super) geometry: Geometry,
     pub(super) lines: Lines,
     pub(super) lists: Lists,
     pub(super) shares: Shares,
-    /// Lines of each class.
+    /// The number of lines of each class.
     pub(super) class_lines: [u64; ClassId::COUNT],
     pub(super) locks: Locks,
     pub(super) pages: Pages,
@@ -37,44 +37,44 @@ pub struct OcfLayout {
     pub(super) changes: Slab<Change>,
     pub(super) cleanings: Slab<Cleaning>,
     pub(super) destages: Vec<Destage>,
-    /// The one that a request has asked for that found no clean line.
+    /// The cleaning for a request that found no clean line.
     pub(super) makes_room: Option<usize>,
     pub(super) wants_room: Option<ClassId>,
-    /// The list that the next request, and the next cleaning, takes lines from first.
+    /// The list from which the next request takes lines first; `next_cleaned`: the same for the next cleaning.
     pub(super) next_taken: usize,
     pub(super) next_cleaned: usize,
-    /// Writes that found too few lines, and went to the core instead.
+    /// Writes that found too few lines and went to the core instead.
     pub(super) writes_around: u64,
     /// Cores that were written.
     pub(super) cores: BTreeSet<CoreId>,
-    /// The table that goes to the device before a stop.
+    /// The write of the table before a stop.
     pub(super) stopping: Option<Stopping>,
-    /// It is there.
+    /// The table on the device is complete.
     pub(super) is_prepared: bool,
     pub(super) ios: Slab<Purpose>,
     pub(super) issued: Vec<(IoId, DeviceIo)>,
-    /// Something has changed since the last look at what might be done.
+    /// Something has changed since the last check for possible work.
     pub(super) has_changed: bool,
 }
 
-/// What an I/O is for.
+/// The purpose of an I/O.
 #[derive(Debug)]
 pub(super) enum Purpose {
-    /// A user's read; the lines that it is of.
+    /// A client read, and its lines.
     Read { request: RequestId, lines: Vec<u32> },
-    /// A write of a change's data, to the cache device or to the core.
+    /// A write of the data of a change, to the cache device or to the core.
     Change { number: usize },
     /// A write of pages of the table.
     Pages { pages: Range<u32> },
-    /// A write of entries of the log, of these lines.
+    /// A write of entries of the log, for these lines.
     Journal { lines: Vec<u32> },
-    /// A write of pages that the log is ahead of, or the flush behind it.
+    /// A write of pages that are older than the log, or the flush after it.
     Copy,
-    /// Part of a cleaning: the first of its lines that it is of, where it is of some.
+    /// Part of a cleaning. `first`: its first line, if it is about lines.
     Cleaning { number: usize, first: usize },
     /// A write of the table before a stop.
     Stop,
-    /// A user's flush.
+    /// A client flush.
     Flush { request: RequestId },
 }
 
@@ -92,7 +92,7 @@ impl OcfLayout {
         self.has_changed = true;
     }
 
-    /// The line of a core that `span` begins in.
+    /// The line of a core in which `span` begins.
     pub(super) fn core_line(&self, span: Span) -> CoreLine {
         let number = span.first / u64::from(self.geometry.line_sectors());
         CoreLine { core: span.core.get(), number }
@@ -111,26 +111,26 @@ impl OcfLayout {
         u128::MAX >> (128 - part.sectors) << (part.first % line)
     }
 
-    /// Makes a line that is in no list the place of a line of a core that has none, for a class.
+    /// Assigns a line that is in no list to a line of a core that has none, for a class.
     pub(super) fn map(&mut self, class: ClassId, line: u32, of: CoreLine) {
         self.lines.map(line, of);
         self.lists.set_class(line, class);
         self.class_lines[class.index()] += 1;
     }
 
-    /// Forgets whose a line is.
+    /// Removes the owner of a line.
     pub(super) fn unmap(&mut self, line: u32) {
         let class = self.lists.class(line);
         self.lines.unmap(line, class);
         self.class_lines[class.index()] -= 1;
     }
 
-    /// Says which sectors of a line that is a core's are valid, and which of these dirty.
+    /// Sets the valid and the dirty sectors of a line with an owner.
     pub(super) fn set_sectors(&mut self, line: u32, valid: u128, dirty: u128) {
         self.lines.set((line, self.lists.class(line)), valid, dirty);
     }
 
-    /// Makes a line that is a core's of another class.
+    /// Moves a line with an owner to another class.
     pub(super) fn reclassify(&mut self, line: u32, class: ClassId) {
         let before = self.lists.class(line);
         let kind = self.lists.kind(line);
@@ -166,7 +166,7 @@ impl OcfLayout {
         self.lists.touch(self.list_of(line), line);
     }
 
-    /// Ends the use of a line. If it has nothing and nobody else uses it, it is free.
+    /// Ends the use of a line. If it is empty and not used otherwise, it becomes free.
     pub(super) fn release(&mut self, line: u32) {
         self.has_changed = true;
         if self.locks.remove_user(line) && self.lines.table.valid(line) == 0 {

@@ -1,17 +1,17 @@
-//! An orderly stop: the whole table goes to the device, with what is clean, and a start takes it.
+//! An orderly stop: writes the whole table to the device, including clean lines, so that a start can use it.
 //!
-//! *Always:* the label says that the table has all only when the cores have durably what was written around, and the
-//! cache device has durably all data and all of the table; a start takes that back before it writes anything else.
+//! *Always:* the label says that the table is complete only when the cores durably have what was written around, and
+//! the cache device durably has all data and the whole table. A start clears this before it writes anything else.
 
 use super::state::{OcfLayout, Purpose};
 use crate::layout::{Left, RequestId};
 
 /// Pages of one write.
 const RUN_PAGES: u32 = 256;
-/// Writes that go side by side.
+/// Most writes in flight.
 const WRITES_MAX: u32 = 4;
 
-/// How far the table has come.
+/// The progress of writing the table.
 #[derive(Debug)]
 pub(super) struct Stopping {
     request: RequestId,
@@ -21,7 +21,7 @@ pub(super) struct Stopping {
 }
 
 impl OcfLayout {
-    /// Flushes all devices, and writes the table beside that: the label comes when all has ended.
+    /// Flushes all devices and concurrently writes the table. The label is written when all of this has ended.
     pub(super) fn prepare_stop(&mut self, request: RequestId) {
         self.flush(request);
         self.is_prepared = false;
@@ -31,7 +31,7 @@ impl OcfLayout {
         self.write_table();
     }
 
-    /// Writes what comes next, or ends.
+    /// Writes the next pages, or ends.
     fn write_table(&mut self) {
         let Some(mut stopping) = self.stopping.take() else { return };
         let pages = self.geometry.pages();
@@ -59,7 +59,7 @@ impl OcfLayout {
         self.write_table();
     }
 
-    /// What the label says of an orderly stop; `None` if nothing can be said.
+    /// What the label says of an orderly stop; `None` if it can say nothing.
     pub(super) fn how_left(&self) -> Option<Left> {
         let is_whole = self.is_prepared && self.pages.doubtful().is_empty();
         let last = self.journal.as_ref().map_or(0, super::journal::Journal::last_sequence);

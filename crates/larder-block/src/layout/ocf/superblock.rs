@@ -1,4 +1,4 @@
-//! What the label of a cache says of its lines: how the device is divided. Little-endian.
+//! The part of the label for a cache of lines: how the device is divided. Little-endian.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -12,7 +12,7 @@
 //!      36      4  reserved, 0
 //! ```
 //!
-//! The label has the version, the checksum and the UUID ([`larder_device::label`]).
+//! The label also has the version, the checksum and the UUID ([`larder_device::label`]).
 
 #![deny(clippy::indexing_slicing)]
 
@@ -42,25 +42,25 @@ struct Fixed {
 
 const _: () = assert!(size_of::<Fixed>() == 40);
 
-/// What is fixed at format.
+/// What is fixed at format, and the state of the last stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OcfSuperblock {
     /// How the device is divided.
     pub geometry: Geometry,
-    /// Entries of the log up to this sequence are in the table: they say nothing more.
+    /// Entries of the log up to this sequence are in the table, and can be ignored.
     pub told_up_to: u64,
-    /// Whether an orderly stop has left it, and the table has all that was cached. A start takes that back before it
-    /// writes anything else.
+    /// Whether an orderly stop has left it, so that the table contains everything that was cached. A start clears this
+    /// before it writes anything else.
     pub is_left: bool,
 }
 
 impl OcfSuperblock {
-    /// Of a cache in which nothing was written.
+    /// The superblock of an empty cache.
     pub fn blank(geometry: Geometry) -> Self {
         Self { geometry, told_up_to: 0, is_left: false }
     }
 
-    /// The content of a label.
+    /// Encodes the content of a label.
     pub fn encode(&self) -> Vec<u8> {
         let Geometry { version, offset, lines, line_bytes, block_bytes } = self.geometry;
         let fixed = Fixed {
@@ -80,10 +80,10 @@ impl OcfSuperblock {
         fixed.as_bytes().to_vec()
     }
 
-    /// Reads the content of the label of a device of `capacity_bytes`.
+    /// Parses the content of the label of a device of `capacity_bytes`.
     ///
     /// # Errors
-    /// [`ErrorKind::Format`], naming the field, if no cache of lines can be as it says.
+    /// [`ErrorKind::Format`], naming the field, if the content is invalid.
     pub fn parse(content: &[u8], capacity_bytes: u64) -> Result<Self, Error> {
         let wrong = |what: String| {
             Error::new(ErrorKind::Format, format!("superblock of a cache of lines: {what}"))

@@ -1,5 +1,5 @@
-//! The collision table: whose data each line has, and which of its sectors are valid and dirty. It is kept in memory as
-//! it lies on the device, so that writing a page is a copy. Little-endian.
+//! The collision table: the owner of each line, and its valid and dirty sectors. In memory it has the same format as
+//! on the device, so that writing a page is a copy. Little-endian.
 //!
 //! ```text
 //!  sector of 512 bytes; a page is 8 of them
@@ -16,9 +16,10 @@
 //!      10+m    m  dirty
 //! ```
 //!
-//! Open CAS has neither magic nor checksum here, and records that cross sectors. A device writes sectors whole, not
-//! pages: a checksum over a page would lose all of its lines, those of others too, when power fails within it. So each
-//! sector has its own, and no record crosses one. That leaves room for 2 to 6 % fewer lines in a page than there.
+//! Open CAS has no magic and no checksum here, and its records may cross sectors. A device writes sectors atomically,
+//! but not pages. If a power loss interrupted the write of a page with a checksum, all of its lines would be lost,
+//! including lines that were not changed. So each sector has its own checksum, and no record crosses a sector
+//! boundary. As a result, a page has room for 2 to 6 % fewer lines than in Open CAS.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -37,7 +38,7 @@ const MAGIC: [u8; 2] = *b"CT";
 const CHECKED_BYTES: usize = TABLE_SECTOR_BYTES - size_of::<U32>();
 const PAGE_SECTORS: usize = PAGE_BYTES as usize / TABLE_SECTOR_BYTES;
 
-/// Bits of a core line's number.
+/// Bits of the number of a core line.
 pub(super) const CORE_LINE_BITS: u32 = 46;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -57,11 +58,11 @@ pub(super) struct CoreLine {
     pub(super) number: u64,
 }
 
-/// What became of a sector that was read.
+/// The state of a sector that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Adopted {
     Whole,
-    /// Zeros: never written.
+    /// All zeros: never written.
     Blank,
     Damaged,
 }
@@ -135,7 +136,7 @@ impl Table {
         }
     }
 
-    /// Copies of pages, fit to be written.
+    /// Copies of pages, with trailers, ready to be written.
     pub(super) fn sealed(&mut self, pages: Range<u32>) -> Data {
         let bytes = PAGE_BYTES as usize;
         let (from, to) = (pages.start as usize * bytes, pages.end as usize * bytes);
@@ -149,7 +150,7 @@ impl Table {
         Data::new(buffer)
     }
 
-    /// Takes in a sector as it was read, unless it is damaged.
+    /// Takes over a sector that was read, unless it is damaged.
     pub(super) fn adopt(&mut self, number: u64, sector: &[u8]) -> Adopted {
         if sector.iter().all(|byte| *byte == 0) {
             return Adopted::Blank;
@@ -166,7 +167,7 @@ impl Table {
         }
     }
 
-    /// Takes in what a log says of a line. Of one that there is not, or of another length, nothing.
+    /// Applies an entry of the log to a line. Ignores lines that do not exist, and records of another length.
     pub(super) fn adopt_record(&mut self, line: u32, record: &[u8]) {
         if line < self.lines && record.len() == self.record_bytes {
             self.record_mut(line).copy_from_slice(record);
@@ -177,7 +178,7 @@ impl Table {
         self.bytes.len()
     }
 
-    /// What it says of a line, as it lies on the device.
+    /// The record of a line, in the format of the device.
     pub(super) fn record(&self, line: u32) -> &[u8] {
         self.bytes.get(self.place(line)).expect("a line of the table")
     }
@@ -201,7 +202,7 @@ impl Table {
     }
 }
 
-/// Puts the trailer of the sector of this number in its place.
+/// Writes the trailer of the sector of this number.
 fn seal(uuid: &[u8; 16], number: u64, sector: &mut [u8]) {
     let trailer = Trailer { magic: MAGIC, version: FORMAT_VERSION.into(), checksum: 0.into() };
     let (_, own) = Trailer::mut_from_suffix(sector).expect("a sector");

@@ -1,37 +1,39 @@
-//! What sets the two versions of Open CAS apart: sizes of records, and in which order lines are given out.
+//! Differences between the two versions of Open CAS: sizes of records, and the order in which lines are handed out.
 
-/// Lists of each kind: free lines, clean lines, dirty lines.
+/// Number of lists of each kind: free lines, clean lines, dirty lines.
 pub(super) const LISTS: usize = 32;
 
-/// Lines of a run that belongs to one list, since 2026.
+/// Number of consecutive lines that belong to the same list, since 2026.
 const RUN_LINES: u32 = 256;
 
-/// Positions of a list over which those of 22 begin apart, in each half of it. Fitted: writes of 128, 16 and 4 lines
-/// touch 20, 12.5 and 3 to 4 pages of the table while the first half of an empty cache is filled, as from lists that
-/// begin at random within 25 pages; with those that fill the second half it is about 13 on average.
+/// Number of positions, in each half of a list, over which the starting points of the lists of version 22 are spread.
+/// Fitted: writes of 128, 16 and 4 lines touch 20, 12.5 and 3 to 4 pages of the table while the first half of an empty
+/// cache is filled, as if the lists began at random positions within 25 pages; while the second half is filled, it is
+/// about 13 on average.
 const APART: [u32; 2] = [266, 66];
 
-/// Which Open CAS a cache of lines is like.
+/// The version of Open CAS that a cache of lines imitates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OcfVersion {
-    /// 22.6, of the time of the HotStorage'23 study.
+    /// 22.6, from the time of the HotStorage'23 study.
     V22,
-    /// 26.3, of 2026.
+    /// 26.3, from 2026.
     V26,
-    /// As that of 2026, with a write-ahead log in front of its table: what if Open CAS wrote records, not pages?
+    /// Like that of 2026, with a write-ahead log in front of the table: shows the effect of writing records instead of
+    /// pages.
     Wal,
 }
 
 impl OcfVersion {
-    /// Each of them.
+    /// All versions.
     pub const ALL: [Self; 3] = [Self::V22, Self::V26, Self::Wal];
 
-    /// Whether a change of what a line has is written to a log, and to its page of the table later.
+    /// Whether the change of a line is written to a log first, and to its page of the table later.
     pub(super) fn has_journal(self) -> bool {
         self == Self::Wal
     }
 
-    /// Bytes of a record that say whose data a line has.
+    /// Bytes of a record that identify the owner of a line.
     pub(super) fn key_bytes(self) -> usize {
         match self {
             Self::V22 => 10,
@@ -39,7 +41,7 @@ impl OcfVersion {
         }
     }
 
-    /// The list that a line is in.
+    /// The list of a line.
     pub(super) fn list_of(self, line: u32) -> usize {
         let number = match self {
             Self::V22 => line,
@@ -48,7 +50,7 @@ impl OcfVersion {
         number as usize % LISTS
     }
 
-    /// Lines that a request takes from a list before it goes to the next.
+    /// Lines that a request takes from a list before it goes to the next one.
     pub(super) fn taken_at_once(self) -> usize {
         match self {
             Self::V22 => 1,
@@ -56,8 +58,8 @@ impl OcfVersion {
         }
     }
 
-    /// Lines that a cleaning takes from a list before it goes to the next. That of 22 is fitted: cleanings of a
-    /// sequential load touch 8 pages at lines of 4 KiB, 11 to 14 at 16 KiB, 18 at 64 KiB.
+    /// Lines that a cleaning takes from a list before it goes to the next one. The value for version 22 is fitted:
+    /// cleanings of a sequential load touch 8 pages with lines of 4 KiB, 11 to 14 with 16 KiB, 18 with 64 KiB.
     pub(super) fn cleaned_at_once(self) -> usize {
         match self {
             Self::V22 => 4,
@@ -65,7 +67,7 @@ impl OcfVersion {
         }
     }
 
-    /// All of `lines` in the order in which their lists give them out at first.
+    /// All `lines` in the order in which their lists first hand them out.
     pub(super) fn lines_in_order(self, lines: u32) -> impl Iterator<Item = u32> {
         let lists = u32::try_from(LISTS).expect("a few");
         let all = 0..lines;
@@ -86,7 +88,7 @@ impl OcfVersion {
     }
 }
 
-/// A number that looks random, by the last steps of MurmurHash3.
+/// A pseudo-random number, from the last steps of MurmurHash3.
 fn scattered(number: u32) -> u32 {
     let mut mixed = number.wrapping_add(1);
     mixed = (mixed ^ mixed >> 16).wrapping_mul(0x85EB_CA6B);

@@ -1,7 +1,7 @@
 //! Writes around, discards and flushes.
 //!
-//! A crash loses what is clean, so only what was dirty has to be made void on the device: by its page of the table,
-//! after the core has the new data durably, for the old ones were.
+//! A crash loses clean data, so only dirty data must be made void on the device: through its page of the table, after
+//! the core durably has the new data, because the old data was durable.
 
 use super::change::ChangeKind;
 use super::pages::Waiter;
@@ -10,7 +10,7 @@ use crate::layout::line::by_line;
 use crate::layout::{Class, Data, DeviceIo, RequestId, Span, Target};
 
 impl OcfLayout {
-    /// `false` if it has to wait.
+    /// Writes around the cache. Returns `false` if the write has to wait.
     pub(super) fn bypass(
         &mut self,
         request: RequestId,
@@ -25,7 +25,8 @@ impl OcfLayout {
         may
     }
 
-    /// Writes the core, then makes void what is cached. What is dirty was durable: then so is this.
+    /// Writes the core, then makes cached data void. If some of it was dirty, and therefore durable, the write is
+    /// durable too.
     pub(super) fn write_around(
         &mut self,
         request: RequestId,
@@ -50,7 +51,7 @@ impl OcfLayout {
         self.issue(io, Purpose::Change { number });
     }
 
-    /// `false` if it has to wait.
+    /// Discards cached data. Returns `false` if the discard has to wait.
     pub(super) fn discard(&mut self, request: RequestId, span: Span) -> bool {
         let may = self.may_change(span);
         if may {
@@ -69,7 +70,7 @@ impl OcfLayout {
         by_line(span, self.geometry.line_sectors()).filter_map(piece).collect()
     }
 
-    /// Goes to the cache device and to every core that was written, as there.
+    /// Flushes the cache device and every core that was written, as Open CAS does.
     pub(super) fn flush(&mut self, request: RequestId) {
         let cores: Vec<Target> = self.cores.iter().copied().map(Target::Core).collect();
         for target in cores.into_iter().chain([Target::Cache]) {

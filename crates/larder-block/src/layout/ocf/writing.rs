@@ -1,21 +1,21 @@
-//! Users' writes, and what is kept of what was read.
+//! Client writes, and the caching of data that was read.
 
 use super::change::ChangeKind;
 use super::state::{OcfLayout, Piece, Purpose, runs};
 use crate::layout::line::by_line;
 use crate::layout::{Class, ClassId, Data, DeviceIo, RequestId, SECTOR_BYTES, Span, Target};
 
-/// Data that lie one behind the other on the cache device and in the request.
+/// Data that is consecutive both on the cache device and in the request.
 struct Run {
-    /// On the cache device, in sectors.
+    /// First sector on the cache device.
     at: u64,
-    /// In the request, in sectors.
+    /// First sector in the request.
     from: u64,
     sectors: u64,
 }
 
 impl OcfLayout {
-    /// Write-back. If there are too few lines to be had, it is a write around. `false` if it has to wait.
+    /// Write-back. If there are too few lines, it becomes a write around. `false` if it has to wait.
     pub(super) fn write(
         &mut self,
         class: ClassId,
@@ -36,7 +36,7 @@ impl OcfLayout {
         true
     }
 
-    /// Keeps what is not cached of it, if there are lines to be had.
+    /// Caches the part that is not cached yet, if lines are available.
     pub(super) fn insert_clean(
         &mut self,
         class: ClassId,
@@ -59,7 +59,7 @@ impl OcfLayout {
         }
     }
 
-    /// Whether nothing of it is cleaned, or is about to be.
+    /// Whether no line of it is being cleaned, or about to be.
     pub(super) fn may_change(&self, span: Span) -> bool {
         by_line(span, self.geometry.line_sectors()).all(|part| {
             let line = self.lines.find(self.core_line(part));
@@ -67,13 +67,13 @@ impl OcfLayout {
         })
     }
 
-    /// The lines for `span`, those that it has and new ones.
+    /// The lines for `span`: existing and new ones.
     fn place(&mut self, class: ClassId, span: Span) -> Option<Vec<Piece>> {
         let parts: Vec<Span> = by_line(span, self.geometry.line_sectors()).collect();
         let mut lines: Vec<Option<u32>> =
             parts.iter().map(|part| self.lines.find(self.core_line(*part))).collect();
         let has: Vec<u32> = lines.iter().flatten().copied().collect();
-        // What it has already must not be taken for what it lacks.
+        // Lock the existing lines, so that they are not evicted for the missing ones.
         has.iter().for_each(|line| self.locks.add_user(*line));
         let taken = self.take_lines(class, lines.len() - has.len());
         for line in &has {
@@ -114,14 +114,14 @@ impl OcfLayout {
                 class,
                 beside: None,
                 metadata_bytes: 0,
-                // What is clean may be lost.
+                // Clean data may be lost.
                 durable: kind == ChangeKind::Dirty,
             };
             self.issue(io, Purpose::Change { number });
         }
     }
 
-    /// Where the data of `span` go, in as few I/Os as their lines allow.
+    /// Where the data of `span` goes, in as few I/Os as the lines allow.
     fn merged(&self, span: Span, pieces: &[Piece]) -> Vec<Run> {
         let line_sectors = u64::from(self.geometry.line_sectors());
         let first_line = span.first - span.first % line_sectors;

@@ -1,4 +1,4 @@
-//! IO classes as text: the CSV form of Open CAS, a class a line under a header.
+//! IO classes as text, in the CSV form of Open CAS: a header line, then one class per line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,17 +7,17 @@ use super::rule::Rule;
 use super::{ClassId, IoClass, IoClasses, UNCLASSIFIED};
 use crate::{Error, ErrorKind};
 
-/// Columns of Open CAS, and one that may stand behind them.
+/// The columns of Open CAS, and one optional column after them.
 const HEADER: [&str; 5] =
     ["IO class id", "IO class name", "Eviction priority", "Allocation", "Cache mode"];
-/// Columns that must be there.
+/// The columns that are required.
 const COLUMNS_MIN: usize = 4;
 
 impl FromStr for IoClasses {
     type Err = Error;
 
     /// # Errors
-    /// [`ErrorKind::Setup`], naming line, field, value and fix.
+    /// [`ErrorKind::Setup`]; the message names line, field, value and fix.
     fn from_str(text: &str) -> Result<Self, Error> {
         let lines = text.lines().map(str::trim).enumerate();
         let mut lines = lines.filter(|(_, line)| !line.is_empty()).map(|(at, line)| (at + 1, line));
@@ -87,7 +87,7 @@ fn parse_class(line: &str) -> Result<IoClass, String> {
     Ok(IoClass { id, rule, priority, allocation_percent, mode })
 }
 
-/// Hundredths of a part of 0.00 to 1.00.
+/// Parses a fraction of 0.00 to 1.00 into hundredths.
 fn parse_part(text: &str) -> Option<u8> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -100,7 +100,7 @@ fn parse_part(text: &str) -> Option<u8> {
 }
 
 impl fmt::Display for IoClasses {
-    /// What is [parsed](Self::from_str) to the same classes.
+    /// Text that [parses](Self::from_str) to the same classes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let has_modes = self.iter().any(|class| class.mode.is_some());
         let columns = if has_modes { HEADER.len() } else { COLUMNS_MIN };
@@ -195,7 +195,7 @@ mod tests {
         assert!("".parse::<IoClasses>().is_err());
     }
 
-    /// Text that often is a file of classes.
+    /// Text that often is a valid file of classes.
     fn text() -> impl Strategy<Value = String> {
         let condition = prop_oneof![
             "(request_size|lba|core_id|io_class):(lt|le|eq|ne|ge|gt):[0-9]{1,20}",

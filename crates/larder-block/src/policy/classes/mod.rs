@@ -1,19 +1,20 @@
-//! IO classes: requests that are cached in a way of their own. As in Open CAS, by what is known of a request that comes
-//! through an export: its size, place and direction, its core, whether it has to be durable, and the export.
+//! IO classes: requests that are cached in their own way. As in Open CAS, a request is classified by what is known of
+//! it when it comes through an export: size, place, direction, core, durability and the export itself.
 //!
-//! Each class but 0 has a rule, which is its name: conditions, joined by `&` and `|` from left to right; behind an `&`
-//! that does not hold nothing counts any more. Classes are asked by ascending id, and the last whose rule holds is the
-//! request's; `done` in a rule ends the search there. What no rule holds of is *unclassified*, class 0.
+//! Each class except 0 has a rule, which is also its name: conditions joined by `&` and `|`, evaluated from left to
+//! right. After an `&` whose left side is false, the rest is ignored. Classes are tried in ascending order of id. The
+//! request gets the last class whose rule holds; `done` in a rule ends the search there. A request for which no rule
+//! holds is *unclassified*, class 0.
 //!
-//! | condition | holds of requests |
+//! | condition | holds for requests |
 //! |---|---|
-//! | `request_size:OP:N` | of so many bytes; `OP` is `lt`, `le`, `eq`, `ne`, `ge` or `gt`; without it `eq` is meant |
-//! | `lba:OP:N` | that begin at such a sector of 512 bytes of their core |
-//! | `core_id:OP:N` | of such a core |
-//! | `io_class:OP:N` | that are of such a class by the rules before this one |
-//! | `io_direction:read`, `io_direction:write` | that go this way |
-//! | `fua` | that have to be durable when they end |
-//! | `export:NAME` | that came through this export, whose name has no `,`, `&` or `|` |
+//! | `request_size:OP:N` | whose size in bytes compares so to `N`; `OP`: `lt`, `le`, `eq` (default), `ne`, `ge`, `gt` |
+//! | `lba:OP:N` | whose first sector of 512 bytes in the core compares so to `N` |
+//! | `core_id:OP:N` | whose core number compares so to `N` |
+//! | `io_class:OP:N` | whose class by the rules before this one compares so to `N` |
+//! | `io_direction:read`, `io_direction:write` | in this direction |
+//! | `fua` | that must be durable when they end |
+//! | `export:NAME` | that came through this export; its name must not contain `,`, `&` or `|` |
 //! | `done` | all |
 //!
 //! ```
@@ -42,16 +43,16 @@ use rule::Rule;
 /// The name of class 0.
 const UNCLASSIFIED: &str = "unclassified";
 
-/// What is known of a request.
+/// The facts about a request that rules use.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestFacts<'a> {
-    /// Where.
+    /// Its sectors.
     pub span: Span,
-    /// Which way.
+    /// Its direction.
     pub direction: Direction,
-    /// Whether it has to be durable when it ends.
+    /// Whether it must be durable when it ends.
     pub is_fua: bool,
-    /// The export through which it came.
+    /// The name of the export through which it came.
     pub export: &'a str,
 }
 
@@ -59,7 +60,7 @@ pub struct RequestFacts<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IoClass {
     id: ClassId,
-    /// `None` of class 0.
+    /// `None` for class 0.
     rule: Option<Rule>,
     priority: Option<u8>,
     allocation_percent: u8,
@@ -67,12 +68,12 @@ pub struct IoClass {
 }
 
 impl IoClass {
-    /// Which one.
+    /// Its id.
     pub fn id(&self) -> ClassId {
         self.id
     }
 
-    /// Its name, which is its rule.
+    /// The name of the class, which is its rule.
     pub fn name(&self) -> impl fmt::Display + '_ {
         let rule: &dyn fmt::Display = match &self.rule {
             None => &UNCLASSIFIED,
@@ -81,34 +82,35 @@ impl IoClass {
         rule
     }
 
-    /// 255 is evicted first, 0 last; `None` is pinned, and never evicted.
+    /// 255 is evicted first, 0 last. `None`: pinned, never evicted.
     pub fn priority(&self) -> Option<u8> {
         self.priority
     }
 
-    /// What of the cache it may have, in percent. 0: it is not cached.
+    /// The share of the cache that it may use, in percent. 0: its requests are not cached.
     pub fn allocation_percent(&self) -> u8 {
         self.allocation_percent
     }
 
-    /// The cache mode of its requests; `None`: the cache's.
+    /// The cache mode for its requests; `None`: that of the cache.
     pub fn mode(&self) -> Option<Mode> {
         self.mode
     }
 
-    /// What it may have of a cache, and when it gives way.
+    /// Its share of the cache and its eviction priority.
     pub fn share(&self) -> Share {
         Share { priority: self.priority, percent: self.allocation_percent }
     }
 }
 
-/// The classes of a cache. By default there is class 0 alone, which may have all and is evicted first.
+/// The classes of a cache. By default there is only class 0, which may use the whole cache and is evicted first.
 ///
-/// From text and to text in the CSV form of Open CAS, with a column for the cache mode if wanted:
-/// `IO class id,IO class name,Eviction priority,Allocation,Cache mode`. No priority: pinned. No mode: the cache's.
+/// Parsed from and printed to the CSV form of Open CAS, with an optional column for the cache mode:
+/// `IO class id,IO class name,Eviction priority,Allocation,Cache mode`. No priority: pinned. No mode: that of the
+/// cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IoClasses {
-    /// By ascending id, class 0 first.
+    /// Ascending by id; class 0 first.
     classes: Vec<IoClass>,
 }
 
@@ -144,23 +146,23 @@ impl IoClasses {
         class
     }
 
-    /// What is said of a class; of one that is not there any more, what is said of class 0.
+    /// The settings of a class. A class that no longer exists has those of class 0.
     pub fn get(&self, id: ClassId) -> &IoClass {
         let found = self.classes.binary_search_by_key(&id, |class| class.id);
         &self.classes[found.unwrap_or(0)]
     }
 
-    /// What each may have. Those that are not there any more have what class 0 has, each of them.
+    /// The share of each class. Each class that no longer exists has the share of class 0.
     pub fn shares(&self) -> Shares {
         Shares::from_fn(|class| self.get(class).share())
     }
 
-    /// All, by ascending id.
+    /// All classes, ascending by id.
     pub fn iter(&self) -> impl Iterator<Item = &IoClass> {
         self.classes.iter()
     }
 
-    /// Puts one in, in place of the one of its id.
+    /// Inserts a class, replacing one with the same id.
     fn set(&mut self, class: IoClass) {
         match self.classes.binary_search_by_key(&class.id, |it| it.id) {
             Ok(at) => self.classes[at] = class,

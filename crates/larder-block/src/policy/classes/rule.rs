@@ -1,4 +1,4 @@
-//! The rule of an IO class: conditions of a request, joined from left to right.
+//! The rule of an IO class: conditions on a request, joined from left to right.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::RequestFacts;
 use crate::layout::SECTOR_BYTES;
 use crate::policy::Direction;
 
-/// Conditions, each with how it is joined to those before it. The first is joined by `|`.
+/// Conditions, each with the joint to the conditions before it. The first has `|`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rule(Vec<(Joint, Condition)>);
 
@@ -22,18 +22,18 @@ enum Condition {
     Direction(Direction),
     Fua,
     Export(Box<str>),
-    /// Always holds, and no further class is asked.
+    /// Always holds, and ends the search for a class.
     Done,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
-    /// In bytes.
+    /// Size of the request in bytes.
     RequestSize,
-    /// First sector of 512 bytes.
+    /// The first sector of 512 bytes.
     Lba,
     CoreId,
-    /// The class so far.
+    /// The class by the rules before this one.
     IoClass,
 }
 
@@ -63,7 +63,7 @@ const OPERATORS: [(Operator, &str); 6] = [
     (Operator::Greater, "gt"),
 ];
 
-/// What only the kernel's page cache can tell of a request.
+/// Conditions of Open CAS that only the kernel's page cache can answer.
 const OF_THE_KERNEL: [&str; 10] = [
     "metadata",
     "direct",
@@ -78,16 +78,16 @@ const OF_THE_KERNEL: [&str; 10] = [
 ];
 const KNOWN: &str = "request_size, lba, core_id, io_class, io_direction, fua, export or done";
 
-/// What a rule says of a request.
+/// The result of a rule for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) holds: bool,
-    /// No further class is asked.
+    /// The search for a class ends here.
     pub(super) is_last: bool,
 }
 
 impl Rule {
-    /// From text. The error is what is wrong with it, and what to do.
+    /// Parses a rule. The error says what is wrong, and what to do.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut conditions = Vec::new();
         let (mut joint, mut rest) = (Joint::Or, Some(text));
@@ -105,12 +105,12 @@ impl Rule {
         Ok(Self(conditions))
     }
 
-    /// What it says of a request that is of `class` by the rules before it.
+    /// Evaluates the rule for a request that has `class` by the rules before it.
     pub(super) fn judge(&self, facts: &RequestFacts, class: u8) -> Verdict {
         let mut verdict = Verdict::default();
         for (joint, condition) in &self.0 {
             match joint {
-                // As in Open CAS, whatever is behind it does not count.
+                // As in Open CAS, the rest of the rule is ignored.
                 Joint::And if !verdict.holds => break,
                 Joint::And => verdict.holds = condition.holds(facts, class),
                 Joint::Or => verdict.holds |= condition.holds(facts, class),
@@ -203,7 +203,7 @@ impl Operator {
     }
 }
 
-/// The name of one of a table's entries.
+/// The name of an entry of the table.
 fn name_of<T: Copy + PartialEq>(table: &[(T, &'static str)], wanted: T) -> &'static str {
     let found = table.iter().find(|(it, _)| *it == wanted);
     found.expect("each has a name").1
@@ -279,10 +279,10 @@ mod tests {
             ("fua", false, true),
             ("export:vm-1", true, false),
             ("done", true, true),
-            // From left to right.
+            // Conditions are evaluated from left to right.
             ("fua|core_id:3&io_direction:read", true, false),
             ("core_id:3|core_id:4&fua", false, true),
-            // What does not hold is not made good behind an `&`.
+            // A condition after a failed `&` cannot make the rule hold.
             ("core_id:4&fua|lba:1000", false, false),
             ("core_id:4|lba:1000", true, true),
         ] {

@@ -1,4 +1,4 @@
-//! Four megabytes of a core: which of their 64 grains of 64 KiB may be dirty.
+//! A chunk: 4 MiB of a core, and which of its 64 grains of 64 KiB may be dirty.
 
 use std::ops::Range;
 
@@ -8,31 +8,30 @@ pub(super) const CHUNK_SECTORS: u64 = GRAIN_SECTORS * 64;
 const GRAIN_SECTORS: u64 = 128;
 const GRAIN_BYTES: u32 = 64 << 10;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
-    /// Grains that may be dirty, without those under way unless they were written since.
+    /// Grains that may be dirty. Excludes grains in flight unless they were written since.
     dirty: u64,
-    /// Bytes of them that are dirty, at most: what was written twice counts twice, up to whole grains.
+    /// Upper bound of the dirty bytes: data that was written twice counts twice, up to whole grains.
     bytes: u32,
-    /// When something of it was written last, in seconds.
+    /// Time of the last write, in seconds.
     pub(super) written: u32,
-    /// Some grains of it are under way.
+    /// Some grains are in flight.
     pub(super) is_under_way: bool,
-    /// The ages of its core know of it.
+    /// Whether the chunk is listed in the ages of its core.
     pub(super) is_listed: bool,
 }
 
-/// Grains of a chunk that are under way.
+/// Grains of a chunk that are in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Grains {
     mask: u64,
-    /// Dirty bytes among them, at most.
+    /// Upper bound of the dirty bytes in them.
     pub(super) bytes: u32,
 }
 
 impl Grains {
-    /// The sectors of the chunk from the first of them to the last.
+    /// The sectors of the chunk from the first grain to the last.
     pub(super) fn sectors(self) -> Range<u64> {
         let (first, behind) = (self.mask.trailing_zeros(), 64 - self.mask.leading_zeros());
         u64::from(first) * GRAIN_SECTORS..u64::from(behind) * GRAIN_SECTORS
@@ -44,7 +43,7 @@ impl Chunk {
         self.dirty == 0
     }
 
-    /// What of it may be sent, in bytes; `None` while something of it is under way.
+    /// Bytes that may be destaged now; `None` while a grain is in flight.
     pub(super) fn available(&self) -> Option<u32> {
         (self.dirty != 0 && !self.is_under_way).then_some(self.bytes)
     }
@@ -53,7 +52,7 @@ impl Chunk {
         self.bytes
     }
 
-    /// Some of its sectors were written.
+    /// Records a write of these sectors of the chunk.
     pub(super) fn wrote(&mut self, sectors: &Range<u64>) {
         debug_assert!(sectors.start < sectors.end && sectors.end <= CHUNK_SECTORS);
         let (first, last) = (sectors.start / GRAIN_SECTORS, (sectors.end - 1) / GRAIN_SECTORS);
@@ -62,15 +61,15 @@ impl Chunk {
         self.put(Grains { mask, bytes });
     }
 
-    /// Takes grains from `from` on, in sectors of the chunk, that have up to `budget` dirty bytes; one at least, if
-    /// there is one.
+    /// Takes grains from sector `from` of the chunk on, with up to `budget` dirty bytes; at least one grain if there
+    /// is any.
     pub(super) fn take(&mut self, from: u64, budget: u64) -> Option<Grains> {
         let from = from / GRAIN_SECTORS;
         let candidates = self.dirty & (u64::MAX << from);
         if candidates == 0 || self.is_under_way {
             return None;
         }
-        // Which grains the dirty bytes are in is not known: they are taken to be in all alike.
+        // Which grains contain the dirty bytes is unknown: assume that they are spread evenly.
         let grains = self.dirty.count_ones();
         let grain_bytes = self.bytes.div_ceil(grains).max(1);
         let wanted = (budget / u64::from(grain_bytes)).clamp(1, 64);
@@ -87,7 +86,7 @@ impl Chunk {
         Some(taken)
     }
 
-    /// What was under way has ended, well or not.
+    /// The grains in flight have ended.
     pub(super) fn give_back(&mut self, taken: Grains, was_well: bool) {
         debug_assert!(self.is_under_way, "one that was taken");
         self.is_under_way = false;

@@ -1,4 +1,4 @@
-//! The cleaner: asks its policy, and keeps to the limits.
+//! The cleaner: asks the cleaning policy, and enforces the limits.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,25 +16,25 @@ use super::table::{CoreTable, Taken};
 use crate::Error;
 use crate::layout::{CoreId, SECTOR_BYTES, Span};
 
-/// How long a core is left alone that has failed, as in ACP of Open CAS.
+/// How long a core that has failed is left alone, as in ACP of Open CAS.
 pub(super) const BACK_OFF: Duration = Duration::from_secs(5);
-/// Nothing is asked for sooner than this.
+/// Shortest wait between two calls of [`Cleaning::work`].
 pub(super) const WAIT_MIN: Duration = Duration::from_millis(1);
-/// What begins as if so much time had passed: what is found at a recovery is then stale by every staleness.
+/// Elapsed time at the start. Longer than any staleness, so that data found by a recovery is always stale.
 const BEGIN: Duration = Duration::from_secs(3601);
 
-/// What the cleaner is told of the cache.
+/// What the cache tells the cleaner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CleaningFacts {
-    /// Sectors that are dirty, those under way included.
+    /// Dirty sectors, including those in flight.
     pub dirty_sectors: u64,
-    /// Sectors that the cache can hold.
+    /// Capacity of the cache in sectors.
     pub capacity_sectors: u64,
-    /// How long no user has asked for anything.
+    /// Time since the last client request.
     pub idle: Duration,
 }
 
-/// Says what is destaged when. Times are those of one clock; one that is set back or ahead does no harm.
+/// Decides what is destaged when. All times are of one clock; setting that clock back or ahead does no harm.
 #[derive(Debug)]
 pub struct Cleaning {
     options: CleaningOptions,
@@ -42,20 +42,20 @@ pub struct Cleaning {
     pub(super) elapsed: Elapsed,
     cores: BTreeMap<CoreId, CoreTable>,
     under_way: FxHashMap<Span, UnderWay>,
-    /// Dirty bytes under way, about, without those for full classes.
+    /// Estimate of the dirty bytes in flight, without those for full classes.
     bytes_under_way: u64,
     pub(super) rate: RateLimit,
     pub(super) full_classes: FullClasses,
-    /// More was dirty than `dirty_high_percent`, and since then always more than `dirty_low_percent`.
+    /// The dirty share has reached `dirty_high_percent`, and has since stayed above `dirty_low_percent`.
     is_above: bool,
-    /// When the policy looks again, in elapsed time.
+    /// When the policy checks for work again, in elapsed time.
     wake_at: Duration,
-    /// ALRU is at it since it looked last.
+    /// ALRU found work when it last looked.
     is_running: bool,
     cursor: Option<Cursor>,
 }
 
-/// What is left of the region that ACP goes through.
+/// The rest of the region that ACP is working on.
 #[derive(Clone, Debug)]
 struct Cursor {
     core: CoreId,
@@ -65,24 +65,24 @@ struct Cursor {
 #[derive(Clone, Copy, Debug)]
 struct UnderWay {
     taken: Taken,
-    /// Dirty bytes in it, about.
+    /// Estimate of the dirty bytes in it.
     bytes: u64,
 }
 
-/// What is to be destaged next.
+/// What to destage next.
 #[derive(Clone, Copy, Debug)]
 enum Order {
-    /// What was written longest ago, if that is no later than this, in seconds.
+    /// The least recently written data, if the last write was not after this time, in seconds.
     Oldest { written_max: u32 },
-    /// What lies in the regions of which most is dirty.
+    /// The data in the regions with the most dirty bytes.
     Dirtiest,
 }
 
 impl Cleaning {
-    /// For a cache with lines of `line_bytes`, of which nothing is dirty yet.
+    /// A cleaner for a cache with lines of `line_bytes`, without dirty data.
     ///
     /// # Errors
-    /// [`CleaningOptions::check`].
+    /// As for [`CleaningOptions::check`].
     pub fn new(options: CleaningOptions, line_bytes: u32) -> Result<Self, Error> {
         options.check()?;
         Ok(Self {
@@ -101,10 +101,10 @@ impl Cleaning {
         })
     }
 
-    /// Has other options from now on; what is known of dirty data stays known.
+    /// Changes the options. Known dirty data stays known.
     ///
     /// # Errors
-    /// [`CleaningOptions::check`]; nothing has changed then.
+    /// [`CleaningOptions::check`]; then nothing has changed.
     pub fn set(&mut self, options: CleaningOptions) -> Result<(), Error> {
         options.check()?;
         if options.bytes_per_second != self.options.bytes_per_second {
@@ -118,28 +118,28 @@ impl Cleaning {
         Ok(())
     }
 
-    /// What it does now.
+    /// The current options.
     pub fn options(&self) -> CleaningOptions {
         self.options
     }
 
-    /// These sectors are dirty. To be called when a write has ended, before anybody is told: a piece that goes out
-    /// earlier need not have what was written.
+    /// Records that these sectors are dirty. Call it when a write has ended, before the client is told: a piece that
+    /// is destaged before this call need not contain the written data.
     pub fn written(&mut self, span: Span, now: Duration) {
         let at = self.elapsed.at(now);
         self.wrote(span, seconds_of(at) + 1);
     }
 
-    /// These sectors are dirty, and have been for long: they were found by a recovery.
+    /// Records that a recovery has found these sectors dirty. They count as stale.
     pub fn found_dirty(&mut self, span: Span) {
         self.wrote(span, 0);
     }
 
-    /// A piece that [`work`](Self::work) gave has ended. One that has failed is still dirty, and its core is left
-    /// alone for five seconds. Ask for work again then.
+    /// Reports that a piece from [`work`](Self::work) has ended. If it has failed, it is still dirty, and its core is
+    /// left alone for five seconds. Call `work` again afterwards.
     pub fn destaged(&mut self, piece: Span, was_well: bool, now: Duration) {
         let at = self.elapsed.at(now);
-        // A core that was detached meanwhile has none.
+        // The core was forgotten while the piece was in flight.
         let Some(ended) = self.under_way.remove(&piece) else { return };
         self.bytes_under_way -= ended.bytes;
         if let Some(core) = self.cores.get_mut(&piece.core) {
@@ -150,7 +150,7 @@ impl Cleaning {
         }
     }
 
-    /// A core was detached: nothing of it is dirty here any more.
+    /// Forgets a core that was detached: none of its data is dirty here.
     pub fn forget(&mut self, core: CoreId) {
         self.cores.remove(&core);
         self.under_way.retain(|piece, _| piece.core != core);
@@ -158,9 +158,8 @@ impl Cleaning {
         self.cursor = None;
     }
 
-    /// Appends the pieces that are to be destaged now, and says when it wants to be asked again; `None`: not before
-    /// something was written or destaged. It may be asked at any time, and should be whenever something was: that
-    /// costs little when there is nothing to do.
+    /// Appends the pieces to destage now. Returns when to call again; `None`: only after a write or a destage. It may
+    /// be called at any time, and should be called after every write or destage. A call without work to do is cheap.
     pub fn work(
         &mut self,
         now: Duration,
@@ -173,7 +172,7 @@ impl Cleaning {
         Some(now.saturating_add(wait.max(WAIT_MIN)))
     }
 
-    /// Bytes of memory that grow with what may be dirty.
+    /// Bytes of memory that grow with the dirty data.
     pub fn memory_bytes(&self) -> usize {
         self.cores.values().map(CoreTable::memory_bytes).sum()
     }
@@ -193,7 +192,7 @@ impl Cleaning {
         }
     }
 
-    /// How long to wait before it is asked again.
+    /// Returns how long to wait before the next call.
     fn clean(
         &mut self,
         at: Duration,
@@ -206,8 +205,8 @@ impl Cleaning {
         let Some(order) = self.order(at, facts) else { return self.until_policy_wakes(at) };
         let bytes_max = self.bytes_max();
         if self.all_bytes_under_way() > bytes_max / 2 {
-            // A piece for the little that has just ended would be short, and the next ones no longer: a disk would go
-            // to and fro between them and what users ask.
+            // Wait until half of the limit is free. Pieces for the few bytes that have just ended would be short, and
+            // so would be all later ones: a disk would seek back and forth between them and the client requests.
             return None;
         }
         let estimate = self.estimate(facts);
@@ -218,7 +217,7 @@ impl Cleaning {
             }
             let budget = (bytes_max - self.all_bytes_under_way()).min(self.rate.piece_bytes());
             let Some((core, taken)) = self.take(order, at, estimate.of_dirty(budget)) else {
-                // What is left may be of chunks of which something is under way.
+                // The rest may be in chunks with a piece in flight.
                 self.is_running &= !self.under_way.is_empty();
                 return [self.until_policy_wakes(at), self.until_rested(at)]
                     .into_iter()
@@ -234,7 +233,7 @@ impl Cleaning {
             debug_assert!(before.is_none(), "{piece:?} goes out twice");
             destage.push(piece);
         }
-        // It goes on when one of those under way has ended.
+        // Continues when a piece in flight has ended.
         None
     }
 
@@ -242,8 +241,8 @@ impl Cleaning {
         self.bytes_under_way + self.full_classes.bytes_under_way()
     }
 
-    /// Dirty bytes under way at a time. Above the watermark a chunk at least: whoever writes streams to the core then
-    /// would wait for an arm that goes to and fro, twice for each piece.
+    /// Limit on the dirty bytes in flight. Above the watermark it is at least one chunk. With shorter pieces, streams
+    /// that go to the core would wait for the disk arm twice per piece.
     pub(super) fn bytes_max(&self) -> u64 {
         let buffers = u64::from(self.options.policy.flush_max_buffers());
         let chunk = if self.is_above { CHUNK_SECTORS * SECTOR_BYTES as u64 } else { 0 };
@@ -271,7 +270,7 @@ impl Cleaning {
             return None;
         }
         self.wake_at = at + options.wake_up;
-        // What is stale goes out without a pause, as long as nobody comes.
+        // Stale data is destaged without a pause, as long as no client request arrives.
         self.is_running = facts.idle >= options.activity_threshold;
         let written_max = seconds_of(at - options.staleness);
         self.is_running.then_some(Order::Oldest { written_max })
@@ -305,7 +304,7 @@ impl Cleaning {
                         let (step, region) = core.dirtiest_region()?;
                         Some((step, Reverse(id), region))
                     });
-                    // Of equal ones the first.
+                    // Of equal regions the first.
                     let (_, Reverse(core), region) =
                         regions.max_by_key(|(step, id, _)| (*step, *id))?;
                     self.cursor =
@@ -316,7 +315,7 @@ impl Cleaning {
         }
     }
 
-    /// Goes on where ACP is; `None` at the end of the region.
+    /// Continues in the region that ACP is working on; `None` at its end.
     fn take_at_cursor(&mut self, at: Duration, budget: u64) -> Option<(CoreId, Taken)> {
         let cursor = self.cursor.as_mut().filter(|cursor| !cursor.sectors.is_empty())?;
         let core = self.cores.get_mut(&cursor.core).filter(|core| core.rests_until <= at)?;
@@ -338,7 +337,7 @@ impl Cleaning {
     }
 }
 
-/// What the table takes for dirty, and what is.
+/// The dirty bytes by the table (`bytes`) and by the layout (`dirty`).
 #[derive(Clone, Copy, Debug)]
 struct Estimate {
     bytes: u64,
@@ -346,12 +345,12 @@ struct Estimate {
 }
 
 impl Estimate {
-    /// How many of these bytes are dirty, likely.
+    /// The likely number of dirty bytes among `bytes` bytes of the table.
     fn dirty_of(self, bytes: u64) -> u64 {
         scaled(bytes, self.dirty, self.bytes)
     }
 
-    /// How many bytes of the table have so many that are dirty.
+    /// The number of bytes of the table that likely contain `dirty` dirty bytes.
     fn of_dirty(self, dirty: u64) -> u64 {
         scaled(dirty, self.bytes, self.dirty)
     }

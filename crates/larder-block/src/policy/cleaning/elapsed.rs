@@ -1,12 +1,12 @@
-//! Time that passes, told by a clock that may be set.
+//! Elapsed time, measured by a clock that may be set.
 
 use std::time::Duration;
 
-/// A step is at most this long: the longest time for which anything waits. What is further is no time that has passed,
-/// but a clock that was set.
+/// Longest step: the longest time that anything waits for. A longer step means that the clock was set, not that time
+/// passed.
 const STEP_MAX: Duration = Duration::from_secs(3600);
 
-/// How much time has passed. Never runs back.
+/// The elapsed time. Never runs back.
 #[derive(Debug)]
 pub(super) struct Elapsed {
     last: Option<Duration>,
@@ -14,14 +14,14 @@ pub(super) struct Elapsed {
 }
 
 impl Elapsed {
-    /// As if `elapsed` had passed already.
+    /// Starts with `elapsed` already elapsed.
     pub(super) fn from(elapsed: Duration) -> Self {
         Self { last: None, elapsed }
     }
 
-    /// How much has passed, now that the clock says `now`.
+    /// The elapsed time when the clock shows `now`.
     pub(super) fn at(&mut self, now: Duration) -> Duration {
-        // Set back, it goes on from there.
+        // If the clock was set back, continue from there.
         let step = self.last.map_or(Duration::ZERO, |last| now.saturating_sub(last));
         self.last = Some(now);
         self.elapsed += step.min(STEP_MAX);

@@ -1,9 +1,9 @@
-//! IO classes that have all of their share, and all of it dirty: nothing of theirs can be evicted, and what is new
-//! passes by. So some of it is destaged for them, whatever the policy would do just now, as in Open CAS; but with
-//! [`CleaningPolicy::Nop`] none is.
+//! Destages for IO classes that have used up their share with only dirty data. Nothing of such a class can be evicted,
+//! so its new data bypasses the cache. As in Open CAS, some of its data is destaged whatever the policy would do;
+//! with [`CleaningPolicy::Nop`] none is.
 //!
-//! A class that was refused room has a part of its share destaged, in batches of what may be under way at a time, and
-//! asks again only when it has that. It is one batch at a time, within the limits of the cleaner, which has less then.
+//! A class that was refused room gets a part of its share destaged, in batches of what may be in flight at a time.
+//! Only then may it ask again. One batch is in flight at a time. Its bytes count towards the limits of the cleaner.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -13,36 +13,35 @@ use super::cleaner::{BACK_OFF, Cleaning, WAIT_MIN};
 use super::options::CleaningPolicy;
 use crate::layout::{ClassId, SECTOR_BYTES};
 
-/// This part of its share a class has destaged before it is looked whether it wants more.
+/// One part in this number of the share of a class is destaged before the class may ask for more.
 const SHARE_PART: u64 = 16;
-/// So long a class of which nothing was found is not looked at.
+/// How long a class is skipped after no data to destage was found.
 const FOUND_NONE: Duration = Duration::from_millis(10);
 
-/// Whose turn it is.
+/// The class whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClassTurn {
-    /// About so many sectors of this class are to be destaged; answer with [`Cleaning::class_began`].
+    /// Destage about this number of sectors of this class; answer with [`Cleaning::class_began`].
     Now(ClassId, u64),
-    /// Ask again then.
+    /// Ask again at this time.
     At(Duration),
-    /// Nobody's, before a class is refused room or what is under way has ended.
+    /// No class, until one is refused room or the batch in flight ends.
     Nobody,
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct FullClasses {
     wishes: BTreeMap<ClassId, Wish>,
     last: Option<ClassId>,
-    /// Bytes of the batch that is under way.
+    /// Bytes of the batch in flight.
     under_way: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Wish {
-    /// Sectors that are to be destaged still.
+    /// Sectors that remain to be destaged.
     sectors: u64,
-    /// In elapsed time.
+    /// The end of the rest, in elapsed time.
     rests_until: Duration,
 }
 
@@ -55,7 +54,7 @@ impl FullClasses {
         self.wishes.clear();
     }
 
-    /// The next one in turn that wants something and does not rest.
+    /// The next class in turn that has a wish and does not rest.
     fn next(&self, at: Duration) -> Option<(ClassId, u64)> {
         let behind = self.last.map_or(Bound::Unbounded, Bound::Excluded);
         let in_turn = self.wishes.range((behind, Bound::Unbounded)).chain(self.wishes.range(..));
@@ -63,7 +62,7 @@ impl FullClasses {
         awake.next().map(|(class, wish)| (*class, wish.sectors))
     }
 
-    /// How long those rest that want something.
+    /// Time until the first resting class with a wish is due.
     fn until_rested(&self, at: Duration) -> Option<Duration> {
         let resting = self.wishes.values().filter(|wish| wish.sectors > 0);
         resting.map(|wish| wish.rests_until.saturating_sub(at)).min()
@@ -71,7 +70,7 @@ impl FullClasses {
 }
 
 impl Cleaning {
-    /// A class that may have so many sectors was refused room, for what it has is dirty.
+    /// A class with a share of `share_sectors` was refused room because its data is dirty.
     pub fn class_is_full(&mut self, class: ClassId, share_sectors: u64) {
         if self.options().policy == CleaningPolicy::Nop {
             return;
@@ -82,12 +81,12 @@ impl Cleaning {
         }
     }
 
-    /// Classes have other shares: whoever is refused room asks anew.
+    /// The shares have changed: a class that is refused room asks again.
     pub fn shares_change(&mut self) {
         self.full_classes.forget_wishes();
     }
 
-    /// The class for which something is to be destaged now.
+    /// The class for which data is to be destaged now.
     pub fn class_turn(&mut self, now: Duration) -> ClassTurn {
         if self.full_classes.under_way.is_some() {
             return ClassTurn::Nobody;
@@ -109,7 +108,7 @@ impl Cleaning {
         ClassTurn::Now(class, wanted.min(budget).max(1))
     }
 
-    /// So many sectors of a class set out; 0: none were found.
+    /// The destage of `sectors` sectors of a class has begun; 0: no data was found.
     pub fn class_began(&mut self, class: ClassId, sectors: u64, now: Duration) {
         let at = self.elapsed.at(now);
         let full = &mut self.full_classes;
@@ -125,11 +124,12 @@ impl Cleaning {
         self.rate.spend(at, bytes);
     }
 
-    /// They have ended. If a device has failed the class is left alone for five seconds, and wants them still.
+    /// The batch has ended. After a failure of a device the class is left alone for five seconds, and still wants the
+    /// batch.
     pub fn class_destaged(&mut self, class: ClassId, was_well: bool, now: Duration) {
         let at = self.elapsed.at(now);
         let bytes = self.full_classes.under_way.take().unwrap_or(0);
-        // One that was forgotten meanwhile wants nothing.
+        // The wish may have been forgotten while the batch was in flight.
         if !was_well && let Some(wish) = self.full_classes.wishes.get_mut(&class) {
             wish.sectors += bytes / SECTOR_BYTES as u64;
             wish.rests_until = at + BACK_OFF;

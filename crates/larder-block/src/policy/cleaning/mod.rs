@@ -1,21 +1,22 @@
-//! Cleaning: what of the dirty data is destaged when. As in Open CAS (`cleaning/alru`, `cleaning/acp`), with a limit in
-//! bytes a second and watermarks on top of each policy, which its users ask for.
+//! Cleaning: decides which dirty data is destaged when. The policies are those of Open CAS (`cleaning/alru`,
+//! `cleaning/acp`). On top of each there are a limit in bytes per second and watermarks, which Open CAS users ask for.
 //!
-//! Known is where dirty data may be: of each chunk of 4 MiB of a core, which of its 64 grains of 64 KiB were written,
-//! how many bytes, and when last; some 80 bytes a chunk. What is destaged is a *piece* of a chunk: sectors from its
-//! first grain to its last, of which only those that are dirty go to the core. So
+//! The cleaner knows where dirty data may be. For each chunk of 4 MiB of a core it stores which of the 64 grains of 64
+//! KiB were written, the number of bytes, and the time of the last write: some 80 bytes per chunk. It destages a
+//! *piece* of a chunk: the sectors from the first grain to the last, of which only dirty ones go to the core.
+//! Consequently:
 //!
-//! - lines of 4 KiB that were written in a row go to the core together,
-//! - `flush_max_buffers`, in lines as Open CAS has it, is a budget of dirty bytes under way: pieces are cut to it (a
-//!   grain at least), and pieces with few dirty lines go out many at a time,
-//! - ALRU's staleness is that of a chunk: one line that is written again and again keeps its chunk in the cache until
-//!   the watermark is reached.
+//! - Lines of 4 KiB that were written in sequence go to the core together.
+//! - `flush_max_buffers`, in lines as in Open CAS, is a budget of dirty bytes in flight. Pieces are cut to it (at
+//!   least one grain), and pieces with few dirty lines are destaged many at a time.
+//! - ALRU's staleness is that of a chunk: one line that is rewritten again and again keeps its chunk in the cache
+//!   until the watermark is reached.
 //!
-//! How many bytes of a piece are dirty is an estimate: what was written, up to whole grains, by the part of all such
-//! estimates that the layout says is dirty.
+//! The number of dirty bytes in a piece is an estimate: the written bytes, up to whole grains, scaled by the ratio of
+//! the dirty bytes of the layout to the sum of all estimates.
 //!
-//! What is destaged for IO classes that are full of dirty data (`full_classes.rs`) is within the same limits; what of a
-//! class that is, the layout knows.
+//! Destages for IO classes that are full of dirty data (`full_classes.rs`) share the same limits; the layout selects
+//! the data of a class.
 
 mod chunk;
 mod cleaner;

@@ -1,28 +1,28 @@
-//! What a user may say of cleaning. Ranges and defaults are those of Open CAS, where it has the same.
+//! Options of cleaning. Ranges and defaults are those of Open CAS, where it has the same option.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::{Error, ErrorKind};
 
-/// How dirty data get to their core. `..Default::default()` for the rest.
+/// How dirty data gets to its core. Use `..Default::default()` for the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CleaningOptions {
-    /// What is destaged when. Default ALRU.
+    /// The policy. Default ALRU.
     pub policy: CleaningPolicy,
-    /// Bytes of dirty data that are destaged in a second, at most, whoever wants it; 0, the default: no limit.
+    /// Most bytes of dirty data that are destaged per second, for whatever reason; 0, the default: no limit.
     pub bytes_per_second: u64,
-    /// From here on, in percent of the cache, dirty data are destaged whatever the policy says: 1 to 100, default 80. A
-    /// fifth of the cache that is not dirty takes in a burst of writes, and what is read. A lower mark would send to
-    /// the core what will be written again, which under skewed writes is most of what is dirty.
+    /// From this dirty share of the cache on, in percent, data is destaged whatever the policy says: 1 to 100, default
+    /// 80. The remaining fifth takes in bursts of writes, and reads. A lower mark would destage data that will be
+    /// written again: under skewed writes, that is most of the dirty data.
     ///
-    /// So long, 4 MiB of dirty data at least are under way at a time, whatever `flush_max_buffers` says: streams pass
-    /// by a full cache, and a disk serves them between few long pieces, not between many short ones.
+    /// While above the mark, at least 4 MiB of dirty data are in flight, whatever `flush_max_buffers` says. Streams
+    /// pass a full cache by, and a disk serves them better between few long pieces than between many short ones.
     ///
-    /// Open CAS has this of ALRU alone: `dirty-ratio-threshold`, 100 (off) by default.
+    /// Open CAS has this for ALRU only: `dirty-ratio-threshold`, 100 (off) by default.
     pub dirty_high_percent: u8,
-    /// Until no more than this is dirty: 0 to `dirty_high_percent - 1`, default 75. A twentieth of the cache between
-    /// the two lets cleaning begin seldom, and then choose among much.
+    /// Destaging for the high mark ends at this dirty share: 0 to `dirty_high_percent - 1`, default 75. The distance
+    /// of a twentieth of the cache lets cleaning begin rarely, with much data to choose from.
     pub dirty_low_percent: u8,
 }
 
@@ -36,11 +36,11 @@ impl Default for CleaningOptions {
 /// What is destaged when, below the watermark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CleaningPolicy {
-    /// Nothing, nor for IO classes that are full of dirty data.
+    /// Nothing, not even for IO classes that are full of dirty data.
     Nop,
-    /// What has not been written for long, while users are idle.
+    /// Data that has not been written for long, while clients are idle.
     Alru(AlruOptions),
-    /// Where most is dirty, in the order of addresses, all the time.
+    /// The regions with the most dirty data, in order of address, all the time.
     Acp(AcpOptions),
 }
 
@@ -53,13 +53,13 @@ impl Default for CleaningPolicy {
 /// Parameters of ALRU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlruOptions {
-    /// How often it looks whether there is something to do: 0 to 3600 s, default 20 s. 0: a thousand times a second.
+    /// Time between two checks for work: 0 to 3600 s, default 20 s. 0: a thousand times per second.
     pub wake_up: Duration,
-    /// How long nothing of a chunk was written: 1 to 3600 s, default 120 s.
+    /// Time since the last write of a chunk: 1 to 3600 s, default 120 s.
     pub staleness: Duration,
-    /// Lines of dirty data under way at a time, at most: 1 to 10,000, default 100. See the [module](super).
+    /// Most lines of dirty data in flight: 1 to 10,000, default 100. See the [module](super).
     pub flush_max_buffers: u32,
-    /// How long no user has asked for anything: 0 to 1000 s, default 10 s.
+    /// Time since the last client request: 0 to 1000 s, default 10 s.
     pub activity_threshold: Duration,
 }
 
@@ -77,9 +77,9 @@ impl Default for AlruOptions {
 /// Parameters of ACP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcpOptions {
-    /// From one batch to the next: 0 to 10 s, default 10 ms. 0: a millisecond.
+    /// Time between two batches: 0 to 10 s, default 10 ms. 0: a millisecond.
     pub wake_up: Duration,
-    /// Lines of dirty data under way at a time, at most: 1 to 10,000, default 128. See the [module](super).
+    /// Most lines of dirty data in flight: 1 to 10,000, default 128. See the [module](super).
     pub flush_max_buffers: u32,
 }
 
@@ -90,7 +90,7 @@ impl Default for AcpOptions {
 }
 
 impl CleaningOptions {
-    /// Whether each is within its range.
+    /// Checks that each option is within its range.
     ///
     /// # Errors
     /// [`ErrorKind::Setup`], naming the option, its value and its range.
@@ -127,10 +127,10 @@ impl CleaningPolicy {
         }
     }
 
-    /// Lines of dirty data that may be under way.
+    /// Most lines of dirty data in flight.
     pub(super) fn flush_max_buffers(self) -> u32 {
         match self {
-            // What goes out for the watermark alone.
+            // Only data above the watermark is destaged.
             Self::Nop => AcpOptions::default().flush_max_buffers,
             Self::Alru(it) => it.flush_max_buffers,
             Self::Acp(it) => it.flush_max_buffers,

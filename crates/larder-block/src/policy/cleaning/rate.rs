@@ -1,16 +1,16 @@
-//! A limit in bytes a second: a token bucket, as the time at which it will be full again.
+//! A limit in bytes per second: a token bucket, stored as the time at which it is full again.
 
 use std::time::Duration;
 
-/// What was not used in this time may be made up for.
+/// Unused allowance carries over for this time.
 const BURST: Duration = Duration::from_millis(100);
 
-/// See the module. Times are [elapsed](super::elapsed) ones: they never run back.
+/// A rate limit. Times are [elapsed](super::elapsed) times: they never run back.
 #[derive(Debug)]
 pub(super) struct RateLimit {
-    /// 0: no limit.
+    /// The limit; 0 means no limit.
     bytes_per_second: u64,
-    /// When what was sent is paid for.
+    /// When the data sent up to now is paid for.
     free_at: Duration,
 }
 
@@ -19,12 +19,12 @@ impl RateLimit {
         Self { bytes_per_second, free_at: Duration::ZERO }
     }
 
-    /// How long to wait before something may be sent.
+    /// How long to wait before more data may be sent.
     pub(super) fn wait(&self, at: Duration) -> Duration {
         self.free_at.saturating_sub(at)
     }
 
-    /// What should be sent at a time, so that the limit holds in short times too.
+    /// How much to send at a time, so that the limit also holds over short times.
     pub(super) fn piece_bytes(&self) -> u64 {
         if self.bytes_per_second == 0 { u64::MAX } else { self.bytes_per_second / 10 }
     }
@@ -47,7 +47,7 @@ mod tests {
         let mut rate = RateLimit::new(1 << 20);
         let (mut sent, mut late) = (0_u64, 0);
         for millisecond in 0..10_000 {
-            // Asked seldom for a while, and unused for another.
+            // Asked rarely for a while, and not at all for another.
             let is_asked = !(2000..3000).contains(&millisecond)
                 && (millisecond % 50 == 0 || millisecond > 5000);
             let at = Duration::from_millis(millisecond);

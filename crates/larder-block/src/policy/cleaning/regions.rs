@@ -1,4 +1,4 @@
-//! Regions of 100 MiB of a core, by how much of them is dirty.
+//! Regions of 100 MiB of a core, ordered by their dirty share.
 
 use std::collections::BTreeSet;
 
@@ -6,17 +6,17 @@ use rustc_hash::FxHashMap;
 
 use super::chunk::CHUNK_SECTORS;
 
-/// Chunks of a region: 100 MiB, as those of ACP in Open CAS.
+/// Chunks of a region: 100 MiB, as in ACP of Open CAS.
 pub(super) const REGION_CHUNKS: u64 = 25;
 const REGION_BYTES: u64 = REGION_CHUNKS * CHUNK_SECTORS * 512;
-/// Steps of dirtiness: clean, and tenths that have begun.
+/// Steps of dirtiness: clean, and each started tenth.
 const STEPS: usize = 11;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Region {
-    /// Those of its chunks that have something to be sent.
+    /// Bit mask of its chunks that have data to destage.
     chunks: u32,
-    /// Dirty bytes in them, at most.
+    /// Upper bound of the dirty bytes in them.
     bytes: u64,
 }
 
@@ -27,7 +27,6 @@ impl Region {
     }
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Regions {
     regions: FxHashMap<u64, Region>,
@@ -35,7 +34,7 @@ pub(super) struct Regions {
 }
 
 impl Regions {
-    /// What of a chunk may be sent has changed.
+    /// Records that the bytes of a chunk that may be destaged have changed.
     pub(super) fn change(&mut self, chunk: u64, before: Option<u32>, after: Option<u32>) {
         if before == after {
             return;
@@ -60,19 +59,19 @@ impl Regions {
         }
     }
 
-    /// The first of those of which most is dirty, and how much that is, in tenths.
+    /// The first of the dirtiest regions, and its dirty share in tenths: (tenths, region).
     pub(super) fn dirtiest(&self) -> Option<(usize, u64)> {
         (1..STEPS).rev().find_map(|step| Some((step, *self.by_step[step].first()?)))
     }
 
-    /// The first chunk at `chunk` or behind it in its region that has something to be sent.
+    /// The first chunk at or after `chunk` in its region that has data to destage.
     pub(super) fn chunk_from(&self, chunk: u64) -> Option<u64> {
         let (number, within) = (chunk / REGION_CHUNKS, chunk % REGION_CHUNKS);
         let chunks = self.regions.get(&number)?.chunks & (u32::MAX << within);
         (chunks != 0).then(|| number * REGION_CHUNKS + u64::from(chunks.trailing_zeros()))
     }
 
-    /// Bytes of memory, about.
+    /// Approximate bytes of memory.
     pub(super) fn memory_bytes(&self) -> usize {
         self.regions.capacity() * size_of::<(u64, Region)>()
             + self.regions.len() * size_of::<u64>() * 2

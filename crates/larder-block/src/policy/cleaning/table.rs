@@ -1,4 +1,4 @@
-//! What may be dirty of a core, in the two orders in which it is destaged.
+//! The possibly dirty data of a core, in the two orders in which it is destaged.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,27 +10,28 @@ use rustc_hash::FxHashMap;
 use super::chunk::{CHUNK_SECTORS, Chunk, Grains};
 use super::regions::{REGION_CHUNKS, Regions};
 
-/// Chunks that have become clean stay in the table until they are as many as the others, and so many more.
+/// Clean chunks stay in the table until they exceed half of it by this number.
 const CLEAN_CHUNKS: usize = 64;
 
-/// Chunks of a core by their number. *Always:* a chunk with something to be sent is among `regions`, and if it is
-/// listed, once among `ages`; `bytes` is the sum over all chunks.
+/// Chunks of a core by number. *Always:* a chunk with data to destage is in `regions`. A listed chunk is exactly once
+/// in `ages`. `bytes` is the sum over all chunks.
 #[derive(Debug, Default)]
 pub(super) struct CoreTable {
     chunks: FxHashMap<u64, Chunk>,
-    /// When a chunk was written last, at the earliest: whoever finds one here looks whether it was written since.
+    /// Chunks by the time of their last write. An entry may be outdated: its reader checks the chunk for a later
+    /// write.
     ages: BinaryHeap<Reverse<(u32, u64)>>,
     regions: Regions,
-    /// Dirty bytes that are not under way, at most.
+    /// Upper bound of the dirty bytes that are not in flight.
     bytes: u64,
     clean_chunks: usize,
-    /// Behind the last sector that was ever dirty: a grain may end beyond the core.
+    /// End of the last sector that was ever dirty: a grain may end beyond the core.
     end: u64,
-    /// Nothing is sent to the core before.
+    /// No data is sent to the core before this time.
     pub(super) rests_until: Duration,
 }
 
-/// What goes out.
+/// Grains of a chunk that were taken for destaging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Taken {
     chunk: u64,
@@ -42,7 +43,7 @@ impl CoreTable {
         self.bytes
     }
 
-    /// Some sectors are dirty since `seconds`.
+    /// Records that these sectors were written at `seconds`.
     pub(super) fn wrote(&mut self, sectors: &Range<u64>, seconds: u32) {
         self.end = self.end.max(sectors.end);
         for number in sectors.start / CHUNK_SECTORS..=(sectors.end - 1) / CHUNK_SECTORS {
@@ -60,7 +61,7 @@ impl CoreTable {
         }
     }
 
-    /// The chunk that was written longest ago, and when, in seconds.
+    /// The least recently written chunk, and the time of its last write in seconds: (seconds, chunk).
     pub(super) fn oldest(&mut self) -> Option<(u32, u64)> {
         loop {
             let &Reverse((seconds, number)) = self.ages.peek()?;
@@ -78,7 +79,7 @@ impl CoreTable {
         }
     }
 
-    /// The first region of those of which most is dirty, and how much that is, in tenths.
+    /// The first of the dirtiest regions, and its dirty share in tenths: (tenths, region).
     pub(super) fn dirtiest_region(&self) -> Option<(usize, u64)> {
         self.regions.dirtiest()
     }
@@ -89,7 +90,7 @@ impl CoreTable {
         region * sectors..(region + 1) * sectors
     }
 
-    /// Takes dirty grains of the first chunk at `sector` or behind it in its region; see [`Chunk::take`].
+    /// Takes dirty grains of the first chunk at or after `sector` in its region; see [`Chunk::take`].
     pub(super) fn take_from(&mut self, sector: u64, budget: u64) -> Option<Taken> {
         let (number, within) = (sector / CHUNK_SECTORS, sector % CHUNK_SECTORS);
         let found = self.regions.chunk_from(number)?;
@@ -103,14 +104,14 @@ impl CoreTable {
         })
     }
 
-    /// Takes dirty grains of a chunk, from sector `from` of it on.
+    /// Takes dirty grains of a chunk, from its sector `from` on.
     pub(super) fn take(&mut self, number: u64, from: u64, budget: u64) -> Option<Taken> {
         let mut taken = None;
         self.change(number, |chunk| taken = chunk.take(from, budget));
         taken.map(|grains| Taken { chunk: number, grains })
     }
 
-    /// What was taken has ended, well or not.
+    /// Reports that the taken grains have ended.
     pub(super) fn give_back(&mut self, taken: Taken, was_well: bool) {
         self.change(taken.chunk, |chunk| chunk.give_back(taken.grains, was_well));
         if self.clean_chunks > self.chunks.len() / 2 + CLEAN_CHUNKS {
@@ -118,20 +119,20 @@ impl CoreTable {
         }
     }
 
-    /// The sectors of what was taken.
+    /// The sectors of the taken grains.
     pub(super) fn sectors(&self, taken: Taken) -> Range<u64> {
         let first = taken.chunk * CHUNK_SECTORS;
         let within = taken.grains.sectors();
         first + within.start..(first + within.end).min(self.end)
     }
 
-    /// Bytes of memory, about.
+    /// Approximate bytes of memory.
     pub(super) fn memory_bytes(&self) -> usize {
         let chunks = self.chunks.capacity() * (size_of::<(u64, Chunk)>() + 1);
         chunks + self.ages.capacity() * size_of::<(u32, u64)>() + self.regions.memory_bytes()
     }
 
-    /// Changes a chunk of the table, and what else follows from it.
+    /// Changes a chunk of the table, and updates sums and orders.
     fn change(&mut self, number: u64, change: impl FnOnce(&mut Chunk)) {
         let chunk = self.chunks.get_mut(&number).expect("a chunk of the table");
         let (was_clean, bytes, available) = (is_idle(chunk), chunk.bytes(), chunk.available());
@@ -161,7 +162,7 @@ impl CoreTable {
     }
 }
 
-/// Whether the table could do without it.
+/// Whether the table can drop the chunk.
 fn is_idle(chunk: &Chunk) -> bool {
     chunk.is_clean() && !chunk.is_under_way
 }
@@ -170,7 +171,7 @@ fn is_idle(chunk: &Chunk) -> bool {
 mod tests {
     use super::*;
 
-    /// So that sums and both orders are those of the chunks, counted anew.
+    /// Checks that sums and both orders match the chunks.
     fn audit(table: &CoreTable) {
         let available = table.chunks.iter().filter(|(_, chunk)| chunk.available().is_some());
         for (&number, chunk) in available {

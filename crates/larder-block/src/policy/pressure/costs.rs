@@ -1,24 +1,24 @@
-//! What writes cost a core, as measured.
+//! Measured costs of writes to a core.
 //!
-//! A core serves several I/Os at a time, so how long one takes says little of what it costs. What is counted is the
-//! time from the end before it, of any I/O of that core, or from its own beginning: added up, that is the time in which
-//! the core was busy.
+//! A core serves several I/Os at a time, so the latency of one I/O says little about its cost. Instead each completion
+//! is charged the time since the previous completion of any I/O of that core, or since its own start if that is later.
+//! The sum of these times is the time in which the core was busy.
 
 use std::time::Duration;
 
 use crate::layout::{Class, CoreId, DeviceIo, SECTOR_BYTES, Span, Target};
 use crate::streams::{Direction, Streams};
 
-/// Ends of one kind that count: older ones by half.
+/// Number of I/Os of one kind after which the sums are halved, so that older I/Os weigh less.
 const COUNTED: u64 = 64;
-/// From these lengths on writes are of another kind: by length a core's costs differ most.
+/// Lengths at which a new kind of write begins: the cost of writes to a core depends most on their length.
 const LENGTHS: [u64; 3] = [16 << 10, 64 << 10, 256 << 10];
-/// Writes around are of so many kinds: by length, and of a stream or not.
+/// Number of kinds of writes around the cache: by length, and by whether they belong to a stream.
 const KINDS: usize = 2 * (LENGTHS.len() + 1);
-/// Runs of writes that are remembered.
+/// Number of runs of writes that are remembered.
 const STREAMS: usize = 16;
 
-/// Writes around that cost about the same a byte.
+/// Writes around the cache that cost about the same per byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Kind(usize);
 
@@ -33,7 +33,7 @@ impl Kind {
     }
 }
 
-/// An I/O of a core that is under way.
+/// An I/O of a core in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CoreIo {
     core: CoreId,
@@ -49,7 +49,7 @@ enum What {
     Other,
 }
 
-/// Of one kind: what was counted last.
+/// The recent I/Os of one kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     ios: u64,
@@ -72,7 +72,7 @@ impl Sum {
         self.nanoseconds = self.nanoseconds.saturating_add(nanoseconds);
     }
 
-    /// What so many bytes cost, in nanoseconds. `None` if nothing is known.
+    /// The cost of `bytes` bytes, in nanoseconds. `None` if nothing was measured.
     fn of_bytes(&self, bytes: u64) -> Option<u64> {
         let cost = u128::from(self.nanoseconds) * u128::from(bytes);
         let cost = cost.checked_div(u128::from(self.bytes))?;
@@ -88,16 +88,15 @@ struct OfCore {
     streams: Streams,
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Costs {
     cores: Vec<(CoreId, OfCore)>,
-    /// Of all cores: whose data are in the place of a write is known when they leave.
+    /// Destages to all cores: which core's data gives way to a write is known only when that data is evicted.
     destaged: Sum,
 }
 
 impl Costs {
-    /// An I/O is issued; `None` if it is not a core's.
+    /// An I/O is issued; `None` if it is not an I/O of a core.
     pub(super) fn begins(&mut self, io: &DeviceIo, now: Duration) -> Option<CoreIo> {
         let Target::Core(core) = io.target() else { return None };
         let of = self.of(core);
@@ -120,7 +119,7 @@ impl Costs {
         Some(CoreIo { core, what, bytes, began: now })
     }
 
-    /// One has ended.
+    /// An I/O has ended.
     pub(super) fn ended(&mut self, io: &CoreIo, now: Duration) {
         let of = self.of(io.core);
         let time = now.saturating_sub(of.last_end.max(io.began));
@@ -135,15 +134,16 @@ impl Costs {
         }
     }
 
-    /// What it costs to destage so many bytes, in nanoseconds, whichever cores they are of: as many as left last.
-    /// `None` if nothing is known.
+    /// The cost of destaging `bytes` bytes, in nanoseconds, averaged over the recent destages to all cores. `None` if
+    /// nothing was measured.
     pub(super) fn of_destaging(&self, bytes: u64) -> Option<u64> {
         self.destaged.of_bytes(bytes)
     }
 
-    /// What it costs to write so many bytes around. Where nothing is known yet: half a destaging write of that core
-    /// if they go on where others ended, for that is no way to go; else two, for destaging ones are in order. That may
-    /// be too little; then the first ones say so. A core that was never destaged to is guessed by the others.
+    /// The cost of writing `bytes` bytes around the cache, in nanoseconds. Before the first measurement it is guessed
+    /// from the mean destage write to that core. A write of a stream needs no seek: half of that. Another write: twice
+    /// that, because destages are sorted by address. If the guess is too low, the first measurements correct it. For a
+    /// core without destages, the mean over all cores is used. `None` if nothing was measured.
     pub(super) fn of_writing(&mut self, core: CoreId, kind: Kind, bytes: u64) -> Option<u64> {
         let all = self.destaged;
         let of = self.of(core);
@@ -155,7 +155,7 @@ impl Costs {
         of.around[kind.0].of_bytes(bytes).or_else(guessed)
     }
 
-    /// What writing around costs is to be found out anew.
+    /// Forgets the measured cost of this kind of write.
     pub(super) fn forget(&mut self, core: CoreId, kind: Kind) {
         self.of(core).around[kind.0] = Sum::default();
     }

@@ -1,6 +1,6 @@
-//! Pressure: which writes pass by a write-back cache that is full of dirty data. What is to be written has to find
-//! room, and room is made by destaging what is there; where that costs the core more than the write itself would, the
-//! write goes to the core.
+//! Pressure: decides which writes bypass a write-back cache that is full of dirty data. Such a write needs room, and
+//! room is made by destaging other data. If that costs the core more than the write itself, the write goes to the
+//! core.
 //!
 //! ```text
 //!             little room, half is dirty           none for a write
@@ -10,12 +10,12 @@
 //!       more room again, or less than 40 %            some room again
 //! ```
 //!
-//! - `Absorb`: all is taken in.
-//! - `Pressure`: long writes and streams pass by, if the core takes them for less.
-//! - `Saturated`: whatever the core takes for less passes by, but for what is cached already.
+//! - `Absorb`: all writes are cached.
+//! - `Pressure`: long writes and streams bypass the cache, if that is cheaper for the core.
+//! - `Saturated`: every write that is cheaper for the core bypasses the cache, except writes of cached data.
 //!
-//! What is cheaper is measured on the core, by the time in which it is busy, and begins to count where it is so by a
-//! fifth. In `Absorb` nothing is measured.
+//! Costs are measured as the time in which the core is busy. Writes begin to bypass the cache when that is cheaper by
+//! a fifth. In `Absorb` nothing is measured.
 
 mod costs;
 
@@ -29,23 +29,23 @@ use crate::{Error, ErrorKind};
 pub(crate) use costs::CoreIo;
 use costs::{Costs, Kind};
 
-/// Writes from this length on are long.
+/// Writes of at least this length are long.
 const LONG_BYTES: u64 = 64 << 10;
-/// Part of the cache that is dirty under pressure, in percent, and below which there is none any more.
+/// Dirty share of the cache in percent at which pressure begins, and below which it ends.
 const DIRTY_PERCENT: [u8; 2] = [50, 40];
-/// Writes that were not worth it, after which it is found out anew what they cost.
+/// Number of refused writes of a kind after which its cost is measured again.
 const ASKED_AGAIN: u32 = 1000;
 
-/// Which writes pass by a write-back cache that is full of dirty data.
+/// Which writes bypass a write-back cache that is full of dirty data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BypassPolicy {
-    /// None: they wait for room.
+    /// None: writes wait for room.
     Never,
-    /// Those that the core takes for less than it costs to destage what is in their place. Needs the time wherever
-    /// I/Os are issued and end ([`Cache::at`](crate::cache::Cache::at)).
+    /// Writes that cost the core less than destaging the data in their place. Needs the time whenever I/Os are issued
+    /// and end ([`Cache::at`](crate::cache::Cache::at)).
     #[default]
     Cost,
-    /// All that find no room.
+    /// All writes that find no room.
     Full,
 }
 
@@ -71,15 +71,15 @@ impl FromStr for BypassPolicy {
     }
 }
 
-/// See the [module](self).
+/// The state of the [pressure](self).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PressureState {
-    /// There is room: all is taken in.
+    /// There is room: all writes are cached.
     #[default]
     Absorb,
-    /// What comes next has room, and what is dirty has to be destaged for more.
+    /// The next write has room; for more room, dirty data must be destaged.
     Pressure,
-    /// Nothing has room before something is destaged.
+    /// No write has room before data is destaged.
     Saturated,
 }
 
@@ -94,27 +94,27 @@ impl PressureState {
     }
 }
 
-/// A write that would be dirty.
+/// A write whose data would become dirty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteFacts {
     pub(crate) core: CoreId,
     pub(crate) bytes: u64,
-    /// Whether it goes on where another one ended.
+    /// Whether it continues an earlier write.
     pub(crate) is_stream: bool,
-    /// Whether something of it is cached.
+    /// Whether a part of it is cached.
     pub(crate) has_cached: bool,
     pub(crate) room: Room,
-    /// Part of the capacity that is dirty.
+    /// The dirty share of the capacity.
     pub(crate) dirty_percent: u8,
 }
 
-/// See the [module](self).
+/// Tracks the pressure; see the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Pressure {
     policy: BypassPolicy,
     state: PressureState,
     costs: Costs,
-    /// By core and kind of write: whether it passes by, and how many have not since that was found out.
+    /// By core and kind of write: whether it bypasses the cache, and the number of refused writes since that changed.
     worth: BTreeMap<(CoreId, Kind), (bool, u32)>,
 }
 
@@ -127,22 +127,22 @@ impl Pressure {
         self.state
     }
 
-    /// Whether it has to be told the time.
+    /// Whether it needs the time.
     pub(crate) fn measures(&self) -> bool {
         self.policy == BypassPolicy::Cost && self.state != PressureState::Absorb
     }
 
-    /// An I/O is issued. `None` if its end is of no interest.
+    /// An I/O is issued. `None` if its completion is of no interest.
     pub(crate) fn begins(&mut self, io: &DeviceIo, now: Duration) -> Option<CoreIo> {
         if self.measures() { self.costs.begins(io, now) } else { None }
     }
 
-    /// One has ended.
+    /// An I/O has ended.
     pub(crate) fn ended(&mut self, io: &CoreIo, now: Duration) {
         self.costs.ended(io, now);
     }
 
-    /// Whether a write passes by. To be asked of each that would be dirty.
+    /// Whether a write bypasses the cache. Call it for each write that would be dirty.
     pub(crate) fn passes(&mut self, write: &WriteFacts) -> bool {
         if self.policy == BypassPolicy::Never {
             return false;
@@ -155,7 +155,7 @@ impl Pressure {
             (PressureState::Pressure, BypassPolicy::Cost) => {
                 (write.is_stream || write.bytes >= LONG_BYTES) && self.is_cheaper(write)
             }
-            // What is cached has to be made void by a record, which would have to find room too.
+            // Bypassing cached data requires a record that invalidates it, and that record needs room too.
             (PressureState::Saturated, BypassPolicy::Cost) => {
                 !write.has_cached && self.is_cheaper(write)
             }
@@ -176,7 +176,7 @@ impl Pressure {
         }
     }
 
-    /// Whether the core takes a write for less than what is in its place.
+    /// Whether the write costs the core less than destaging the data in its place.
     fn is_cheaper(&mut self, write: &WriteFacts) -> bool {
         let WriteFacts { core, bytes, is_stream, dirty_percent, .. } = *write;
         let kind = Kind::of(bytes, is_stream);

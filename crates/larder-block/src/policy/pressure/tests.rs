@@ -1,4 +1,4 @@
-//! States by room, and what is cheaper by what was measured.
+//! States by free room, and decisions by measured costs.
 
 use super::*;
 use crate::layout::{Class, Data, Target};
@@ -16,7 +16,7 @@ fn facts(bytes: u64, room_bytes: u64, dirty_percent: u8) -> WriteFacts {
     }
 }
 
-/// So many writes to the core, one after the other, each of which takes `each`.
+/// 200 writes to the core, one after the other, each of which takes `each`.
 fn writes(pressure: &mut Pressure, class: Class, bytes: usize, each: Duration, now: &mut Duration) {
     writes_of(pressure, CoreId::new(0).unwrap(), class, (bytes, each), now);
 }
@@ -70,22 +70,22 @@ fn what_the_core_takes_for_less_passes_by() {
     assert!(!pressure.passes(&facts(1 << 17, 0, 100)), "nothing is known of what destaging costs");
     let mut now = Duration::ZERO;
     writes(&mut pressure, Class::Dirty, 4096, Duration::from_millis(4), &mut now);
-    // A disk: 128 KiB of lines are 128 ms; a write is guessed to take 8.
+    // A disk: 128 KiB in lines take 128 ms; the guess for one write is 8 ms.
     assert!(pressure.passes(&facts(1 << 17, 0, 100)));
     assert!(!pressure.passes(&facts(4096, 0, 100)));
     assert!(!pressure.passes(&WriteFacts { has_cached: true, ..facts(1 << 17, 0, 100) }));
-    // Under pressure, what is long or of a stream.
+    // Under pressure: long writes and streams.
     assert!(pressure.passes(&facts(1 << 17, MIB, 100)));
     assert!(!pressure.passes(&facts(32 << 10, MIB, 100)));
     assert!(pressure.passes(&WriteFacts { is_stream: true, ..facts(32 << 10, MIB, 100) }));
-    // They take 120 ms: that is less by a fifth no more, but they do pass by, until they are dearer.
+    // Bypassing takes 120 ms: no longer a fifth less. These writes still bypass the cache, until they cost more.
     writes(&mut pressure, Class::Clean, 1 << 17, Duration::from_millis(120), &mut now);
     assert!(pressure.passes(&facts(1 << 17, 0, 100)));
     assert!(!pressure.passes(&facts(1 << 17, 0, 90)), "a tenth of the room is made for nothing");
     assert!(!pressure.passes(&facts(1 << 17, 0, 100)), "what was refused has to gain a fifth");
     writes(&mut pressure, Class::Clean, 1 << 17, Duration::from_millis(90), &mut now);
     assert!(pressure.passes(&facts(1 << 17, 0, 100)));
-    // What was refused for long is found out anew.
+    // After many refusals the cost is measured again.
     writes(&mut pressure, Class::Clean, 1 << 17, Duration::from_millis(500), &mut now);
     assert!((1..ASKED_AGAIN).all(|_| !pressure.passes(&facts(1 << 17, 0, 100))));
     assert!(!pressure.passes(&facts(1 << 17, 0, 100)) && pressure.passes(&facts(1 << 17, 0, 100)));
@@ -97,13 +97,13 @@ fn what_a_write_costs_is_its_cores_matter_and_what_room_costs_that_of_whose_data
     let long = |core| WriteFacts { core, ..facts(1 << 17, 0, 100) };
     let (mut pressure, mut now) = (Pressure::new(BypassPolicy::Cost), Duration::ZERO);
     pressure.passes(&long(flash));
-    // The cache is full of lines of the disk: 128 KiB of them take 128 ms to leave, whoever writes.
+    // The cache is full of lines of the disk: destaging 128 KiB of them takes 128 ms, whichever core is written.
     let line = |micros| (4096, Duration::from_micros(micros));
     writes_of(&mut pressure, disk, Class::Dirty, line(4000), &mut now);
     assert!(pressure.passes(&long(flash)));
     writes_of(&mut pressure, flash, Class::Clean, (1 << 17, Duration::from_millis(1)), &mut now);
     assert!(pressure.passes(&long(flash)));
-    // And then of lines of the flash, 3.2 ms: to the disk that is one write of 8, and to the flash of 1.
+    // Then of lines of the flash device, 3.2 ms. A write takes 8 ms on the disk and 1 ms on the flash device.
     writes_of(&mut pressure, flash, Class::Dirty, line(100), &mut now);
     assert!(!pressure.passes(&long(disk)));
     assert!(pressure.passes(&long(flash)));
@@ -144,12 +144,12 @@ fn each_state_is_left_later_than_it_is_entered() {
         })
     };
     let (absorb, under) = (PressureState::Absorb, PressureState::Pressure);
-    // Between two and three segments, and between 40 and 50 % dirty, it is what it was before.
+    // Between two and three segments of room, and between 40 and 50 % dirty, the state does not change.
     assert_eq!(states([(2 * MIB, 90), (2 * MIB, 90)]), [absorb; 2]);
     assert_eq!(states([(2 * MIB - 1, 90), (2 * MIB, 90)]), [under; 2]);
     assert_eq!(states([(3 * MIB, 90), (MIB, 49)]), [absorb; 2]);
     assert_eq!(states([(MIB, 50), (MIB, 49)]), [under; 2]);
-    // And between an eighth and a quarter of a segment.
+    // Nor between an eighth and a quarter of a segment.
     assert_eq!(states([(MIB / 5, 90), (MIB / 5, 90)]), [under; 2]);
     assert_eq!(states([(0, 90), (MIB / 5, 90)]), [PressureState::Saturated; 2]);
 }
@@ -175,7 +175,7 @@ fn several_at_a_time_cost_what_the_core_is_busy() {
     }
     let core = CoreId::new(0).unwrap();
     assert_eq!(pressure.costs.of_destaging(4096), Some(1_000_000));
-    // With nothing under way, time is nobody's.
+    // Without an I/O in flight, time is not charged.
     let late = pressure.begins(&io(Class::Clean), Duration::from_millis(500)).unwrap();
     pressure.ended(&late, Duration::from_millis(503));
     assert_eq!(pressure.costs.of_writing(core, Kind::of(4096, false), 4096), Some(3_000_000));

@@ -1,19 +1,18 @@
-//! Measures windows: what has ended since the last one, by a clock that is told, and may be set.
+//! Measures windows: the requests and I/Os that have ended since the previous window. The clock may be set.
 
 use std::time::Duration;
 
 use super::window::RoutingWindow;
 
-/// A window takes so long at least,
+/// Shortest window.
 const WINDOW: Duration = Duration::from_millis(10);
-/// and goes on until so many requests have ended in it, for a count of few says little,
+/// A window goes on until this number of requests have ended in it, because few requests say little.
 const REQUESTS: u32 = 100;
-/// but no longer than this.
+/// Longest window, even with fewer requests.
 const WINDOW_MAX: Duration = Duration::from_millis(50);
-/// If the time was not told for so long, or was set: what lies between is no measurement.
+/// If the time was not updated for this long, or was set, the time between is not measured.
 const GAP: Duration = Duration::from_secs(1);
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Gauge {
     now: Duration,
@@ -22,14 +21,14 @@ pub(super) struct Gauge {
     bytes: u64,
     reads: u32,
     latency: Duration,
-    /// Time of all I/Os of cores that have ended.
+    /// Sum of the latencies of all I/Os of cores that have ended.
     core_latency: Duration,
     hits: u64,
     misses: u64,
 }
 
 impl Gauge {
-    /// Tells the time. Returns the window that ends by it.
+    /// Updates the time. Returns the window that ends at it, if one does.
     pub(super) fn at(&mut self, now: Duration) -> Option<RoutingWindow> {
         self.now = now;
         let Some(length) = now.checked_sub(self.began).filter(|length| *length < GAP) else {
@@ -56,7 +55,7 @@ impl Gauge {
         *self = Self { now: self.now, began: self.now, ..Self::default() };
     }
 
-    /// When a window ends, if few requests do.
+    /// When the window ends if few requests end in it.
     pub(super) fn due(&self) -> Duration {
         self.began + WINDOW_MAX
     }
@@ -65,7 +64,7 @@ impl Gauge {
         self.now
     }
 
-    /// A read of the cache device has ended that was issued then. Not counted if the clock was set meanwhile.
+    /// A read of the cache device that was issued at `issued` has ended. Not counted if the clock was set in between.
     pub(super) fn read_ended(&mut self, issued: Duration) {
         if let Some(latency) = self.now.checked_sub(issued).filter(|latency| *latency < GAP) {
             self.reads += 1;
@@ -73,27 +72,27 @@ impl Gauge {
         }
     }
 
-    /// An I/O of a core has ended that was issued then.
+    /// An I/O of a core that was issued at `issued` has ended.
     pub(super) fn core_io_ended(&mut self, issued: Duration) {
         if let Some(latency) = self.now.checked_sub(issued).filter(|latency| *latency < GAP) {
             self.core_latency += latency;
         }
     }
 
-    /// A user's request has ended.
+    /// A client request has ended.
     pub(super) fn ended(&mut self, bytes: usize) {
         self.requests = self.requests.saturating_add(1);
         self.bytes += bytes as u64;
     }
 
-    /// A user's read was looked up.
+    /// A client read was looked up.
     pub(super) fn looked_up(&mut self, is_hit: bool) {
         let count = if is_hit { &mut self.hits } else { &mut self.misses };
         *count += 1;
     }
 }
 
-/// How many were under way on average, in hundredths, by the time of each (Little's law).
+/// Mean number of I/Os in flight, in hundredths, from the sum of their latencies (Little's law).
 fn queue(sum: Duration, length: Duration) -> u32 {
     u32::try_from(sum.as_nanos() * 100 / length.as_nanos().max(1)).unwrap_or(u32::MAX)
 }
@@ -104,7 +103,7 @@ mod tests {
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
-    /// So many requests of 4 KiB that end at `now`, each after `latency`.
+    /// `requests` requests of 4 KiB that end at `now`, each after `latency`.
     fn load(gauge: &mut Gauge, now: Duration, latency: Duration, requests: u32) {
         for number in 0..requests {
             gauge.at(now);
@@ -134,7 +133,7 @@ mod tests {
         gauge.core_io_ended(MS(9010));
         assert_eq!((gauge.at(MS(9059)), gauge.due()), (None, MS(9060)));
         let slow = gauge.at(MS(9060)).unwrap();
-        // One of 5 ms in 50, and 99 of 2.
+        // One of 5 ms in 50 ms, and 99 of 2 ms.
         assert_eq!((slow.bytes, slow.core_queue, slow.cache_queue), (99 * 4096, 10, 396));
         let idle = gauge.at(MS(9110)).unwrap();
         assert_eq!((idle.bytes, idle.cache_latency, idle.miss_percent), (0, Duration::ZERO, 0));
@@ -146,7 +145,7 @@ mod tests {
             let mut gauge = Gauge::default();
             gauge.at(MS(9000));
             load(&mut gauge, MS(9009), MS(2), 200);
-            // Some are issued before, and end behind it.
+            // Some are issued before the change of the clock, and end after it.
             assert_eq!(gauge.at(to), None, "{to:?}");
             (0..50).for_each(|_| gauge.read_ended(MS(9009)));
             load(&mut gauge, to + MS(5), MS(1), 100);

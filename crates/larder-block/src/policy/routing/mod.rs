@@ -1,6 +1,6 @@
-//! Routing: which part of the clean hits goes to the core, when the cache device has more to do than it can. As in
-//! OrthusCAS (FAST'21: admission off, then the share tuned by measured throughput) and NetCAS (first share from a
-//! calibration; runs of requests in place of dice).
+//! Routing: decides which share of the clean hits goes to the core while the cache device is overloaded. As in
+//! OrthusCAS (FAST'21: admission off, then the share is tuned by measured throughput) and NetCAS (the first share
+//! comes from a calibration; runs of requests instead of random choice).
 //!
 //! ```text
 //!            latency x 1.5              more throughput, by 3 %
@@ -12,7 +12,7 @@
 //!        share 0 is best, the load is gone, or misses have become more
 //! ```
 //!
-//! Whoever asks measures windows of equal length: 10 ms, in which hundreds of requests end.
+//! The caller measures windows of 10 to 50 ms; under load hundreds of requests end in each.
 
 mod climb;
 mod gauge;
@@ -31,27 +31,28 @@ use trial::Trial;
 pub use window::RoutingWindow;
 use window::{PERMILLE, tenths};
 
-/// Windows over which misses must be as many as before, as in OrthusCAS: until then what is asked for is taken in.
+/// Windows over which the miss rate must be stable, as in OrthusCAS. Before that, the cache is still filling with the
+/// requested data.
 const STABLE: u32 = 10;
-/// Shares that are tried under pressure, each half of the one before.
+/// Shares that are tried under pressure, each half of the previous one.
 const TRIES: u32 = 3;
-/// Windows without a trial after one without gain: a trial costs up to a window and a half's throughput, and another
-/// load is to be seen within a second.
+/// Windows without a trial after a trial without gain. A trial costs the throughput of up to one and a half windows,
+/// and a new load must be noticed within a second.
 const HOLD: u32 = 64;
 
-/// What is known of both devices beforehand. It need not be right: it says where to begin.
+/// What is known of both devices in advance. It need not be exact: it only sets the starting point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoutingCalibration {
-    /// Reads of the cache device at depth, in bytes a second.
+    /// Read throughput of the cache device at depth, in bytes per second.
     pub cache_bytes_per_second: u64,
-    /// The same of the core.
+    /// The same for the core.
     pub core_bytes_per_second: u64,
-    /// A read of the cache device that is alone.
+    /// Latency of a single read of the cache device.
     pub cache_latency: Duration,
 }
 
 impl RoutingCalibration {
-    /// The share of both devices' bandwidth that is the core's.
+    /// The core's share of the bandwidth of both devices.
     fn core_permille(&self) -> u16 {
         let (cache, core) =
             (u128::from(self.cache_bytes_per_second), u128::from(self.core_bytes_per_second));
@@ -60,14 +61,14 @@ impl RoutingCalibration {
     }
 }
 
-/// See the [module](self).
+/// The state of [routing](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoutingState {
-    /// The cache device serves all hits, and takes in what was missed.
+    /// The cache device serves all hits, and misses are cached.
     Absorb,
-    /// It has queues: a share for the core is tried.
+    /// The cache device has queues, so a share for the core is tried.
     Pressure,
-    /// The core serves its share of the clean hits, and nothing is taken in.
+    /// The core serves its share of the clean hits, and nothing new is cached.
     Saturated,
 }
 
@@ -86,7 +87,7 @@ impl RoutingState {
 #[derive(Debug)]
 pub struct Routing {
     calibration: RoutingCalibration,
-    /// Of the cache device when it had least to do. If requests become longer for good, trials go on in vain.
+    /// Lowest latency of the cache device up to now. If requests become longer for good, trials repeat without gain.
     latency_min: Duration,
     phase: Phase,
     split: Split,
@@ -101,17 +102,17 @@ enum Phase {
 
 #[derive(Debug, Default)]
 struct Absorb {
-    /// Windows to come without a trial.
+    /// Number of coming windows without a trial.
     hold: u32,
-    /// The windows in a row in which the cache device had queues.
+    /// The consecutive windows in which the cache device had queues.
     loaded: Trial,
-    /// Misses, and for how many windows there have been as many.
+    /// The miss rate, and the number of windows in which it was about the same.
     miss_percent: u8,
     stable: u32,
 }
 
 impl Routing {
-    /// One that absorbs.
+    /// Starts in `Absorb`.
     pub fn new(calibration: RoutingCalibration) -> Self {
         Self {
             calibration,
@@ -121,7 +122,7 @@ impl Routing {
         }
     }
 
-    /// What it does now.
+    /// The current state.
     pub fn state(&self) -> RoutingState {
         match self.phase {
             Phase::Absorb(_) => RoutingState::Absorb,
@@ -135,17 +136,17 @@ impl Routing {
         self.split.core_permille()
     }
 
-    /// Whether what was missed may be kept.
+    /// Whether misses may be cached.
     pub fn admits(&self) -> bool {
         self.state() != RoutingState::Saturated
     }
 
-    /// Whether a clean hit goes to the core. To be asked once of each.
+    /// Whether a clean hit goes to the core. Call it once per hit.
     pub fn goes_to_core(&mut self) -> bool {
         self.split.goes_to_core()
     }
 
-    /// Takes in what was measured since it was called last.
+    /// Evaluates the measurements since the last call.
     pub fn window(&mut self, window: &RoutingWindow) {
         if window.length.is_zero() {
             return;
@@ -175,20 +176,20 @@ impl Routing {
         absorb.hold = absorb.hold.saturating_sub(1);
         let is_loaded = window.cache_latency >= tenths(self.latency_min, 15);
         let core_permille = self.calibration.core_permille();
-        // Where the core adds less than a twentieth, even a trial costs more.
+        // If the core adds less than a twentieth, even a trial costs more than it gains.
         let is_worth_it = core_permille >= PERMILLE / 20 && absorb.stable >= STABLE;
         if !is_loaded || !is_worth_it || absorb.hold > 0 || window.waits_for_core() {
             absorb.loaded = Trial::default();
         } else if let Some(classic) = absorb.loaded.add(window) {
             self.phase = Phase::Pressure { classic, tries: 1, trial: Trial::default() };
-            // Half of it: a core that was overestimated is not swamped.
+            // Begin with half of it, so as not to swamp a core that was overestimated.
             self.split.set(core_permille / 2);
         }
     }
 
     fn press(&mut self, window: &RoutingWindow) {
         let Phase::Pressure { classic, tries, trial } = &mut self.phase else { return };
-        // A share that is much too large says so at once.
+        // A share that is much too large is rejected after one window.
         let is_bad = window.rate() < *classic / 10 * 9;
         let rate = if is_bad { Some(0) } else { trial.add(window) };
         match rate {
@@ -208,7 +209,7 @@ impl Routing {
         }
     }
 
-    /// Absorbs, without a trial for so many windows.
+    /// Absorbs, without a trial for `hold` windows.
     fn relax(&mut self, hold: u32) {
         self.phase = Phase::Absorb(Absorb { hold, ..Absorb::default() });
         self.split.set(0);

@@ -1,4 +1,4 @@
-//! A cache's routing: off, by a share that is set, or by one that is tuned by what the cache measures.
+//! Routing of a cache: off, with a fixed share, or with a share that is tuned by measurements of the cache.
 
 use std::time::Duration;
 
@@ -11,24 +11,24 @@ use crate::{Error, ErrorKind};
 /// Which clean hits the core serves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RoutingPolicy {
-    /// None.
+    /// The core serves no hits.
     #[default]
     Off,
-    /// A share that is tuned while the cache device is saturated. Needs the time wherever I/Os are issued and end
+    /// A share that is tuned while the cache device is saturated. Needs the time whenever I/Os are issued and end
     /// ([`Cache::at`](crate::cache::Cache::at)).
     Tuned(RoutingCalibration),
-    /// This share, whatever comes; what was missed is kept.
+    /// A constant share; misses are always cached.
     Fixed {
-        /// Thousandths of them, 0 to 1000.
+        /// Thousandths of the clean hits, 0 to 1000.
         core_permille: u16,
     },
 }
 
 impl RoutingPolicy {
-    /// Whether it can be.
+    /// Checks the policy.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`], naming the field, if not.
+    /// [`ErrorKind::Setup`], naming the field, if it is invalid.
     pub fn check(self) -> Result<(), Error> {
         let fix = match self {
             Self::Fixed { core_permille } if core_permille > PERMILLE => {
@@ -43,14 +43,14 @@ impl RoutingPolicy {
     }
 }
 
-/// See the module.
+/// The routing of one cache.
 #[derive(Debug)]
 pub(crate) struct Router(Way);
 
 #[derive(Debug)]
 enum Way {
     Off,
-    /// This one alone measures: the others cost a look-up nothing.
+    /// Only this one measures: with the others a look-up costs nothing.
     Tuned(Box<Tuned>),
     Fixed(Split),
 }
@@ -62,7 +62,7 @@ struct Tuned {
 }
 
 impl Router {
-    /// One that has measured nothing.
+    /// A router without measurements.
     pub(crate) fn new(policy: RoutingPolicy) -> Self {
         Self(match policy {
             RoutingPolicy::Off => Way::Off,
@@ -74,12 +74,12 @@ impl Router {
         })
     }
 
-    /// Whether it has to be told the time.
+    /// Whether it needs the time.
     pub(crate) fn measures(&self) -> bool {
         matches!(self.0, Way::Tuned(_))
     }
 
-    /// Tells the time. Whether the cache device is saturated now, and was not before.
+    /// Sets the time. Returns whether the cache device has become saturated.
     pub(crate) fn at(&mut self, now: Duration) -> bool {
         let Way::Tuned(tuned) = &mut self.0 else { return false };
         let Tuned { routing, gauge } = &mut **tuned;
@@ -89,14 +89,14 @@ impl Router {
         before != routing.state() && routing.state() == RoutingState::Saturated
     }
 
-    /// When it has to be told the time, if nothing is asked: a share that nobody needs any more goes back to 0.
+    /// When it needs the time even without requests: an unused share then returns to 0.
     pub(crate) fn due(&self) -> Option<Duration> {
         let Way::Tuned(tuned) = &self.0 else { return None };
         let is_needed = tuned.routing.state() != RoutingState::Absorb;
         is_needed.then(|| tuned.gauge.due())
     }
 
-    /// What it does, and the share of clean hits that go to the core, in thousandths. `None` if it is off.
+    /// The state, and the share of clean hits that go to the core, in thousandths. `None` if routing is off.
     pub(crate) fn state(&self) -> Option<(RoutingState, u16)> {
         match &self.0 {
             Way::Off => None,
@@ -105,7 +105,7 @@ impl Router {
         }
     }
 
-    /// Whether a clean hit goes to the core. To be asked once of each.
+    /// Whether a clean hit goes to the core. Call it once per hit.
     pub(crate) fn goes_to_core(&mut self) -> bool {
         match &mut self.0 {
             Way::Off => false,
@@ -114,39 +114,39 @@ impl Router {
         }
     }
 
-    /// Whether what was missed may be kept.
+    /// Whether misses may be cached.
     pub(crate) fn admits(&self) -> bool {
         if let Way::Tuned(tuned) = &self.0 { tuned.routing.admits() } else { true }
     }
 
-    /// A user's read was looked up.
+    /// A client read was looked up.
     pub(crate) fn looked_up(&mut self, is_hit: bool) {
         if let Way::Tuned(tuned) = &mut self.0 {
             tuned.gauge.looked_up(is_hit);
         }
     }
 
-    /// The time, for [`read_ended`](Self::read_ended) or [`core_io_ended`](Self::core_io_ended), of an I/O that begins.
+    /// The start time of an I/O, for [`read_ended`](Self::read_ended) or [`core_io_ended`](Self::core_io_ended).
     /// `None` if nothing is measured.
     pub(crate) fn read_begins(&self) -> Option<Duration> {
         if let Way::Tuned(tuned) = &self.0 { Some(tuned.gauge.now()) } else { None }
     }
 
-    /// A read of the cache device has ended that began then.
+    /// A read of the cache device that began at `began` has ended.
     pub(crate) fn read_ended(&mut self, began: Duration) {
         if let Way::Tuned(tuned) = &mut self.0 {
             tuned.gauge.read_ended(began);
         }
     }
 
-    /// An I/O of a core has ended that began then.
+    /// An I/O of a core that began at `began` has ended.
     pub(crate) fn core_io_ended(&mut self, began: Duration) {
         if let Way::Tuned(tuned) = &mut self.0 {
             tuned.gauge.core_io_ended(began);
         }
     }
 
-    /// A user's request has ended well.
+    /// A client request has succeeded.
     pub(crate) fn ended(&mut self, bytes: usize) {
         if let Way::Tuned(tuned) = &mut self.0 {
             tuned.gauge.ended(bytes);

@@ -1,25 +1,26 @@
-//! Requests dealt out between two devices by a share: in runs, not by dice (NetCAS), so that neighbours stay together.
+//! Splits requests between two devices by a share: in runs instead of at random (NetCAS), so that neighbours stay
+//! together.
 
 use super::window::PERMILLE;
 
-/// Requests that go to the core one behind the other.
+/// Consecutive requests that go to the core.
 const RUN: u32 = 4;
 
-/// Says of each request where it goes.
+/// Decides for each request which device serves it.
 #[derive(Debug)]
 pub(super) struct Split {
     core_permille: u16,
-    /// Requests for the core that are due, in thousandths.
+    /// Requests owed to the core, in thousandths.
     owed: u32,
-    /// What is left of a run to the core.
+    /// Remaining requests of the current run to the core.
     run: u32,
 }
 
 impl Split {
-    /// One that sends `core_permille` thousandths to the core, 1000 at most.
+    /// Sends `core_permille` thousandths of the requests to the core, at most 1000.
     pub(super) fn new(core_permille: u16) -> Self {
         let core_permille = core_permille.min(PERMILLE);
-        // The first run begins at once, so that a share of all is all.
+        // The first run begins at once, so that a share of 1000 sends every request to the core.
         Self { core_permille, owed: (RUN - 1) * u32::from(PERMILLE), run: 0 }
     }
 
@@ -32,7 +33,7 @@ impl Split {
         self.core_permille
     }
 
-    /// Whether a request goes to the core. To be asked once of each.
+    /// Whether a request goes to the core. Call it once per request.
     pub(super) fn goes_to_core(&mut self) -> bool {
         self.owed += u32::from(self.core_permille);
         if self.run == 0 && self.owed >= RUN * u32::from(PERMILLE) {

@@ -1,9 +1,9 @@
-//! The controller before two devices in closed form: a closed network of queues, solved by mean-value analysis.
+//! Tests the controller against two devices in closed form: a closed network of queues, solved by mean-value analysis.
 
 use super::*;
 
 const WINDOW: Duration = Duration::from_millis(10);
-/// A second.
+/// One second, in windows.
 const SECOND: u32 = 100;
 const REQUEST_BYTES: f64 = 4096.0;
 
@@ -16,26 +16,26 @@ const NO_QUEUES: RoutingWindow = RoutingWindow {
     cache_queue: 0,
 };
 
-/// A device that is a delay before a queue: `latency + bytes / bandwidth` when it is alone.
+/// A device is a delay followed by a queue: `latency + bytes / bandwidth` for a single request.
 #[derive(Clone, Copy, Debug)]
 struct Device {
     bytes_per_second: f64,
     latency_s: f64,
 }
 
-/// A load of so many requests at a time.
+/// A load of `requests` concurrent requests.
 #[derive(Clone, Copy, Debug)]
 struct Model {
     cache: Device,
     core: Device,
     requests: u32,
-    /// Parts of them that go to the cache device whatever is routed (dirty hits, writes), and to the core (misses).
+    /// Shares of the requests that go to the cache device in any case (dirty hits, writes), and to the core (misses).
     bound_to_cache: f64,
     misses: f64,
 }
 
 impl Model {
-    /// Requests a second, and the latency of the cache device, when so much of the clean hits goes to the core.
+    /// Requests per second, and the latency of the cache device, if `share` of the clean hits goes to the core.
     fn solve(&self, share: f64) -> (f64, f64) {
         let hits = 1.0 - self.bound_to_cache - self.misses;
         let visits = [self.bound_to_cache + hits * (1.0 - share), self.misses + hits * share];
@@ -74,7 +74,7 @@ impl Model {
 struct Run {
     routing: Routing,
     rng: fastrand::Rng,
-    /// The share of the window before.
+    /// The share in the previous window.
     core_permille: u16,
 }
 
@@ -87,11 +87,11 @@ impl Run {
         }
     }
 
-    /// Requests a second, on average over these windows; each is measured with an error of up to 2 %.
+    /// Mean requests per second over these windows; each is measured with an error of up to 2 %.
     fn go(&mut self, model: &Model, windows: u32) -> f64 {
         let mut sum = 0.0;
         for _ in 0..windows {
-            // Half of what ends in a window began before it.
+            // Half of the requests that end in a window began before it.
             let permille = [self.core_permille, self.routing.core_permille()];
             let after = model.solve(f64::from(permille[1]) / 1000.0);
             let is_same = permille[0] == permille[1];
@@ -115,7 +115,7 @@ impl Run {
     }
 }
 
-/// From Optane before NVMe to NVMe before SATA.
+/// From Optane in front of NVMe to NVMe in front of SATA.
 fn model(rng: &mut fastrand::Rng, core_part: f64) -> Model {
     let cache = Device {
         bytes_per_second: 1e9 * (0.5 + 5.0 * rng.f64()),
@@ -145,7 +145,7 @@ fn a_saturated_cache_gains_what_the_core_has() {
         let mut rng = fastrand::Rng::with_seed(seed);
         let core_part = 0.4 + 0.8 * rng.f64();
         let mut model = model(&mut rng, core_part);
-        // Deep enough that both devices can be kept busy, and all of it may be routed.
+        // Deep enough to keep both devices busy, and all requests may be routed.
         let alone = model.core.latency_s.max(model.cache.latency_s);
         let depth = 12.0 * alone * model.cache.bytes_per_second / REQUEST_BYTES;
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -226,7 +226,7 @@ fn a_share_that_is_much_too_large_since_the_load_has_changed_is_left_by_wide_ste
         share
     };
     go(4 * SECOND, &|share| 1_000_000 - share.abs_diff(81) * 4000);
-    // The smallest step, of two thousandths, brings less than a hundredth.
+    // The smallest step, two thousandths, gains less than one hundredth.
     let left = go(SECOND, &|share| 400_000 + 200_u64.saturating_sub(share) * 1500);
     assert!(left < 40, "{left}");
 }
@@ -250,7 +250,7 @@ fn a_share_that_writes_to_the_core_leave_no_room_for_is_given_up() {
             }
             share
         };
-        // At rest, and then each of the smallest steps costs a fifth of a hundredth.
+        // At rest; then each smallest step costs a fifth of a hundredth.
         assert!(go(0, &|_| 1_000_000).is_some());
         let share = go(core_queue, &|share| 1_000_000 - share * 1000);
         assert_eq!(share.is_none(), is_left, "{core_queue}: {share:?}");
@@ -266,7 +266,7 @@ fn a_share_in_the_way_of_writes_is_left_soon_though_windows_differ_by_more_than_
         let mut climb = Climb::new(120, 1_000_000, 0);
         let mut share = 120;
         for _ in 0..SECOND {
-            // Before a core of a fifth of the cache device's speed: a part of all requests, and no more, keeps it busy.
+            // The core has a fifth of the speed of the cache device: a fraction of all requests already keeps it busy.
             let rate = (660_000.0 - 600.0 * f64::from(share)) * (0.85 + 0.3 * rng.f64());
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let bytes = rate as u64 / u64::from(SECOND);
@@ -297,7 +297,7 @@ fn a_large_share_is_not_given_up_for_the_queue_that_it_makes() {
     }
 }
 
-/// One that has queues, or none.
+/// A window without queues of cores, with this latency.
 fn plain(bytes: u64, latency_us: u64) -> RoutingWindow {
     RoutingWindow { bytes, cache_latency: Duration::from_micros(latency_us), ..NO_QUEUES }
 }
@@ -328,7 +328,7 @@ fn queues_and_a_gain_are_what_a_share_is_tried_and_kept_for() {
 fn a_share_stays_until_load_and_queues_are_gone_for_two_windows() {
     let next = |windows: &[RoutingWindow]| {
         let mut climb = Climb::new(200, 100_000_000, 0);
-        // No step helps, so that the best share is measured anew.
+        // No step helps, so the best share is measured again.
         let mut share = Next::Share(0);
         for _ in 0..SECOND {
             let bytes = if share == Next::Share(200) { 1_000_000 } else { 800_000 };

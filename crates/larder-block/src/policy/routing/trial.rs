@@ -1,13 +1,12 @@
-//! A share under trial: the throughput of some windows.
+//! Measures the throughput of a share over some windows.
 
 use std::time::Duration;
 
 use super::window::{RoutingWindow, rate};
 
-/// Windows that are not counted: what began before the trial ends in them.
+/// Windows that are not counted, because requests from before the trial end in them.
 const SETTLE: u32 = 1;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Trial {
     windows: u32,
@@ -16,15 +15,15 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// Windows that are counted.
+    /// Default number of counted windows.
     pub(super) const COUNTED: u32 = 2;
 
-    /// Takes in a window. Returns bytes a second, if there were enough of them.
+    /// Adds a window. Returns bytes per second once there are enough windows.
     pub(super) fn add(&mut self, window: &RoutingWindow) -> Option<u64> {
         self.add_of(window, Self::COUNTED)
     }
 
-    /// The same, of `counted` windows.
+    /// The same, with `counted` windows.
     pub(super) fn add_of(&mut self, window: &RoutingWindow, counted: u32) -> Option<u64> {
         self.windows += 1;
         if self.windows > SETTLE {

@@ -1,4 +1,5 @@
-//! Cache devices come and go while threads write and read: what was written is read, and what was cached before is not.
+//! Cache devices are attached and detached while threads write and read: reads return the last written data, never
+//! older cached data.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,7 +16,7 @@ fn attaching(create: &CreateOptions, over: Over) -> AttachOptions {
     AttachOptions { layout: create.layout.clone(), over, ..AttachOptions::default() }
 }
 
-/// A thread with blocks of its own: each is what was written there last.
+/// A thread with its own blocks: each must contain what was last written there.
 fn ask(core: &dyn Device, first: u64, seed: u64, is_done: &AtomicBool) -> u64 {
     let mut rng = fastrand::Rng::with_seed(seed);
     let (mut known, mut asked) = ([0_u8; 64], 0);
@@ -121,7 +122,7 @@ fn what_was_written_past_a_detached_device_is_not_hidden_by_it() {
         let usage = opened.cache.with(|cache| cache.usage());
         assert_eq!((usage.valid_sectors, usage.dirty_sectors), (0, 0));
         block_on(opened.stop(false)).unwrap();
-        // A start with the old device believes nothing of it.
+        // A start with the old device trusts none of its content.
         let opened = rig.open();
         assert_eq!(opened.started.valid_sectors, 0);
         let cached = opened.cache.core(core(0)).unwrap();
@@ -137,7 +138,7 @@ fn a_detach_that_fails_leaves_the_cache_as_it_was() {
     let device: Shared = Arc::clone(&failing) as _;
     let mut opened = block_on(open(&device, &rig.cores, &options())).unwrap();
     let cached = opened.cache.core(core(0)).unwrap();
-    // The label is refused: nothing is dirty, and the device stays.
+    // The label cannot be written: no data may become dirty, and the device stays.
     failing.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error).on_writes()));
     assert_eq!(block_on(opened.detach()).unwrap_err().kind(), ErrorKind::Device);
     assert!(opened.is_attached());
@@ -185,7 +186,7 @@ fn what_cannot_be_attached_is_refused_and_the_cores_are_served_on() {
     assert_eq!(read(&opened.cache.core(core(0)).unwrap(), 0, 4096), [4; 4096]);
 }
 
-/// A log that begins anew has sequences that an earlier one told to be clean.
+/// A log that starts empty reuses sequences that the earlier log had declared clean.
 #[test]
 fn what_is_written_to_a_device_that_began_anew_is_dirty_after_a_crash() {
     for create in layouts() {
@@ -230,7 +231,7 @@ fn whoever_comes_while_there_is_no_device_knows_blocks_that_the_next_one_may_hav
         let half = Io::write(2048, IoBuffer::zeroed(2048), PlacementHandle::DEFAULT);
         let refused = cached.submit(half).wait().unwrap_err().to_string();
         assert!(refused.contains("4096"), "{refused}");
-        // Half a block by an export: the whole one is read and written.
+        // Half a block through an export: the whole block is read and written.
         let volume = CachedVolume::new(cached);
         let mut part = IoBuffer::zeroed(2048);
         part.as_mut_slice().fill(7);

@@ -1,4 +1,4 @@
-//! Cores that are added to a cache, and taken away from it.
+//! Cores that are added to a cache, and removed from it.
 
 use larder_block::manage::{Seen, add_core, look};
 
@@ -43,7 +43,7 @@ fn a_core_goes_with_all_that_is_its_and_the_others_keep_what_is_cached_of_them()
         let before = rig.cores[0].device.stats().host_read_bytes;
         assert!(read_from(&opened, 5, 8192, 65536) == [2; 65536], "{create:?}");
         assert_eq!(rig.cores[0].device.stats().host_read_bytes, before, "from the cache");
-        // What is left of the other gives way.
+        // The remaining data of the removed core is evicted.
         for round in 0..4 {
             write_to(&opened, 5, (1 + 3 * round) * MIB as u64, 7, 3 * MIB);
         }

@@ -1,7 +1,7 @@
-//! Power is lost within whatever a cache does on its devices beside serving: a format, a start and its first writes, a
-//! change of mode, a detach, an attach, a stop; and again within the start that comes after it. Nothing that was
-//! durable is lost, nothing old comes back, and a crash is no reason to refuse a start.
-//! `LARDER_CRASH_POINTS`: how many losses, 45 if unset.
+//! Power is lost during everything that a cache does on its devices apart from serving: a format, a start and its
+//! first writes, a change of mode, a detach, an attach, a stop; and again during the start that follows. No durable
+//! data is lost, no old data comes back, and a crash is no reason to refuse a start. `LARDER_CRASH_POINTS`: number of
+//! power losses, 45 if unset.
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
@@ -23,9 +23,9 @@ use super::super::shadow::{Kind, Known, Newest, Shadow};
 use super::power::Power;
 use super::*;
 
-/// Losses of power of a seed.
+/// Power losses per seed.
 const LIVES: u64 = 5;
-/// Whatever is asked for ends within so many steps.
+/// All requests end within this number of steps.
 const STEPS_MAX: u32 = 100_000;
 
 enum UnderWay {
@@ -37,23 +37,23 @@ struct World {
     rng: Rng,
     create: CreateOptions,
     power: Arc<Power>,
-    /// Two that take turns as the cache device.
+    /// Two devices that take turns as the cache device.
     fronts: Vec<Shared>,
     cores: Vec<Core>,
     shadow: Shadow,
     under_way: Vec<(IoFuture, UnderWay)>,
-    /// Of the exports, with a cache device or without.
+    /// Block size of the exports, with a cache device or without.
     block_bytes: u32,
-    /// The one that a start is given.
+    /// The device that is given to a start.
     front: usize,
-    /// Writes that are not durable by their request may go to a core without being so: for a while, or because of what
-    /// passes by where the cache is full of dirty data.
+    /// Non-durable writes may go to a core without becoming durable: temporarily, or because they bypass a cache that
+    /// is full of dirty data.
     passes_by: bool,
     bypass: BypassPolicy,
     now: Duration,
 }
 
-/// Log, and lines of Open CAS.
+/// The log, and the versions of Open CAS's lines.
 const LAYOUTS: usize = 4;
 
 fn options_of(layout: usize, rng: &mut Rng) -> (LayoutOptions, u64, u32) {
@@ -106,19 +106,19 @@ impl World {
         }
     }
 
-    /// Power is there again.
+    /// Power returns.
     fn begin(&mut self, changes_max: u64) {
         let overtaken = self.rng.choice([0, 3, 10]).unwrap();
         self.power.return_with(self.rng.u64(..), overtaken);
         self.lose_within(changes_max);
     }
 
-    /// Power goes at one of the next changes.
+    /// Power will be lost at one of the next changes.
     fn lose_within(&mut self, changes: u64) {
         self.power.lose_after(self.rng.u64(..changes));
     }
 
-    /// Lets `what` go on to its end, beside a load if there is a cache to be asked. `None`: power was lost.
+    /// Runs `what` to its end, under a load if there is a cache. `None`: power was lost.
     fn drive<T>(&mut self, of: Option<&RunningCache>, what: impl Future<Output = T>) -> Option<T> {
         let mut what = pin!(what);
         for _ in 0..STEPS_MAX {
@@ -136,7 +136,7 @@ impl World {
         panic!("it does not end: {} requests under way", self.under_way.len());
     }
 
-    /// Somebody asks, time passes, or something that was held back goes on.
+    /// A client submits a request, time passes, or a held I/O continues.
     fn step(&mut self, of: Option<&RunningCache>) {
         match (self.rng.u8(..4), of) {
             (0 | 1, Some(cache)) if self.under_way.len() < 12 => self.ask(cache),
@@ -192,7 +192,7 @@ impl World {
         });
     }
 
-    /// From now on what is written may go to a core alone, and so may what was asked for.
+    /// From now on writes may go only to a core, including those in flight.
     fn pass_by(&mut self) {
         self.passes_by = true;
         for (_, one) in &mut self.under_way {
@@ -213,7 +213,7 @@ impl World {
         self.drive(Some(cache), enough)
     }
 
-    /// Whatever was asked for ends.
+    /// All requests end.
     fn end_all(&mut self) -> Option<()> {
         while !self.under_way.is_empty() {
             self.drive(None, std::future::ready(()))?;
@@ -222,7 +222,7 @@ impl World {
         (!self.power.is_lost()).then_some(())
     }
 
-    /// What was under way is there or not.
+    /// Requests in flight are either done or not.
     fn power_lost(&mut self) {
         if !self.power.is_lost() {
             self.power.lose();
@@ -234,7 +234,7 @@ impl World {
         self.passes_by = false;
     }
 
-    /// Formats the first device, however often it is cut off.
+    /// Formats the first device, however often power is lost.
     fn format(&mut self) {
         loop {
             self.begin(16);
@@ -252,7 +252,7 @@ impl World {
         }
     }
 
-    /// What has to be said to write over whatever a device has.
+    /// The option that allows to overwrite the content of a device.
     fn over(&mut self, front: usize) -> Option<Over> {
         let device = Arc::clone(&self.fronts[front]);
         let seen = self.drive(None, look(&device))?;
@@ -282,7 +282,7 @@ impl World {
         Some(opened)
     }
 
-    /// All that is there may be.
+    /// Checks that all data on the devices is legal.
     fn check(&mut self, of: impl Fn(u16) -> Shared) -> Option<()> {
         for number in 0..CORES {
             let device = of(number);
@@ -297,7 +297,7 @@ impl World {
         Some(())
     }
 
-    /// What the cores have without the cache.
+    /// Checks the content of the cores without the cache.
     fn check_cores(&mut self) {
         self.begin(u64::MAX);
         let devices: Vec<Shared> = self.cores.iter().map(|core| Arc::clone(&core.device)).collect();
@@ -305,7 +305,7 @@ impl World {
         self.power.lose();
     }
 
-    /// From a start to a loss of power; `None` says that it came within.
+    /// From a start to a power loss; `None`: power was lost within it.
     fn life(&mut self) -> Option<()> {
         let changes_max = self.rng.choice([10, 40, 400, 4000]).unwrap();
         self.begin(changes_max);
@@ -370,7 +370,8 @@ impl World {
         Some(())
     }
 
-    /// If the device has a label that believes in it, it is the cache's; if not, neither has anything to be believed.
+    /// If the label of the device is trusted, the device belongs to the cache; if not, neither device has trusted
+    /// content.
     fn attach_was_cut_off(&mut self, next: usize) {
         self.power_lost();
         self.begin(u64::MAX);

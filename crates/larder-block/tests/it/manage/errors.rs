@@ -101,7 +101,7 @@ fn a_change_of_cores_that_an_error_cuts_was_made_or_not() {
     }
 }
 
-/// A cache that has lost all of its devices at once fails what it is asked, and comes to rest.
+/// A cache that has lost all its devices at once fails all requests, and becomes idle.
 #[test]
 fn devices_that_refuse_everything_are_not_asked_without_end() {
     for (create_options, block_bytes) in
@@ -147,14 +147,14 @@ fn a_format_that_an_error_cuts_leaves_nothing_or_a_cache() {
         at_each_io(&failing, format, |number| {
             if let Ok(seen) = block_on(look(&rig.device)) {
                 assert_eq!(rig.open().uuid, seen.uuid, "I/O {number}");
-                // For the next one.
+                // Reset for the next command.
                 put(&rig.device, 0, &[0; 32768]);
             }
         });
     }
 }
 
-/// The ring of entries goes round only when the table has them durably.
+/// The ring of entries wraps only when the table has the entries durably.
 #[test]
 fn what_waits_for_room_in_the_ring_is_refused_while_the_device_lets_none_be_made() {
     let wal = OcfOptions { version: OcfVersion::Wal, line_bytes: 4096 };
@@ -162,12 +162,12 @@ fn what_waits_for_room_in_the_ring_is_refused_while_the_device_lets_none_be_made
     rig.create(&CreateOptions { layout: LayoutOptions::Ocf(wal), ..super::log() });
     let opened = rig.open();
     let cached = opened.cache.core(core(0)).unwrap();
-    // Of another line each.
+    // Each write is to another line.
     let is_taken = |number: u64| {
         let mut buffer = IoBuffer::zeroed(4096);
         buffer.as_mut_slice().fill(7);
         let write = Io::write(number * 4096, buffer, PlacementHandle::DEFAULT);
-        // Memory ends everything at once: what is under way now is so for ever.
+        // Memory completes everything at once: a request that is pending now is pending for ever.
         match pin!(cached.submit(write)).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => result.is_ok(),
             Poll::Pending => panic!("write {number} waits for ever"),

@@ -1,4 +1,4 @@
-//! Whether the cache knows which file system a core has, also while that changes behind the cache.
+//! The cache knows the file system of a core, even while it changes through the cache.
 
 use larder_block::manage::{known_by, look};
 use larder_device::IdentifierKind;
@@ -8,7 +8,7 @@ use super::*;
 const FIRST: [u8; 16] = [0x11; 16];
 const OTHER: [u8; 16] = [0x22; 16];
 
-/// The first 4 KiB of an ext4 of this UUID.
+/// The first 4 KiB of an ext4 with this UUID.
 fn ext4(uuid: [u8; 16]) -> Vec<u8> {
     let mut bytes = vec![0; 4096];
     bytes[1080..1082].copy_from_slice(&[0x53, 0xef]);
@@ -16,7 +16,7 @@ fn ext4(uuid: [u8; 16]) -> Vec<u8> {
     bytes
 }
 
-/// The 4 KiB at 64 KiB of a Btrfs of this UUID.
+/// The 4 KiB at 64 KiB of a Btrfs with this UUID.
 fn btrfs(uuid: [u8; 16]) -> Vec<u8> {
     let mut bytes = vec![0; 4096];
     bytes[64..72].copy_from_slice(b"_BHRfS_M");
@@ -28,21 +28,21 @@ fn text(uuid: [u8; 16]) -> Option<String> {
     Some(Uuid::from_bytes(uuid).to_string())
 }
 
-/// With a file system on core 0.
+/// A rig with a file system on core 0.
 fn rig() -> Rig {
     let rig = Rig::new();
     put(&rig.cores[0].device, 0, &ext4(FIRST));
     rig
 }
 
-/// What the cache device says.
+/// The UUID stored on the cache device.
 fn stored(rig: &Rig) -> Option<String> {
     let seen = block_on(look(&rig.device)).unwrap();
     let known = block_on(known_by(&rig.device, &seen));
     known[&core(0)].of_kind(IdentifierKind::FileSystem).map(|found| found.value.clone())
 }
 
-/// What the cache that runs says.
+/// The UUID known to the running cache.
 fn running(opened: &Opened) -> Option<String> {
     let known = opened.cache.known_by(core(0)).unwrap();
     known.of_kind(IdentifierKind::FileSystem).map(|found| found.value.clone())
@@ -62,7 +62,7 @@ fn a_cache_knows_the_file_system_of_its_core() {
     assert_eq!(stored(&rig), text(FIRST), "other blocks say nothing of it");
 }
 
-/// The core has the old one until what is dirty is there, but its block may change at any time.
+/// The core has the old file system until the dirty data is destaged, but its block may change at any time.
 #[test]
 fn a_file_system_that_is_made_behind_the_cache_is_the_one_that_is_known() {
     for create_options in layouts() {
@@ -111,7 +111,7 @@ fn a_refusal_names_both_file_systems() {
     let (_, message) = rig.refusal(&options());
     assert!(message.contains(&format!("it had {} and has none", said(FIRST))), "{message}");
 
-    // They have changed places: which has which.
+    // Swapped cores: the message says which device belongs to which core.
     put(&rig.cores[0].device, 0, &ext4(FIRST));
     let [one, other] = [0, 1].map(|at| rig.cores[at].clone());
     let cores = vec![Core { id: one.id, ..other.clone() }, Core { id: other.id, ..one.clone() }];

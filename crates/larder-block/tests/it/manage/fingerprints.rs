@@ -1,4 +1,4 @@
-//! Whether dirty data go to the core that they belong to, and to no other.
+//! Dirty data goes to the core to which it belongs, and to no other.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use larder_device::{
 use super::super::rig::core;
 use super::{MIB, Rig, Shared, layouts, log, memory, options, put, read, write, write_to};
 
-/// Cores that have something, each its own.
+/// Cores with different content.
 fn filled() -> Rig {
     let rig = Rig::new();
     for (number, core) in (1..).zip(&rig.cores) {
@@ -35,7 +35,7 @@ fn swapped(rig: &Rig) -> Rig {
     Rig { device: Arc::clone(&rig.device), cores }
 }
 
-/// Nothing but dirty data is cached.
+/// Leaves only dirty data in the cache.
 fn dirty(rig: &Rig) {
     let opened = rig.open();
     write_to(&opened, 0, 0, 0xaa, 65536);
@@ -87,7 +87,7 @@ fn a_core_that_was_replaced_is_refused_unless_it_is_forced() {
     }
 }
 
-/// As it was before more was written, and all of it destaged.
+/// A copy from before more was written and destaged.
 #[test]
 fn an_old_copy_of_a_cache_does_not_take_its_core_back() {
     for create_options in layouts() {
@@ -121,7 +121,7 @@ fn a_core_that_another_cache_has_written_is_refused() {
     }
 }
 
-/// There is nothing to tell them by, and that is said.
+/// Blank cores cannot be distinguished, which is reported.
 #[test]
 fn blank_cores_are_not_told_apart_and_that_is_said() {
     let rig = Rig::new();
@@ -135,7 +135,7 @@ fn blank_cores_are_not_told_apart_and_that_is_said() {
     }
 }
 
-/// A fingerprint that is not whole is none: a word of warning, and a start.
+/// A damaged fingerprint counts as missing: it leads to a warning and a start.
 #[test]
 fn a_damaged_fingerprint_is_none() {
     let rig = filled();
@@ -152,13 +152,13 @@ fn a_damaged_fingerprint_is_none() {
     }
 }
 
-/// It would be out of date when it can be read again.
+/// It would be outdated when it can be read again.
 #[test]
 fn a_fingerprint_that_could_not_be_read_is_never_found_again() {
     let (rig, failing) = Rig::failing();
     let rig = Rig { cores: filled().cores, ..rig };
     rig.create(&log());
-    // Each fingerprint has one block in twenty-five by its place. Where these are among them, there is nothing to find.
+    // A fingerprint has one block in twenty-five by its position. If it has these, there is nothing to detect.
     let (block, other) = (4096 * 1001, 4096 * 2001);
     let note = |at| {
         let opened = rig.open();
@@ -169,7 +169,7 @@ fn a_fingerprint_that_could_not_be_read_is_never_found_again() {
     // Both slots know the block then.
     note(block);
     note(other);
-    // Of the first core; a read before that is of the label too.
+    // Those of the first core. An earlier read also covers the label.
     let slots = AREA_BYTES..AREA_BYTES + 8192;
     let rule = FaultRule::new(Fault::Error).on_reads().within(slots).at_match(1);
     failing.set_plan(&FaultPlan::new(1).with(rule));
@@ -177,7 +177,7 @@ fn a_fingerprint_that_could_not_be_read_is_never_found_again() {
     assert!(opened.checked()[0].warning().unwrap().contains("no block was compared"));
     write_to(&opened, 0, block, 9, 4096);
     block_on(opened.cache.clean()).unwrap();
-    // As by kill -9: the other slot is as it was.
+    // As by kill -9: the other slot is unchanged.
     drop(opened);
     failing.set_plan(&FaultPlan::new(1));
     let opened = rig.open();
@@ -190,7 +190,7 @@ fn a_fingerprint_that_could_not_be_read_is_never_found_again() {
     assert!(compared.compared >= 100, "it is made anew: {compared:?}");
 }
 
-/// Whatever the cache has written to a core by itself is no reason to refuse it, whenever the process was killed.
+/// Writes to a core by the cache itself are no reason to refuse it, whenever the process was killed.
 #[test]
 fn what_the_cache_has_written_itself_is_no_change() {
     for create_options in layouts() {
@@ -226,7 +226,7 @@ fn what_the_cache_has_written_itself_is_no_change() {
     }
 }
 
-/// A device that says what it is.
+/// A device with an identity.
 struct Known(Shared, DeviceInfo);
 
 impl Device for Known {
@@ -274,7 +274,7 @@ fn another_drive_with_the_same_content_is_refused_and_a_copied_file_is_noted() {
     }
 }
 
-/// Nothing on them tells them apart, but each is known as the other was.
+/// Nothing on them distinguishes them, but each has the known identity of the other one.
 #[test]
 fn blank_files_that_have_changed_places_are_refused() {
     let mut rig = Rig::new();
@@ -288,7 +288,7 @@ fn blank_files_that_have_changed_places_are_refused() {
     rig.open();
 }
 
-/// More cores than there is room for: those beyond have none, which is said.
+/// More cores than there is room for: the excess cores have no fingerprint, which is reported.
 #[test]
 fn cores_beyond_the_room_for_fingerprints_are_served() {
     let rig = Rig { device: memory(8 * MIB), cores: Vec::new() };

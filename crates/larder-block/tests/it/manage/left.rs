@@ -1,11 +1,11 @@
-//! What a cache says of itself when it is stopped, and what a start makes of that: all that was cached is found again,
-//! and damage is told from what a crash leaves.
+//! What a cache records when it is stopped, and how a start uses it: all cached data is found again, and damage is
+//! distinguished from the effects of a crash.
 
 use super::*;
 use larder_block::layout::SECTOR_BYTES;
 use larder_device::label::AREA_BYTES;
 
-/// What a start of it finds, in bytes: cached, dirty.
+/// The bytes that a start has found: cached, dirty.
 fn found(opened: &Opened) -> (u64, u64) {
     let bytes = |sectors: u64| sectors * SECTOR_BYTES as u64;
     (bytes(opened.started.valid_sectors), bytes(opened.started.dirty_sectors))
@@ -15,7 +15,7 @@ fn cached(opened: &Opened) -> u64 {
     opened.cache.with(|cache| cache.usage().valid_sectors) * SECTOR_BYTES as u64
 }
 
-/// Reads and writes 70 to 30, with a flush now and then, of `blocks` blocks of core 0.
+/// Reads and writes, 70 to 30, of `blocks` blocks of core 0, with a flush now and then.
 fn mix(opened: &Opened, requests: u32, blocks: u64) {
     let device = opened.cache.core(core(0)).unwrap();
     let mut rng = fastrand::Rng::with_seed(4);
@@ -92,8 +92,8 @@ fn a_second_restart_and_a_crash_behind_it_find_nothing_old() {
     }
 }
 
-/// In a mode without dirty data a crash leaves none, whatever was destaged, kept or evicted; and in write-back none
-/// that a flush has covered.
+/// In a mode without dirty data a crash leaves none, whatever was destaged, kept or evicted. In write-back it leaves
+/// no dirty data that a flush has covered.
 #[test]
 fn a_crash_leaves_dirty_what_was_dirty_and_was_not_flushed() {
     for create in layouts() {
@@ -119,7 +119,7 @@ fn a_crash_leaves_dirty_what_was_dirty_and_was_not_flushed() {
     }
 }
 
-/// One core of two refuses what is written to it.
+/// One of two cores refuses writes.
 #[test]
 fn a_full_core_keeps_no_other_from_what_is_its_own() {
     for create in layouts() {
@@ -129,13 +129,13 @@ fn a_full_core_keeps_no_other_from_what_is_its_own() {
             rig.cores[bad].device = Arc::clone(&failing) as Shared;
             rig.create(&create);
             let mut opened = rig.open();
-            // More than a log keeps without a segment giving way.
+            // More than a log holds without draining a segment.
             for block in 0..400 {
                 write_to(&opened, 0, block * 8192, 1, 4096);
                 write_to(&opened, 5, block * 8192, 2, 4096);
             }
             failing.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error).on_writes()));
-            // A segment begins to give way, and cannot.
+            // A segment begins to drain, and cannot.
             for block in 400..440 {
                 write_to(&opened, 0, block * 8192, 1, 4096);
                 write_to(&opened, 5, block * 8192, 2, 4096);
@@ -157,7 +157,7 @@ fn a_full_core_keeps_no_other_from_what_is_its_own() {
             write_to(&opened, rig.cores[1 - bad].id.get(), 0, 7, 4096);
             assert!(block_on(opened.detach()).is_err());
             assert!(read(&**good, 0, 4096) == [7; 4096], "{layout:?}");
-            // It has room again: no time has to pass.
+            // It has room again: this must work at once.
             failing.set_plan(&FaultPlan::new(1));
             block_on(opened.cache.settle()).unwrap();
             assert_eq!(dirty_of(&opened, bad), 0, "{layout:?}");
@@ -166,7 +166,7 @@ fn a_full_core_keeps_no_other_from_what_is_its_own() {
     }
 }
 
-/// Changes bytes of what lies behind the label.
+/// Changes bytes after the label.
 fn damage(rig: &Rig, at: u64, bytes: usize, noise: bool) {
     let whole = bytes.next_multiple_of(4096);
     let mut buffer = IoBuffer::zeroed(whole);
@@ -180,7 +180,7 @@ fn damage(rig: &Rig, at: u64, bytes: usize, noise: bool) {
     rig.device.submit(Io::write(offset, buffer, PlacementHandle::DEFAULT)).wait().unwrap();
 }
 
-/// Noise, or zeros, wherever something describes what is dirty.
+/// Noise or zeros wherever dirty data is described.
 #[test]
 fn damage_behind_an_orderly_stop_is_no_torn_tail() {
     let mut refused = 0;
@@ -222,14 +222,14 @@ fn damage_behind_an_orderly_stop_is_no_torn_tail() {
     assert!(refused > 12, "{refused}");
 }
 
-/// Where on the cache device a block lies that is filled with this.
+/// The offset on the cache device of a block that is filled with this byte.
 fn place_of(rig: &Rig, fill: u8) -> u64 {
     let bytes = read(&*rig.device, 0, 8 * MIB);
     let found = bytes.chunks(4096).position(|block| block.iter().all(|byte| *byte == fill));
     found.unwrap() as u64 * 4096
 }
 
-/// After a stop in order, and after a crash.
+/// After an orderly stop, and after a crash.
 #[test]
 fn dirty_data_that_are_not_what_was_written_go_to_no_core() {
     for crashes in [true, false] {
@@ -271,7 +271,7 @@ fn dirty_data_that_are_not_what_was_written_go_to_no_core() {
     }
 }
 
-/// What was destaged before a stop is on the cores, and damage of it is no loss.
+/// Data that was destaged before a stop is on the cores, so damage of it is no loss.
 #[test]
 fn a_stop_that_has_destaged_everything_leaves_nothing_dirty_by_its_label() {
     for create in layouts() {

@@ -1,5 +1,5 @@
-//! Cores that come to a cache that runs, and go, while threads use it: nothing that was acknowledged is lost, whatever
-//! fails and wherever power goes.
+//! Cores are added to a running cache and removed from it while threads use it: no acknowledged data is lost, whatever
+//! fails and whenever power is lost.
 
 use std::pin::pin;
 use std::sync::OnceLock;
@@ -23,14 +23,14 @@ fn volume_of(opened: &Opened, number: u16) -> CachedVolume {
     CachedVolume::new(opened.cache.core(core(number)).unwrap())
 }
 
-/// The cores that the label lists, of these.
+/// Those of these cores that the label lists.
 fn listed(device: &Shared, all: &[Core]) -> Vec<Core> {
     let stored = block_on(look(device)).unwrap().stored;
     let is_there = |core: &&Core| stored.cores.iter().any(|known| known.id == core.id);
     all.iter().filter(is_there).cloned().collect()
 }
 
-/// Whether something is so soon.
+/// Whether `is_so` returns true soon.
 fn comes_true(is_so: impl Fn() -> bool) -> bool {
     (0..400).any(|_| {
         std::thread::sleep(Duration::from_millis(5));
@@ -38,7 +38,7 @@ fn comes_true(is_so: impl Fn() -> bool) -> bool {
     })
 }
 
-/// What is asked of a core that is gone.
+/// Whether requests to the core are refused because it is gone.
 fn is_gone(device: &dyn Device) -> bool {
     let read = Io::Read { offset: 0, buffer: IoBuffer::zeroed(4096) };
     let write = Io::write(0, IoBuffer::zeroed(4096), PlacementHandle::DEFAULT);
@@ -53,7 +53,7 @@ fn is_gone(device: &dyn Device) -> bool {
     [read, write, trim, Io::Flush].map(refused) == [true; 4]
 }
 
-/// A core comes and one goes under threads that meet on the same sectors.
+/// A core is added and one is removed while threads access the same sectors.
 fn under_load(create: &CreateOptions, mode: Mode) {
     let mut rig = Rig::new();
     rig.create(create);
@@ -119,8 +119,8 @@ fn cores_come_and_go_under_load_and_nothing_is_lost_in_any_mode_of_any_layout() 
     }
 }
 
-/// The label lists a core before anything is cached of it, and none that has not all: after a loss of power at each
-/// change that an addition or a removal makes, the cache is that of before or that of afterwards.
+/// The label lists a core before any of its data is cached, and stops listing it only when the core has all data:
+/// after a power loss at each change of an addition or a removal, the cache has its old or its new state.
 #[test]
 fn a_loss_of_power_leaves_the_cache_with_the_core_or_without_it() {
     for create in layouts() {
@@ -141,7 +141,8 @@ fn a_loss_of_power_leaves_the_cache_with_the_core_or_without_it() {
     }
 }
 
-/// Loses power with change `number`. Whether it was over before, and whether the cache is the new one.
+/// Loses power at change `number`. Returns whether the operation had ended before, and whether the cache has its new
+/// state.
 fn lose_power(create: &CreateOptions, removes: bool, (seed, number): (u64, u64)) -> (bool, bool) {
     let of = |bytes: usize| (bytes as u64, 512, None);
     let (power, mut devices) = Power::feed(&[of(8 * MIB), of(MIB), of(MIB), of(MIB)]);
@@ -154,7 +155,7 @@ fn lose_power(create: &CreateOptions, removes: bool, (seed, number): (u64, u64))
     let mut opened = rig.open();
     let fills = [(0, 1), (5, 2)];
     fills.iter().for_each(|(number, fill)| write_to(&opened, *number, 8192, *fill, 65536));
-    // Around the cache, and durable as soon as there is a flush: whoever takes the core away sees to it.
+    // Written around the cache, and durable only after a flush: the removal must flush the core.
     block_on(opened.set_mode(Mode::WriteAround, false)).unwrap();
     write_to(&opened, 5, 262_144, 3, 65536);
     block_on(opened.set_mode(Mode::WriteBack, false)).unwrap();
@@ -214,8 +215,8 @@ fn ends_or_is_lost<T: std::fmt::Debug, E: std::fmt::Debug>(
     panic!("it does not end");
 }
 
-/// The n-th I/O of a device fails, for each n until none is hit: the cache is what it was, and goes on, or it is
-/// changed. `of_core`: a device of the core that goes; the cache device otherwise.
+/// The n-th I/O of a device fails, for each n until none is hit: the cache keeps its old state and continues, or has
+/// its new state. `of_core`: the device of the removed core fails; otherwise the cache device.
 fn at_each_io(create: &CreateOptions, removes: bool, of_core: bool) {
     for number in 0.. {
         assert!(number < 300, "it never ends");
@@ -251,7 +252,7 @@ fn at_each_io(create: &CreateOptions, removes: bool, of_core: bool) {
                 "{at}"
             );
         }
-        // Whatever came of it, those that there are are served, and once more is well.
+        // In any case the present cores are served, and a second try succeeds.
         write_to(&opened, 0, 4096, 3, 4096);
         if changed.is_err() {
             opened.cache.work(Duration::from_secs(5));
@@ -294,7 +295,7 @@ fn an_error_at_each_io_leaves_a_cache_that_goes_on_with_the_core_or_without_it()
     }
 }
 
-/// While its device refuses everything a core stays, with all that only the cache has; then it goes.
+/// While its device refuses everything, a core stays with all its dirty data; then it can be removed.
 #[test]
 fn a_core_that_cannot_be_destaged_is_served_on() {
     for create in layouts() {
@@ -323,7 +324,7 @@ fn a_core_that_cannot_be_destaged_is_served_on() {
     }
 }
 
-/// What is written while a core is destaged is not left for the end.
+/// Data that is written while a core is destaged goes to the core at once, not at the end.
 #[test]
 fn what_is_written_to_a_core_that_leaves_goes_there_too() {
     let mut rig = Rig::new();
@@ -350,7 +351,7 @@ fn what_is_written_to_a_core_that_leaves_goes_there_too() {
     assert_eq!((held.bytes()[0], held.bytes()[65536], is_gone(&cached)), (1, 2, true));
 }
 
-/// What went around the cache is durable on a core that is let go of, and nobody asks that core for it afterwards.
+/// Writes around the cache are durable on a removed core, which is not flushed afterwards.
 #[test]
 fn a_core_that_goes_is_flushed_and_the_others_are_flushed_without_it() {
     for create in layouts() {
@@ -371,7 +372,7 @@ fn a_core_that_goes_is_flushed_and_the_others_are_flushed_without_it() {
     }
 }
 
-/// A label that cannot be written, and may be there all the same, takes nothing with it.
+/// A label whose write failed, and which may be on the device nevertheless, loses no data.
 #[test]
 fn while_the_label_is_in_doubt_nothing_of_the_core_is_in_the_cache_alone() {
     let (rig, failing) = Rig::failing();
@@ -427,7 +428,7 @@ fn what_cannot_come_or_go_is_refused_and_nothing_is_written() {
     assert!(only.to_string().contains("add another first"), "{only}");
     assert!(refused(&mut opened, &another(3, MIB)).contains("give 6 or more"));
     assert!(another(9, MIB).device.info().capacity_bytes > 0);
-    // What was refused is nobody's.
+    // A refused device is not claimed.
     block_on(opened.add_core(&others)).unwrap();
     block_on(opened.detach()).unwrap();
     assert!(refused(&mut opened, &another(8, MIB)).contains("attach one first"));
@@ -435,7 +436,7 @@ fn what_cannot_come_or_go_is_refused_and_nothing_is_written() {
     assert!(detached.to_string().contains("attach one first"), "{detached}");
 }
 
-/// On another cache device numbers are given again, and who knew the core of that number before knows none.
+/// On another cache device numbers are reused, and a client of the old core with this number does not get the new one.
 #[test]
 fn who_has_known_a_core_that_is_gone_never_gets_to_another() {
     let rig = Rig::new();
@@ -452,14 +453,14 @@ fn who_has_known_a_core_that_is_gone_never_gets_to_another() {
     block_on(opened.add_core(&new)).unwrap();
     assert!(is_gone(&before));
     assert!(read_from(&opened, 5, 0, 65536) == [0; 65536]);
-    // It can be added again itself, by another number.
+    // The same device can be added again, with another number.
     let again = Core { id: core(6), ..rig.cores[1].clone() };
     block_on(opened.add_core(&again)).unwrap();
     assert!(is_gone(&before) && read_from(&opened, 6, 0, 65536) == [1; 65536]);
     block_on(opened.stop(true)).unwrap();
 }
 
-/// The device that the cache has now may have longer blocks than the one that it had first.
+/// The current cache device may have larger blocks than the first one.
 #[test]
 fn a_core_that_comes_has_blocks_that_the_cache_device_has_too() {
     let of = |bytes: usize, block_bytes| -> Shared {
@@ -484,7 +485,7 @@ fn a_core_that_comes_has_blocks_that_the_cache_device_has_too() {
     }
 }
 
-/// Whoever has a whole core cleaned does not make all others wait for the end of that.
+/// The cleaning of a whole core does not make other operations wait for its end.
 #[test]
 fn the_cleaning_of_a_core_pauses_while_others_wait() {
     let mut rig = Rig::new();

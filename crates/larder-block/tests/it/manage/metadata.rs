@@ -1,4 +1,4 @@
-//! A cache whose headers lie in the metadata of its device's blocks.
+//! A cache whose headers are in the metadata of its device's blocks.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn headers_travel_in_metadata_and_are_found_there() {
         write_to(&first, 0, number * 8192, 1, 4096);
     }
     write_to(&first, 5, 0, 2, 65536);
-    // As by a crash: memory keeps what it has.
+    // As after a crash: memory keeps its content.
     drop(first);
     let headers = device.metadata().chunks(64).filter(|block| block.starts_with(b"LBMH")).count();
     assert!(headers > 100, "{headers} headers");
@@ -25,7 +25,7 @@ fn headers_travel_in_metadata_and_are_found_there() {
     assert!(read_from(&second, 0, 99 * 8192, 4096) == [1; 4096]);
     assert!(read_from(&second, 5, 0, 65536) == [2; 65536]);
     drop(second);
-    // The same bytes past the block layer and behind it.
+    // The same bytes on a device without metadata.
     let without = Rig { device: Arc::new(MemoryDevice::holding(device.bytes())), ..Rig::new() };
     let (kind, message) = without.refusal(&options());
     assert_eq!(kind, ErrorKind::Setup);
@@ -51,7 +51,7 @@ fn a_cache_that_was_made_without_metadata_goes_on_without_them() {
     assert!(device.metadata().iter().all(|byte| *byte == 0));
 }
 
-/// On a device that loses, keeps and tears between blocks whatever no flush covers.
+/// On a device that loses, keeps or tears between blocks the data that no flush covers.
 #[test]
 fn what_was_acknowledged_outlives_a_loss_of_power() {
     for seed in 0..40 {

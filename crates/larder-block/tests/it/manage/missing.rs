@@ -1,4 +1,4 @@
-//! A cache of which a core is not there.
+//! A cache with a missing core.
 
 use larder_block::ErrorKind;
 use larder_block::manage::{Core, add_core, give_up, open};
@@ -7,7 +7,7 @@ use larder_device::block_on;
 use super::super::rig::core;
 use super::{MIB, Rig, layouts, memory, options, put, read, read_from, write_to};
 
-/// Both cores have something dirty.
+/// Both cores have some dirty data.
 fn dirty(create: &larder_block::manage::CreateOptions) -> Rig {
     let rig = Rig::new();
     for (fill, core) in (1..).zip(&rig.cores) {
@@ -33,7 +33,7 @@ fn the_others_are_served_and_what_is_dirty_stays_until_it_returns() {
     for create in layouts() {
         let rig = dirty(&create);
         let part = without(&rig, 1);
-        // Once in order, and once as by kill -9.
+        // Once with a stop, and once as after a kill -9.
         for stops in [true, false] {
             let opened = part.open();
             let missing = opened.missing();
@@ -122,7 +122,7 @@ fn it_is_given_up_of_a_cache_that_does_not_run() {
     }
 }
 
-/// What is there of the others begins anew only with nothing of the missing one.
+/// The remaining cores can be started with force only if nothing of the missing core is discarded.
 #[test]
 fn a_core_that_has_changed_does_not_cost_a_missing_one_its_data() {
     for create in layouts() {

@@ -75,7 +75,7 @@ impl Rig {
         Self { device: memory(8 * MIB), cores: vec![of(0), of(5)] }
     }
 
-    /// Its cache device fails as it is told.
+    /// A rig whose cache device fails on demand.
     fn failing() -> (Self, Arc<FaultDevice<Shared>>) {
         let failing = Arc::new(FaultDevice::new(memory(8 * MIB), &FaultPlan::new(1)));
         let device = Arc::clone(&failing) as Shared;
@@ -90,7 +90,7 @@ impl Rig {
         block_on(open(&self.device, &self.cores, &options())).unwrap()
     }
 
-    /// Why a start is refused; nothing is written.
+    /// The error with which a start is refused. Checks that the refused start writes nothing.
     fn refusal(&self, options: &OpenOptions) -> (ErrorKind, String) {
         let before = self.written();
         let error = block_on(open(&self.device, &self.cores, options)).err().expect("refused");
@@ -137,7 +137,7 @@ fn what_was_written_outlives_a_stop_and_a_crash_in_every_layout() {
         assert_eq!(second.cache.with(|cache| cache.options().mode), Mode::WriteBack);
         assert!(read_from(&second, 0, 0, 65536) == [1; 65536]);
         write_to(&second, 0, 4096, 3, 4096);
-        // As by a crash: memory keeps what it has.
+        // As after a crash: memory keeps its content.
         drop(second);
         let third = rig.open();
         assert_eq!(third.started.dirty_sectors, 136);
@@ -182,7 +182,8 @@ fn put(device: &Shared, offset: u64, bytes: &[u8]) {
     device.submit(Io::write(offset, buffer, PlacementHandle::DEFAULT)).wait().unwrap();
 }
 
-/// A cache of clean data of core 0, and dirty ones of core 5 if so wanted; core 0 is written while it is away.
+/// A cache with clean data of core 0, and with dirty data of core 5 if `with_dirty`. Core 0 is written while the cache
+/// is stopped.
 fn changed(with_dirty: bool) -> Rig {
     let rig = Rig::new();
     rig.create(&log());
@@ -226,7 +227,7 @@ fn dirty_data_before_a_core_that_was_written_meanwhile_need_a_word() {
     assert_eq!(opened.cache.with(|cache| cache.usage().dirty_sectors), 0);
 }
 
-/// The device fails but for its label, comes back, and its clean data are out of date.
+/// The device fails everywhere except in its label, then recovers, and its clean data is out of date.
 #[test]
 fn what_was_written_without_the_cache_device_does_not_come_back_old() {
     let (rig, failing) = Rig::failing();
@@ -253,7 +254,7 @@ fn what_was_written_without_the_cache_device_does_not_come_back_old() {
     assert_eq!(opened.cache.with(|cache| cache.health()), Health::Whole);
 }
 
-/// The same, and it is stopped in order before the device is well again.
+/// As above, but the cache is stopped before the device recovers.
 #[test]
 fn a_stop_does_not_make_believe_in_what_was_given_up() {
     let (rig, failing) = Rig::failing();
@@ -271,7 +272,7 @@ fn a_stop_does_not_make_believe_in_what_was_given_up() {
     assert!(read_from(&opened, 0, 0, 65536) == [9; 65536]);
 }
 
-/// The device refuses its label as well, and the process is killed a while after it is well again.
+/// The device also refuses writes of its label, and the process is killed some time after the device recovers.
 #[test]
 fn a_label_that_was_refused_says_what_was_given_up_as_soon_as_it_can() {
     let (rig, failing) = Rig::failing();
@@ -294,7 +295,8 @@ fn a_label_that_was_refused_says_what_was_given_up_as_soon_as_it_can() {
     assert!(read_from(&opened, 0, 0, 65536) == [9; 65536]);
 }
 
-/// What the label calls clean is not dirtied where it lies: a crash would leave it clean, and the core without it.
+/// Data that the label calls clean is not overwritten in place with dirty data. Otherwise, after a crash, the data
+/// would count as clean while the core does not have it.
 #[test]
 fn what_is_written_over_data_that_the_label_calls_clean_is_dirty_after_a_crash() {
     let mut rig = Rig::new();
@@ -304,7 +306,7 @@ fn what_is_written_over_data_that_the_label_calls_clean_is_dirty_after_a_crash()
     let mut opened = rig.open();
     let bytes = |opened: &Opened| opened.cache.with(|cache| cache.statistics().metadata_bytes);
     write_to(&opened, 0, 0, 1, 65536);
-    // A header states that they are complete.
+    // A header states that the sectors are complete.
     write_to(&opened, 0, 0, 1, 65536);
     let before = bytes(&opened);
     write_to(&opened, 0, 0, 2, 65536);
@@ -320,7 +322,7 @@ fn what_is_written_over_data_that_the_label_calls_clean_is_dirty_after_a_crash()
     assert!(read(&*rig.cores[0].device, 0, 65536) == [3; 65536]);
 }
 
-/// Streams go to the core from memory without a flush: the label does not call that clean before there was one.
+/// Streams go to the core from memory without a flush. The label calls this data clean only after a flush.
 #[test]
 fn what_a_core_may_lose_is_not_called_clean() {
     for flushes in [false, true] {
@@ -337,7 +339,7 @@ fn what_a_core_may_lose_is_not_called_clean() {
         };
         part(0..2);
         block_on(opened.cache.clean()).unwrap();
-        // A stream by now: half of the buffer goes to the core from memory.
+        // From here on this is a stream: half of the buffer goes to the core from memory.
         part(2..10);
         let state = || opened.cache.with(|it| (it.usage().dirty_sectors, it.is_on_cores()));
         assert_eq!(state(), (0, false));

@@ -1,4 +1,5 @@
-//! A change of the mode that is cut off: what the mode is then, what the label says, and what a start does with it.
+//! A change of the mode that is interrupted: which mode the cache has then, which mode the label has, and which mode a
+//! start uses.
 
 use std::future::Future;
 use std::pin::pin;
@@ -26,7 +27,7 @@ fn poll<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> Poll<T> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// A cache in `from` in which something is dirty, if `is_dirty`.
+/// A cache in the mode `from`. It has dirty data if `is_dirty`.
 fn in_mode(rig: &Rig, create: &CreateOptions, from: Mode, is_dirty: bool) -> Opened {
     rig.create(create);
     let mut opened = rig.open();
@@ -51,14 +52,14 @@ fn errors_between(create: &CreateOptions, from: Mode, to: Mode, destages: bool) 
         let leaves_dirt = from.may_be_dirty() && !to.may_be_dirty();
         let is_new = set.is_ok() || leaves_dirt;
         assert_eq!(mode_of(&opened), if is_new { to } else { from }, "{at}");
-        // One that was refused is written over by what was there.
+        // The previous content is written over a label that the device refused.
         assert_eq!(label_of(&rig.device), if set.is_ok() { to } else { from }, "{at}");
         assert_eq!(opened.stored().mode, label_of(&rig.device), "{at}");
         write_to(&opened, 0, 131_072, 2, 4096);
         if set.is_ok() && destages && !to.may_be_dirty() {
             assert_eq!(dirty_sectors(&opened), 0, "{at}");
         }
-        // Whatever is noted later is of the mode that the label has.
+        // Later labels have the mode that the label has now.
         let _noted = block_on(opened.note_clean());
         drop(opened);
         let opened = rig.open();
@@ -87,7 +88,7 @@ fn an_error_at_each_io_of_a_change_leaves_one_of_both_modes_and_nothing_is_lost(
     }
 }
 
-/// Power goes with change `number` of one between two modes. Whether it was over before.
+/// Power is lost at change `number` of a switch between two modes. Returns whether the switch had ended before.
 fn power_lost_between(
     create: &CreateOptions,
     (from, to): (Mode, Mode),
@@ -150,7 +151,7 @@ fn a_loss_of_power_within_a_change_leaves_one_of_both_modes_and_dirty_data_by_it
     }
 }
 
-/// The label waits: so does whatever would be dirty by the new mode.
+/// While the write of the label waits, nothing becomes dirty: the core gets the writes too.
 #[test]
 fn nothing_is_dirty_before_the_label_says_that_it_may_be() {
     for create in layouts() {
@@ -172,7 +173,7 @@ fn nothing_is_dirty_before_the_label_says_that_it_may_be() {
         }
         write(&cached, 131_072, 3, 4096);
         assert!(dirty() > 0, "{create:?}");
-        // The other way round nothing is dirtied while it waits.
+        // In the other direction, nothing becomes dirty while the label waits.
         failing.set_plan(
             &FaultPlan::new(1).with(FaultRule::new(Fault::Stall).within(0..AREA_BYTES).on_writes()),
         );
@@ -186,7 +187,7 @@ fn nothing_is_dirty_before_the_label_says_that_it_may_be() {
     }
 }
 
-/// Both a label and what it said before are refused.
+/// The device refuses both the new label and the write that restores the old one.
 #[test]
 fn a_label_that_may_be_either_takes_nothing_with_it() {
     for (from, to) in [(Mode::WriteBack, Mode::WriteThrough), (Mode::WriteThrough, Mode::WriteBack)]
@@ -208,7 +209,7 @@ fn a_label_that_may_be_either_takes_nothing_with_it() {
     }
 }
 
-/// A mode, and what is noted when there is time, are labels that were written as well.
+/// A label that is written for a new mode, or later for clean data, also ends the doubt.
 #[test]
 fn a_label_of_a_mode_ends_a_doubt() {
     for by_mode in [true, false] {
@@ -229,7 +230,7 @@ fn a_label_of_a_mode_ends_a_doubt() {
     }
 }
 
-/// Whatever else a label says: a cache that was given up is not made believable by it.
+/// A given-up cache does not become valid again through a label that is written for another reason.
 #[test]
 fn no_label_makes_believe_in_what_was_given_up() {
     let changes: [fn(&mut Opened); 2] = [

@@ -1,5 +1,5 @@
-//! Threads write and read the same few sectors together, while modes change and cache devices come and go: each read
-//! brings, sector by sector, what may have been there.
+//! Threads write and read the same few sectors concurrently, while modes change and cache devices are detached and
+//! attached. Each sector of each read must hold a version that is possible at that time.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,10 +11,10 @@ use larder_device::{Durability, Error, IoResult};
 use super::*;
 
 const SECTOR: usize = 512;
-/// Everybody works on these.
+/// All threads work on these sectors.
 pub(super) const SECTORS: usize = 24;
 
-/// A change of a sector, or a read of it: what it brought, when it was asked for, when it had ended.
+/// A change or a read of a sector: its version, when it was submitted and when it ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
     sector: usize,
@@ -23,7 +23,7 @@ pub(super) struct Event {
     end: u64,
 }
 
-/// What all have done.
+/// The changes and reads of all threads.
 #[derive(Default)]
 pub(super) struct Past {
     clock: AtomicU64,
@@ -61,8 +61,8 @@ impl Past {
         )
     }
 
-    /// A change has ended. One that was refused may be there in part, for it has several steps where it does not begin
-    /// and end with blocks: it never ends.
+    /// Records that a change has ended. A refused change never ends: part of it may be there, because a change that
+    /// does not begin and end at block boundaries has several steps.
     fn changed(
         &self,
         sectors: std::ops::Range<usize>,
@@ -93,7 +93,8 @@ impl Past {
         Ok(())
     }
 
-    /// Every read brought what was written before it, or meanwhile, and was not written over before it.
+    /// Checks that each read returned a version that was written before the read ended, and that was not overwritten
+    /// before the read began.
     pub(super) fn check(&self) {
         let mut changes = self.changes.lock().unwrap().clone();
         let first = Event { sector: 0, version: 0, begin: 0, end: 0 };
@@ -109,7 +110,7 @@ impl Past {
         }
     }
 
-    /// Asks for one thing after the other. Ends with the first refusal.
+    /// Submits requests one after the other. Ends at the first refusal.
     pub(super) fn work(
         &self,
         volume: &dyn Volume,
@@ -132,7 +133,7 @@ impl Past {
     }
 }
 
-/// Modes change, and a cache device goes and another one comes.
+/// Changes modes, and replaces the cache device repeatedly.
 fn administer(opened: &mut Opened, devices: &[Shared; 2], create: &CreateOptions) {
     let mut rng = fastrand::Rng::with_seed(7);
     let mut uuids = [Over::Cache(opened.uuid), Over::Blank];
@@ -158,7 +159,7 @@ fn who_meets_others_while_modes_and_devices_change_reads_what_may_be_there() {
         let mut opened = rig.open();
         let devices = [Arc::clone(&rig.device), memory(8 * MIB)];
         let (past, is_done) = (Past::default(), AtomicBool::new(false));
-        // Two exports of one core would be two volumes; connections share one.
+        // Two exports of one core would be two volumes; connections share one volume.
         let volume = CachedVolume::new(opened.cache.core(core(0)).unwrap());
         std::thread::scope(|scope| {
             for seed in 0..4 {
@@ -170,7 +171,7 @@ fn who_meets_others_while_modes_and_devices_change_reads_what_may_be_there() {
         });
         past.read(&volume, 0..SECTORS).unwrap();
         drop((volume, opened));
-        // As after a crash; an even number of devices has come.
+        // As after a crash. The number of attached devices is even.
         let opened = rig.open();
         let volume = CachedVolume::new(opened.cache.core(core(0)).unwrap());
         past.read(&volume, 0..SECTORS).unwrap();

@@ -10,31 +10,32 @@ use larder_device::{
 
 type Failing = FaultDevice<MemoryDevice>;
 
-/// Changes in a step beyond which a cache goes round in circles.
+/// Limit of changes in one step. A cache that makes more of them is in an endless loop.
 const RESTLESS_MAX: u64 = 20_000;
 
-/// What they all are fed by. A change is whatever is no read: what a read is cut off at makes no difference.
+/// The power supply of all devices. Every request except a read is a change: whether power is lost during a read makes
+/// no difference.
 #[derive(Default)]
 pub(super) struct Power {
-    /// Changes until it is lost.
+    /// Number of changes until power is lost.
     left: AtomicU64,
     is_lost: AtomicBool,
-    /// Changes since something was let go on: a cache comes to rest after each step.
+    /// Number of changes since the last release of held requests: a cache comes to rest after each step.
     restless: AtomicU64,
     devices: OnceLock<Vec<Arc<Failing>>>,
-    /// Of requests that nobody hears of any more: they keep whoever waits for them.
+    /// Completers of requests that were submitted after the power loss. They are kept, so that the callers wait.
     unheard: Mutex<Vec<Completer>>,
 }
 
-/// One of them.
+/// One of the devices.
 pub(super) struct Powered {
     device: Arc<Failing>,
     power: Arc<Power>,
 }
 
 impl Power {
-    /// Devices of so many bytes, in blocks of so many, of which a loss of power leaves so many whole (as far as anyone
-    /// says). All of them forget what was not flushed.
+    /// Makes devices from (size in bytes, block size in bytes, bytes that a power loss leaves whole, if known). All of
+    /// them forget data that was not flushed.
     pub(super) fn feed(of: &[(u64, u32, Option<u32>)]) -> (Arc<Self>, Vec<Arc<dyn Device>>) {
         let power = Arc::new(Self::default());
         let make = |(bytes, block_bytes, whole): &(u64, u32, Option<u32>)| {
@@ -57,7 +58,7 @@ impl Power {
         self.devices.get().expect("they were made with it")
     }
 
-    /// It is there again, and requests overtake each other by up to so many.
+    /// Power returns. From now on requests overtake each other by up to `overtaken_max`.
     pub(super) fn return_with(&self, seed: u64, overtaken_max: u32) {
         for (device, number) in self.devices().iter().zip(0..) {
             device.restart().unwrap();
@@ -68,7 +69,8 @@ impl Power {
         self.is_lost.store(false, Ordering::SeqCst);
     }
 
-    /// Whoever waited when power went, gone with it, is freed. What it asks for on its way is unheard as well.
+    /// Ends the requests that wait since the power loss, and so frees their callers. Requests that the callers then
+    /// submit are treated in the same way.
     pub(super) fn forget_the_unheard(&self) {
         assert!(self.is_lost(), "who is told goes on");
         loop {
@@ -80,7 +82,7 @@ impl Power {
         }
     }
 
-    /// It goes with the change that comes after so many.
+    /// Power is lost at the change after `changes` changes.
     pub(super) fn lose_after(&self, changes: u64) {
         self.left.store(changes, Ordering::SeqCst);
     }
@@ -89,24 +91,24 @@ impl Power {
         self.is_lost.load(Ordering::SeqCst)
     }
 
-    /// It goes now.
+    /// Power is lost now.
     pub(super) fn lose(&self) {
         self.is_lost.store(true, Ordering::SeqCst);
         self.devices().iter().for_each(|device| device.crash().unwrap());
     }
 
-    /// Whatever is held back goes on.
+    /// Releases the held requests.
     pub(super) fn let_go(&self) {
         self.rests();
         self.devices().iter().for_each(|device| device.release_delayed());
     }
 
-    /// It has come to rest.
+    /// The cache has come to rest.
     pub(super) fn rests(&self) {
         self.restless.store(0, Ordering::SeqCst);
     }
 
-    /// Whether this is the change with which it goes.
+    /// Whether power is lost at this request.
     fn goes_with(&self, io: &Io) -> bool {
         if matches!(io, Io::Read { .. }) {
             return false;
@@ -132,7 +134,7 @@ impl Device for Powered {
             self.device.crash_during(vec![io]).unwrap();
             self.power.lose();
         }
-        // Nobody hears of anything any more.
+        // After the power loss no request ends.
         let (future, completer) = IoFuture::pending();
         self.power.unheard.lock().unwrap().push(completer);
         future

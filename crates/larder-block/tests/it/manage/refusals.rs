@@ -1,4 +1,4 @@
-//! What is refused, before anything is written.
+//! Operations that are refused before anything is written.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
     assert_eq!(rig.written(), [0, 0, 0]);
 }
 
-/// Says that it is so long, and gives nothing.
+/// A device that claims a large size and has no data.
 struct Huge(DeviceInfo);
 
 impl Device for Huge {
@@ -89,7 +89,7 @@ impl Device for Huge {
 fn a_core_of_more_lines_than_can_be_named_is_refused() {
     for create_options in layouts() {
         let rig = Rig::new();
-        // Of 4 KiB each.
+        // Lines of 4 KiB.
         let bytes = (1 << 46) * 4096;
         let refused = |bytes| {
             let device = Arc::new(Huge(DeviceInfo::new("huge", bytes, 512, 1 << 20)));
@@ -167,7 +167,7 @@ fn no_flipped_byte_of_a_label_starts_a_cache() {
     }
 }
 
-/// Of a label that is older than the data behind it nobody knows what has become clean since.
+/// If a label is older than the data on its device, it does not tell which data has become clean since.
 #[test]
 fn an_older_label_before_newer_data_is_refused() {
     let rig = Rig::new();
@@ -184,7 +184,8 @@ fn an_older_label_before_newer_data_is_refused() {
     assert!(message.contains("its label is of start"), "{message}");
 }
 
-/// By blocks longer than those that it was made on a cache cannot be read; ones shorter than a sector tear it.
+/// A cache cannot be read with blocks longer than those that it was made on. Blocks shorter than a sector can tear
+/// sectors.
 #[test]
 fn a_cache_on_other_blocks_is_refused_or_found() {
     let with_blocks = |bytes, block_bytes| -> Shared {

@@ -1,4 +1,5 @@
-//! NBD in TLS (`NBD_OPT_STARTTLS`): nothing is told before it, and nothing that was said before counts behind it.
+//! NBD over TLS (`NBD_OPT_STARTTLS`): the server reveals nothing before TLS, and input from before TLS does not count
+//! after it.
 
 use std::fs;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ const ERR_UNSUP: u32 = 1;
 const ERR_INVALID: u32 = 3;
 const ERR_TLS_REQD: u32 = 5;
 
-/// Who issues certificates, of the server and of clients.
+/// Issues the certificates of the server and of clients.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     root: CertificateDer<'static>,
@@ -45,7 +46,7 @@ impl Authority {
         (params.signed_by(&key, &self.issuer).unwrap(), key)
     }
 
-    /// What a server shows; with `asks` it wants a certificate of each client.
+    /// The TLS settings of a server. With `asks` it demands a certificate of each client.
     fn server(&self, asks: bool) -> Tls {
         let (certificate, key) = self.issue();
         let at = |name| self.directory.path().join(name);
@@ -56,7 +57,7 @@ impl Authority {
         Tls::load(&files).unwrap()
     }
 
-    /// What a client says; with `shows` it has a certificate.
+    /// The TLS connection of a client. With `shows` it presents a certificate.
     fn client(&self, shows: bool) -> ClientConnection {
         let mut roots = RootCertStore::empty();
         roots.add(self.root.clone()).unwrap();
@@ -83,7 +84,7 @@ fn served(tls: Tls, sockets: SocketBackend) -> Served {
     })
 }
 
-/// One that has asked for TLS, and may.
+/// A client that has asked for TLS and got the permission.
 fn asking(served: &Served) -> Client {
     let mut client = Client::connect(&served.socket());
     client.flags(3);
@@ -103,13 +104,13 @@ fn requests_are_answered_in_tls() {
         assert_eq!(client.replies(LIST).unwrap().len(), 1);
         client.structured();
         client.go("pantry").unwrap();
-        // Longer than any buffer on the way, in both directions.
+        // Longer than any buffer between client and server, in both directions.
         let data: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).take(1 << 20).collect();
         client.write(0, &data);
         assert_eq!(client.reply(|_| 0).error, 0);
         assert_eq!(client.call(FLUSH, 0, 0, 0).error, 0);
         assert!(client.call(READ, 0, 0, 1 << 20).data == data);
-        // Many at once.
+        // 64 requests at once.
         let cookies: Vec<u64> =
             (0..64).map(|at| client.ask(READ, 0, at * 4096, 4096, &[])).collect();
         let mut answered: Vec<u64> =
@@ -140,7 +141,7 @@ fn nothing_is_told_before_tls() {
 fn what_comes_before_tls_does_not_count_behind_it() {
     let authority = Authority::new();
     let served = served(authority.server(false), SocketBackend::Epoll);
-    // As by somebody on the way, who wants its words taken for the client's.
+    // As by an attacker between client and server, whose bytes must not count as the client's.
     let mut client = Client::connect(&served.socket());
     client.flags(3);
     let option = |number| Bytes::default().u64(OPTION_MAGIC).u32(number).u32(0);
@@ -161,7 +162,7 @@ fn who_shows_no_certificate_is_not_let_in_where_one_is_asked_for() {
     let authority = Authority::new();
     let served = served(authority.server(true), SocketBackend::Epoll);
     let mut client = asking(&served);
-    // In TLS 1.3 a client has ended its handshake before it hears.
+    // In TLS 1.3 the handshake of a client ends before the client learns of the refusal.
     let _ = client.encrypt(authority.client(false));
     let mut heard = Vec::new();
     let _ = std::io::Read::read_to_end(&mut client.stream, &mut heard);

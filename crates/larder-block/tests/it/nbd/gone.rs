@@ -1,4 +1,4 @@
-//! Clients that go while their requests are under way, and come back.
+//! Clients that disconnect while their requests are in flight, and connect again.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::held::{HeldDevice, until};
 
 const BYTES: usize = 1 << 20;
 
-/// The device holds a write of a connection that dies. What its client writes on the next one comes after it, wherever
-/// that is.
+/// The device holds a write of a connection that is closed. A write that the client sends on its next connection takes
+/// effect after the held one, at any offset.
 #[test]
 fn a_write_of_a_dead_connection_lands_before_those_of_the_next() {
     for backend in BACKENDS {
@@ -24,7 +24,7 @@ fn a_write_of_a_dead_connection_lands_before_those_of_the_next() {
         let mut back = Client::open(&served.socket());
         let read = back.call(READ, 0, 0, 4096);
         assert_eq!(read.data, [0; 4096], "reads do not wait");
-        // Elsewhere than the old one: the volume would let it through.
+        // At another offset than the old write: the volume alone would not hold it back.
         back.write(65536, &[2; 4096]);
         back.write(0, &[3; 4096]);
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -41,7 +41,8 @@ fn a_write_of_a_dead_connection_lands_before_those_of_the_next() {
     }
 }
 
-/// More than a connection may have under way was sent before it died: what had not begun never does.
+/// The client sent more than a connection may have in flight before it disconnected. Requests that had not begun never
+/// begin.
 #[test]
 fn what_was_not_begun_when_a_client_went_never_is() {
     for backend in BACKENDS {
@@ -49,7 +50,7 @@ fn what_was_not_begun_when_a_client_went_never_is() {
         let served = Served::device(Arc::clone(&device) as _, backend);
         let mut dying = Client::open(&served.socket());
         device.hold(true, false);
-        // The most that is held, so that the next one waits in the connection or in its socket.
+        // The held write has the largest size, so the next request waits in the connection or in its socket.
         dying.write(0, &vec![1; 32 << 20]);
         dying.write(32 << 20, &[1; 4096]);
         device.wait_for(1);
@@ -67,7 +68,7 @@ fn what_was_not_begun_when_a_client_went_never_is() {
     }
 }
 
-/// Half of a payload is no write.
+/// A write whose payload is incomplete is not carried out.
 #[test]
 fn a_write_that_came_in_part_is_not_done() {
     for backend in BACKENDS {
@@ -98,7 +99,7 @@ fn a_connection_counts_until_what_it_began_has_ended() {
     until(|| served.server.as_ref().unwrap().connections() == 0);
 }
 
-/// Those who are there have an order of their own to keep.
+/// Connected clients keep the order of their own requests.
 #[test]
 fn a_stalled_write_of_one_that_is_there_holds_up_no_other() {
     let device = HeldDevice::new(BYTES);
@@ -115,7 +116,8 @@ fn a_stalled_write_of_one_that_is_there_holds_up_no_other() {
     assert_eq!(one.reply(|_| 0).error, 0);
 }
 
-/// An export that is taken away: what has begun ends and is answered, and nothing more is begun. Others are served on.
+/// An export is removed. Requests that have begun end and are answered, and no further ones begin. Other exports stay
+/// available.
 #[test]
 fn who_has_an_export_that_is_taken_away_hears_of_what_it_has_begun_and_then_no_more() {
     for backend in BACKENDS {

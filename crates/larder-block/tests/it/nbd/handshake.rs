@@ -1,4 +1,4 @@
-//! Options, by a client that does each of them right and wrong.
+//! Options, sent by a client that uses each of them correctly and incorrectly.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ fn the_oldest_way_has_124_zeros_unless_both_can_do_without() {
         let read_only = 1 << 1;
         assert_eq!(number(&reply[8..10]) & read_only, read_only);
         assert!(reply[10..].iter().all(|byte| *byte == 0));
-        // What follows is a request's reply, and not more zeros.
+        // The next bytes are the reply to a request, and not more zeros.
         assert_eq!(client.call(READ, 0, 0, 512).data, [0; 512]);
         client.ask(DISC, 0, 0, 0, &[]);
         client.expect_end();
@@ -65,7 +65,7 @@ fn exports_are_listed_and_described() {
     assert_eq!(info(1)[2..], *b"pantry");
     assert_eq!(info(2)[2..], *b"jam and flour");
     assert_eq!(*info(3), Bytes::default().u16(3).u32(1).u32(4096).u32(32 << 20).0);
-    // DF is there for those with structured replies alone.
+    // The DF flag is set only for clients with structured replies.
     client.structured();
     let told = client.go("").unwrap();
     assert_eq!(number(&told[0].1[10..]), u64::from(flags | 1 << 7));
@@ -152,7 +152,7 @@ fn options_may_come_in_pieces_and_together() {
     assert_eq!(client.reply(|_| 0).cookie, 5);
 }
 
-/// A volume that knows what is in a cache.
+/// A volume that has a cache and knows its content.
 struct Knows(DeviceVolume, VolumeInfo);
 
 impl Knows {
@@ -189,7 +189,7 @@ impl Volume for Knows {
     ) -> IoFuture {
         self.0.write_zeroes(range, keeps, durability)
     }
-    /// Every other 4 KiB is cached, none is dirty.
+    /// Every other 4 KiB is cached, and nothing is dirty.
     fn status(&self, context: Context, range: std::ops::Range<u64>, max: usize) -> Vec<Extent> {
         if context != Context::Cached {
             return vec![Extent { bytes: range.end - range.start, flags: 0 }];
@@ -227,7 +227,7 @@ fn block_status_tells_what_is_cached() {
     assert_eq!(client.call(CACHE, 0, 0, 4096).error, 0);
     assert_eq!(client.call(READ, 0, 100, 512).error, 22, "its smallest block is 512");
 
-    // A choice for another export counts for nothing, and one that failed undoes the one before.
+    // A choice of contexts for another export has no effect, and a failed choice undoes the previous one.
     let mut client = greeted(&served);
     client.structured();
     client.set_contexts("x", &["base:allocation"]);

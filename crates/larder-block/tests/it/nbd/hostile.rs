@@ -1,4 +1,4 @@
-//! Clients that do what they must not: they get errors, change nothing, and stop nobody else.
+//! Clients that break the protocol: they get errors, change nothing, and do not stop other clients.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn noise_ends_its_connection_and_no_other() {
             };
             let mut noise = vec![0; chance.usize(1..5000)];
             chance.fill(&mut noise);
-            // The server may be gone before all is sent.
+            // The server may close the connection before all bytes are sent.
             let _ = client.stream.write_all(&noise);
             assert_eq!(good.call(READ, 0, 0, 512).error, 0);
         }
@@ -39,8 +39,8 @@ fn noise_ends_its_connection_and_no_other() {
     assert!(device.bytes().iter().all(|byte| *byte == 0));
 }
 
-/// It asks for much more than a connection may hold and takes nothing; others are served meanwhile, and it gets all
-/// when it does.
+/// The client requests much more data than a connection may hold, and reads no replies. Other clients are still
+/// served. When the client reads, it gets all its replies.
 #[test]
 fn who_takes_no_replies_stops_itself_alone() {
     for backend in BACKENDS {
@@ -52,7 +52,7 @@ fn who_takes_no_replies_stops_itself_alone() {
             let header = Bytes::default().u32(0x2560_9513).u16(0).u16(READ);
             header.u64(cookie).u64(0).u32(1 << 20).0
         };
-        // 300 MiB of replies.
+        // Replies of 300 MiB in total.
         while asked < 300 && greedy.stream.write_all(&header(asked)).is_ok() {
             asked += 1;
         }
@@ -112,7 +112,7 @@ fn too_many_connections_are_closed_and_one_that_goes_makes_room() {
     Client::open(&served.socket());
 }
 
-/// Options and requests, some of them right, with bytes changed here and there.
+/// Options and requests, some of them valid, with bytes changed at random.
 fn conversation() -> impl Strategy<Value = Vec<u8>> {
     let string = prop_oneof![Just("one"), Just("two"), Just(""), Just("base:allocation")];
     let option = (0..13_u32, prop::collection::vec((string, 0..3_u32), 0..4)).prop_map(

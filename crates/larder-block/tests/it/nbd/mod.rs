@@ -1,4 +1,4 @@
-//! The NBD server, by a client of its own.
+//! Tests of the NBD server with their own client.
 
 mod encryption;
 mod gone;
@@ -16,7 +16,7 @@ use larder_device::sockets::{Endpoint, SocketBackend};
 use larder_device::{Device, MemoryDevice};
 use tempfile::TempDir;
 
-/// A server at a Unix socket, in a directory that goes with it.
+/// A server on a Unix socket, in a directory that is deleted with it.
 pub(crate) struct Served {
     pub(crate) server: Option<NbdServer>,
     directory: TempDir,
@@ -38,7 +38,7 @@ impl Served {
         Self { server: Some(NbdServer::start(config).unwrap()), directory }
     }
 
-    /// Of one device under the name "pantry".
+    /// Serves one device under the name "pantry".
     pub(crate) fn device(device: Arc<dyn Device>, sockets: SocketBackend) -> Self {
         Self::start(vec![export("pantry", device)], sockets)
     }
@@ -63,7 +63,7 @@ pub(crate) fn memory(bytes: usize) -> Arc<MemoryDevice> {
     Arc::new(MemoryDevice::with_blocks(vec![0; bytes], 4096).unwrap())
 }
 
-/// Whether a socket is there: its server has not ended.
+/// Whether the socket exists, which means that its server has not ended.
 pub(crate) fn is_there(socket: &Path) -> bool {
     std::fs::symlink_metadata(socket).is_ok()
 }

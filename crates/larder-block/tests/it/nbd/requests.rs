@@ -1,4 +1,4 @@
-//! Requests and their replies: against an array, many at a time, on several connections.
+//! Requests and their replies: compared with an array, several at a time, and on several connections.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn op() -> impl Strategy<Value = (Op, usize, usize)> {
     (kind, range).prop_map(|(kind, (at, len))| (kind, at, len))
 }
 
-/// Sends a batch that has no order, since no two of its requests overlap, and takes all replies.
+/// Sends a batch and takes all replies. The batch has no order, because no two of its requests overlap.
 fn exchange(client: &mut Client, batch: &[(Op, usize, usize)], model: &mut [u8]) {
     let mut asked = HashMap::new();
     for (op, at, len) in batch {
@@ -154,7 +154,7 @@ fn what_cannot_be_done_is_refused_and_the_next_request_is_served() {
         assert_eq!(client.call(FLUSH, 0, 5, 0).error, EINVAL);
         assert_eq!(client.call(7, 0, 0, 512).error, EINVAL, "no context was chosen");
         assert_eq!(client.call(99, 0, 0, 512).error, EINVAL);
-        // Its payload is no request.
+        // The payload of a refused write is not taken for a request.
         for (at, error) in [(end - 1, ENOSPC), (end + 4096, ENOSPC)] {
             client.write(at, &[0x25; 5000]);
             assert_eq!(client.reply(|_| 0).error, error);
@@ -189,7 +189,7 @@ fn errors_of_the_device_are_told_and_the_connection_goes_on() {
     assert_eq!(client.call(READ, 0, 0, 4096).error, 0);
 }
 
-/// What was answered on one connection is durable when a flush on another is.
+/// A write that was answered on one connection is durable when a flush on another connection is answered.
 #[test]
 fn a_flush_reaches_the_device_after_the_writes_of_all_connections() {
     let device = HeldDevice::new(1 << 20);
@@ -200,13 +200,13 @@ fn a_flush_reaches_the_device_after_the_writes_of_all_connections() {
     device.hold(false, true);
     other.ask(FLUSH, 0, 0, 0, &[]);
     device.wait_for(1);
-    // One that is under way holds up neither reads nor writes.
+    // A flush in flight holds up neither reads nor writes.
     assert_eq!(one.call(READ, 0, 0, 4096).data, [5; 4096]);
     device.let_go();
     assert_eq!(other.reply(|_| 0).error, 0);
 }
 
-/// A device that refuses writes which are not durable would not do: FUA reaches it as such.
+/// The device must accept non-durable writes for this test. FUA reaches it as a durable write.
 #[test]
 fn what_is_asked_to_be_durable_is() {
     let directory = tempfile::tempdir().unwrap();

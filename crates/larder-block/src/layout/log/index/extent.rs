@@ -1,35 +1,36 @@
-//! What the index says of consecutive sectors of a core: 8 bytes.
+//! What the index stores for consecutive sectors of a core: 8 bytes.
 
 use crate::layout::{ClassId, SECTOR_BYTES};
 
-/// Where sectors lie on the cache device, and what is known of them. Beside the first sector, which is the key.
+/// The location of sectors on the cache device, and their state. The first sector is the key, and not part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// Where on the cache device, in bytes: a multiple of 64 below 2^49.
+    /// Offset on the cache device, in bytes: a multiple of 64 below 2^49.
     pub(crate) location: u64,
-    /// 1 to 128.
+    /// Number of sectors, 1 to 128.
     pub(crate) sectors: u32,
     pub(crate) is_dirty: bool,
-    /// Its record says that it is dirty, and that the data may be younger than the record's checksum.
+    /// Its record says dirty, and says that the data may be younger than the checksum in the record.
     pub(crate) is_overwritable: bool,
-    /// It is on its way to the core: it is not overwritten in place, for what arrives there counts as what is here.
+    /// It is in flight to the core. It is not overwritten in place, because the data that arrives counts as the data
+    /// here.
     pub(crate) is_busy: bool,
-    /// Accesses since it was written to where it is, counted to [`HITS_MAX`].
+    /// Accesses since it was written to this location, at most [`HITS_MAX`].
     pub(crate) hits: u8,
-    /// For which it is cached. In memory alone: a start knows no classes.
+    /// The class for which it is cached. Only in memory: a start knows no classes.
     pub(crate) class: ClassId,
-    /// Its class has given it up. It is not read any more, and counts as absent, but its record is on the device as
-    /// long as its segment is not filled anew: before anything goes past it to the core, that has to be void.
+    /// Its class has evicted it. It is not read, and counts as absent, but its record is on the device until its
+    /// segment is filled again. A write past it to the core must make the record void first.
     pub(crate) is_evicted: bool,
-    /// It is clean, for it was destaged, but its record says still that it is dirty: a start after a crash takes it for
-    /// dirty again, until a [marker](super::super::record) says otherwise. Of what is dirty it says nothing.
+    /// It is clean because it was destaged, but its record still says dirty: a start after a crash takes it for dirty,
+    /// until a [marker](super::super::record) says otherwise. Meaningless if it is dirty.
     pub(crate) was_dirty: bool,
 }
 
-/// Hits are counted this far.
+/// The highest number of hits that is counted.
 pub(crate) const HITS_MAX: u8 = 7;
 
-/// Locations are kept in units of 64 bytes: no device has smaller blocks.
+/// Locations are stored in units of 64 bytes: no device has smaller blocks.
 const LOCATION_SHIFT: u32 = 6;
 const LOCATION_BITS: u32 = 43;
 const SECTORS_BITS: u32 = 7;
@@ -46,11 +47,11 @@ const _: () = assert!(ClassId::COUNT <= 1 << CLASS_BITS && CLASS_SHIFT + CLASS_B
 /// Most sectors of an extent.
 pub(crate) const EXTENT_SECTORS_MAX: u32 = 1 << SECTORS_BITS;
 
-/// Bytes of a cache device, at most.
+/// Most bytes of a cache device.
 pub(crate) const LOCATION_END: u64 = 1 << (LOCATION_BITS + LOCATION_SHIFT);
 
 impl Extent {
-    /// Of no class, and as nothing has happened to it yet.
+    /// An extent of no class, without hits or other state.
     pub(crate) fn new(location: u64, sectors: u32, is_dirty: bool) -> Self {
         Self {
             location,
@@ -99,7 +100,7 @@ impl Extent {
         }
     }
 
-    /// Whether a start after a crash takes it for dirty.
+    /// Whether a start after a crash considers it dirty.
     pub(in crate::layout::log) fn looks_dirty(self) -> bool {
         self.is_dirty || self.was_dirty
     }
@@ -111,7 +112,7 @@ impl Extent {
         Self { location, sectors: to - from, ..self }
     }
 
-    /// Where on the cache device it ends, in bytes.
+    /// Its end on the cache device, in bytes.
     pub(crate) fn end(self) -> u64 {
         self.location + u64::from(self.sectors) * SECTOR_BYTES as u64
     }

@@ -1,9 +1,9 @@
-//! A leaf of the index: up to 64 extents in their order, 12 bytes each.
+//! A leaf of the index: up to 64 extents in order, 12 bytes each.
 
-/// Extents of a leaf, at most.
+/// Most extents of a leaf.
 pub(super) const CAPACITY: usize = 64;
 
-/// First sectors count from a base that whoever holds the leaf knows.
+/// First sectors are offsets from a base that the owner of the leaf stores.
 #[derive(Debug)]
 pub(super) struct Leaf {
     len: usize,
@@ -24,7 +24,7 @@ impl Leaf {
         self.len == CAPACITY
     }
 
-    /// Number of the first extent that begins at `offset` or behind it.
+    /// Number of the first extent at or after `offset`.
     pub(super) fn position(&self, offset: u64) -> usize {
         self.offsets[..self.len].partition_point(|&at| u64::from(at) < offset)
     }
@@ -42,7 +42,7 @@ impl Leaf {
     }
 
     /// # Panics
-    /// If it is full.
+    /// If the leaf is full.
     pub(super) fn insert(&mut self, number: usize, offset: u32, packed: u64) {
         assert!(!self.is_full() && number <= self.len, "a leaf is divided before it overflows");
         self.offsets.copy_within(number..self.len, number + 1);
@@ -58,8 +58,8 @@ impl Leaf {
         self.len -= 1;
     }
 
-    /// Takes out of it what is behind the first `middle`, for a leaf whose base is the first of these. Gives how far
-    /// that is from its own.
+    /// Splits the leaf: moves all extents after the first `middle` to a new leaf, whose base is the first of them.
+    /// Returns the distance of the bases, and the new leaf.
     pub(super) fn divide(&mut self, middle: usize) -> (u32, Self) {
         let shift = self.offset(middle);
         let mut upper = Self::new();
@@ -70,7 +70,8 @@ impl Leaf {
         (shift, upper)
     }
 
-    /// Appends what is in `next`, whose base is `shift` behind its own, if there is room and each can be counted.
+    /// Appends the extents of `next`, whose base is `shift` after its own, if there is room and all offsets fit.
+    /// Returns whether it did.
     pub(super) fn absorb(&mut self, next: &Self, shift: u64, room: usize) -> bool {
         let last = if next.len == 0 { 0 } else { u64::from(next.offset(next.len - 1)) };
         if self.len + next.len > room || u32::try_from(shift + last).is_err() {

@@ -1,14 +1,14 @@
-//! Which sectors of which core are cached, and where: extents in leaves of 64, the leaves in an ordered map.
+//! Maps the cached sectors of each core to their locations: extents in leaves of 64, the leaves in an ordered map.
 //!
-//! An extent takes 12 bytes of a leaf. Leaves are two thirds full under random inserts, for a full one shares with the
-//! next, and full behind sequential ones; two that fit one become one. With what the map of leaves and the allocator
-//! take, an extent costs some 20 bytes.
+//! An extent takes 12 bytes of a leaf. Under random inserts leaves are two thirds full, because a full one shares with
+//! its successor; after sequential inserts they are full. Two leaves that fit into one are merged. With the map of
+//! leaves and the allocator, an extent costs some 20 bytes.
 //!
-//! What a class has given up stays as an extent that is evicted, until its segment is filled anew: nobody reads it, but
-//! whoever writes past it has to know that a start would find it.
+//! Data that a class has evicted stays as an extent marked as evicted until its segment is filled again. It is never
+//! read, but a write past it must know that a start would find it.
 //!
-//! *Always:* extents of a core do not overlap; none crosses a line; a leaf's base is no later than its first extent,
-//! and the base of the next is later than its last.
+//! *Always:* extents of a core do not overlap; none crosses a line boundary; the base of a leaf is at or before its
+//! first extent, and the base of the next leaf is after its last.
 
 mod extent;
 mod leaf;
@@ -20,27 +20,27 @@ use super::super::{ClassId, CoreId, Span};
 pub(crate) use extent::{EXTENT_SECTORS_MAX, Extent, HITS_MAX, LOCATION_END};
 use leaf::{CAPACITY, Leaf};
 
-/// A full leaf shares with the next if that has no more; else half of it becomes a leaf.
+/// A full leaf shares with its successor if that has at most this number of extents; else it is split in half.
 const ROOMY: usize = CAPACITY * 11 / 16;
-/// Leaves become one if it is then at most this full.
+/// Leaves are merged if the result has at most this number of extents.
 const MERGED_MAX: usize = CAPACITY * 7 / 8;
 
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// Leaves by base, of each core.
+    /// Leaves by base, for each core.
     cores: Vec<BTreeMap<u64, Box<Leaf>>>,
     line_sectors: u32,
     valid_sectors: u64,
     dirty_sectors: DirtySectors,
-    /// Of each IO class, of the valid ones.
+    /// Valid sectors of each IO class.
     class_sectors: [u64; ClassId::COUNT],
 }
 
-/// What the index says of some sectors of one extent.
+/// What the index has of some sectors of one extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) span: Span,
-    /// Of just these sectors.
+    /// Clipped to these sectors.
     pub(crate) extent: Extent,
 }
 
@@ -66,17 +66,17 @@ impl Index {
         &self.dirty_sectors
     }
 
-    /// Valid ones of a class.
+    /// Valid sectors of a class.
     pub(crate) fn class_sectors(&self, class: ClassId) -> u64 {
         self.class_sectors[class.index()]
     }
 
-    /// Appends what is cached of `span`, in order; what is absent, or evicted, is left out.
+    /// Appends what is cached of `span`, in order; leaves out absent and evicted sectors.
     pub(crate) fn find(&self, span: Span, found: &mut Vec<Found>) {
         self.find_those(span, |extent| !extent.is_evicted, found);
     }
 
-    /// The same with what is evicted: all of which records on the device are known.
+    /// The same including evicted sectors: all sectors that have records on the device.
     pub(crate) fn find_recorded(&self, span: Span, found: &mut Vec<Found>) {
         self.find_those(span, |_| true, found);
     }
@@ -96,7 +96,7 @@ impl Index {
         };
         match leaves.range(..span.end()).next_back() {
             None => {}
-            // Most often one leaf holds it all.
+            // Usually one leaf holds everything.
             Some((base, leaf)) if *base <= low => find(*base, leaf),
             Some(_) => {
                 let from = leaves.range(..=low).next_back().map_or(low, |(base, _)| *base);
@@ -105,7 +105,7 @@ impl Index {
         }
     }
 
-    /// The first sectors at `sector` or behind it that are in an extent of the `wanted`, and of one alone.
+    /// The first sectors at or after `sector` that are in an extent accepted by `wanted`; only of one extent.
     pub(crate) fn first_after(
         &self,
         core: CoreId,
@@ -128,7 +128,7 @@ impl Index {
         })
     }
 
-    /// As [`find`](Self::find), and counts an access to each extent.
+    /// Like [`find`](Self::find), and counts an access to each extent.
     pub(crate) fn touch(&mut self, span: Span, found: &mut Vec<Found>) {
         let before = found.len();
         let in_one_leaf = self.visit_leaf(span, |one, whole| {
@@ -147,7 +147,8 @@ impl Index {
         }
     }
 
-    /// Lets `change` have the extents of `span`, cut to it where it changes something. Their class stays.
+    /// Calls `change` with the extents of `span`. An extent is cut to `span` if it changes. `change` must not change
+    /// the class.
     pub(crate) fn change(&mut self, span: Span, change: impl Fn(&mut Extent)) {
         let (mut dirtied, mut cleaned) = (0, 0);
         let mut parts: Vec<Found> = Vec::new();
@@ -180,7 +181,7 @@ impl Index {
         }
     }
 
-    /// What was found of an extent as a whole is cached no more. It stays known that its record is on the device.
+    /// Evicts a whole extent. The index remembers that its record is on the device.
     pub(crate) fn evict(&mut self, found: Found) {
         debug_assert!(!found.extent.is_dirty && !found.extent.is_evicted);
         self.uncount(found.span.core, found.extent);
@@ -190,7 +191,7 @@ impl Index {
         });
     }
 
-    /// Makes the extents of `span`, as they are, of a class. Whether one was of another.
+    /// Moves the whole extents that overlap `span` to a class. Returns whether one had another class.
     pub(crate) fn reclassify(&mut self, span: Span, class: ClassId) -> bool {
         let mut found = Vec::new();
         self.find(span, &mut found);
@@ -206,8 +207,8 @@ impl Index {
         !found.is_empty()
     }
 
-    /// Shows all that is known of `span`, and the extents that it is of, if one leaf holds it, as it most often does.
-    /// What `visit` returns takes the place of the extent; its length stays. `false`: it was shown nothing.
+    /// If one leaf holds all of `span`, as it usually does, shows `visit` each part of `span` with its whole extent. A
+    /// result of `visit` replaces the extent, and must have the same length. `false`: nothing was shown.
     fn visit_leaf(
         &mut self,
         span: Span,
@@ -233,8 +234,8 @@ impl Index {
         true
     }
 
-    /// Puts `extent` in the place of all that is known of `span`, which is in one line; `None` leaves nothing. Appends
-    /// what was there to `displaced`.
+    /// Replaces everything in `span`, which is within one line, by `extent`; `None` removes it. Appends the previous
+    /// content to `displaced`.
     pub(crate) fn replace(
         &mut self,
         span: Span,
@@ -256,10 +257,10 @@ impl Index {
         }
     }
 
-    /// Heap bytes, as they were asked for.
+    /// Heap bytes, as requested from the allocator.
     pub(crate) fn memory_bytes(&self) -> usize {
         let leaves: usize = self.cores.iter().map(BTreeMap::len).sum();
-        // A node of the map holds 5 to 11 of its entries of 16 bytes.
+        // A node of the map holds 5 to 11 entries of 16 bytes.
         leaves * (size_of::<Leaf>() + 2 * 16) + self.cores.capacity() * 24
     }
 
@@ -285,18 +286,18 @@ impl Index {
         self.dirty_sectors.remove(core, dirty_of(extent));
     }
 
-    /// Base and number in its leaf of the extent that holds `sector`.
+    /// The extent that holds `sector`: the base of its leaf, and its number there.
     fn holder(&self, core: CoreId, sector: u64) -> Option<(u64, usize)> {
         let leaves = self.cores.get(core.index())?;
-        // The extent may begin in front of its successor's base.
+        // The extent may begin before the base of the next leaf.
         leaves.range(..=sector).rev().find_map(|(base, leaf)| {
             let number = leaf.position((sector - base) + 1).checked_sub(1)?;
             Some((*base, number))
         })
     }
 
-    /// Does what [`replace`](Self::replace) does, on one way through the map, where one leaf holds all that is known of
-    /// the line, and of `span` that is nothing or one extent of just these sectors. `false`: it has done nothing.
+    /// Does the work of [`replace`](Self::replace) with one look-up in the map, if one leaf holds the whole line, and
+    /// `span` is absent or exactly one extent. `false`: nothing was done.
     fn replace_in_leaf(&mut self, span: Span, extent: Extent, displaced: &mut Vec<Found>) -> bool {
         let low = self.line_start(span.first);
         let Some(leaves) = self.cores.get_mut(span.core.index()) else { return false };
@@ -306,7 +307,7 @@ impl Index {
             return false;
         }
         let mut number = leaf.position(low - base);
-        // What begins in front of it in its line may reach into it.
+        // An extent that begins before it in the line may reach into it.
         while number < leaf.len() && base + u64::from(leaf.offset(number)) < span.end() {
             let first = base + u64::from(leaf.offset(number));
             let old = Extent::unpack(leaf.packed(number));
@@ -330,7 +331,7 @@ impl Index {
         true
     }
 
-    /// Changes an extent as a whole where a part of it was found. Its length, its class and its state of dirt stay.
+    /// Changes the whole extent of which a part was found. Its length, class and dirty state must not change.
     fn change_whole(&mut self, part: Span, change: impl Fn(&mut Extent)) {
         let (base, number) = self.holder(part.core, part.first).expect("it was found");
         let leaf = self.cores[part.core.index()].get_mut(&base).expect("it was found");
@@ -339,7 +340,7 @@ impl Index {
         leaf.set(number, extent.pack());
     }
 
-    /// Takes out of its extent what was found, and leaves what is on both sides of it.
+    /// Removes a part from its extent, and keeps what is on both sides of it.
     fn cut(&mut self, found: Found) {
         let core = found.span.core;
         let (base, number) = self.holder(core, found.span.first).expect("it was found");
@@ -377,7 +378,7 @@ impl Index {
             return leaf.insert(number, offset, extent.pack());
         }
         if number == leaf.len() {
-            // Behind sequential writes leaves stay full.
+            // Leaves stay full after sequential writes.
             return Self::insert_alone(leaves, first, extent);
         }
         let next = leaves.range(base + 1..).next().map(|(next, leaf)| (*next, leaf.len()));
@@ -409,7 +410,8 @@ impl Index {
         leaves.insert(first, leaf);
     }
 
-    /// Joins the leaf at `base` with a neighbour if both fit one with some room left, or drops it if it is empty.
+    /// Merges the leaf at `base` with a neighbour if both fit into one with some room left, or drops it if it is
+    /// empty.
     fn merge(&mut self, core: CoreId, base: u64) {
         let leaves = &mut self.cores[core.index()];
         let len = leaves[&base].len();
@@ -450,7 +452,7 @@ fn clip(span: Span, first: u64, extent: Extent) -> Option<Found> {
     })
 }
 
-/// What of `span` was not found.
+/// The parts of `span` that are not in `found`.
 pub(crate) fn gaps(span: Span, found: &[Found]) -> Vec<Span> {
     let mut next = span.first;
     let ends = found.iter().map(|one| (one.span.first, one.span.end()));

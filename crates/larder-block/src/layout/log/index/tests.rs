@@ -1,4 +1,4 @@
-//! The index beside a map of sectors.
+//! The index, compared with a map of sectors.
 
 use super::*;
 
@@ -10,12 +10,12 @@ fn core(number: u16) -> CoreId {
     CoreId::new(number).unwrap()
 }
 
-/// At a sector of the cache device, and 64 bytes behind.
+/// An extent 64 bytes after a sector of the cache device.
 fn extent(sector: u64, sectors: u32, is_dirty: bool) -> Extent {
     Extent::new(sector * 512 + 64, sectors, is_dirty)
 }
 
-/// Sector by sector, what the index should say.
+/// What the index should contain, sector by sector.
 #[derive(Default)]
 struct Shadow(BTreeMap<(u16, u64), (u64, bool)>);
 
@@ -72,7 +72,7 @@ proptest! {
     ) {
         let (mut index, mut shadow) = (Index::new(LINE), Shadow::default());
         for (number, (of, line, from, sectors, op)) in ops.into_iter().enumerate() {
-            // Lines that a leaf cannot count together, too.
+            // Also lines whose offsets do not fit into one leaf.
             let line = if far && line % 5 == 0 { line << 30 } else { line };
             let sectors = sectors.min(LINE - from);
             let first = line * u64::from(LINE) + u64::from(from);

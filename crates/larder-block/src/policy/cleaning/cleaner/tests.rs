@@ -1,4 +1,4 @@
-//! A cleaner beside a model of what is dirty.
+//! A cleaner, compared with a model of the dirty data.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ const MIB_SECTORS: u64 = 2048;
 /// 10 GiB.
 const CAPACITY_SECTORS: u64 = 20 << 20;
 
-/// A cleaner, and the cache that it cleans: lines of 4 KiB that are dirty, by core and number.
+/// A cleaner, and a model of the cache that it cleans: dirty lines of 4 KiB, by core and number.
 struct Rig {
     cleaning: Cleaning,
     dirty: BTreeSet<(u16, u64)>,
     capacity_sectors: u64,
     idle: Duration,
-    /// Each piece and the lines that were dirty when it went out.
+    /// The pieces in flight, with the lines that were dirty when each was issued.
     under_way: Vec<(Span, Vec<(u16, u64)>)>,
 }
 
@@ -40,7 +40,7 @@ impl Rig {
             .written(Span { core: CoreId::new(core).unwrap(), first: line * 8, sectors }, now);
     }
 
-    /// What goes out at `now`, and when it wants to be asked again.
+    /// The pieces issued at `now`, and the time of the next call.
     fn work(&mut self, now: Duration) -> (Vec<Span>, Option<Duration>) {
         let dirty_sectors = self.dirty.len() as u64 * 8;
         let facts = CleaningFacts {
@@ -73,7 +73,7 @@ impl Rig {
         lines.len() as u64 * 4096
     }
 
-    /// Destages what it wants at once, until it wants nothing; bytes by piece, and when it wants to be asked again.
+    /// Completes all pieces until none is issued at `now`. Returns the bytes by piece, and the time of the next call.
     fn run(&mut self, now: Duration) -> (Vec<(Span, u64)>, Option<Duration>) {
         let mut all = Vec::new();
         loop {
@@ -85,7 +85,7 @@ impl Rig {
         }
     }
 
-    /// Asks whenever it wants, for so long; bytes that were destaged.
+    /// Calls it whenever it asks to, until `end`. Returns the destaged bytes.
     fn run_until(&mut self, mut now: Duration, end: Duration) -> u64 {
         let mut bytes = 0;
         while now < end {
@@ -180,7 +180,7 @@ fn pieces_do_not_get_shorter_and_shorter_as_they_end() {
         now += SECOND;
     }
     assert!(rig.dirty.is_empty());
-    // 16 MiB, half of 128 lines each, and four chunks that end.
+    // 16 MiB in pieces of half of 128 lines, plus four ends of chunks.
     assert!(ended <= 64 + 4, "{ended} pieces");
 }
 
@@ -200,7 +200,7 @@ fn above_the_watermark_pieces_are_as_long_as_chunks() {
 #[test]
 fn acp_goes_through_the_dirtiest_region_in_order() {
     let mut rig = Rig::new(acp());
-    // A MiB in the first region; the third one, of 100 MiB, from behind.
+    // A MiB in the first region; 100 MiB in the third one, written backwards.
     rig.write(0, 0, 256, SECOND);
     (0..100).rev().for_each(|it| rig.write(0, (200 + it) * 256, 256, SECOND));
     let mut now = SECOND;
@@ -295,7 +295,7 @@ fn above_the_watermark_it_cleans_whatever_the_policy_says() {
 #[test]
 fn the_limit_holds_under_each_policy_and_is_used() {
     for policy in [CleaningPolicy::Nop, alru(), acp()] {
-        // Lines side by side, and lines that were written often and lie alone, whose bytes are overestimated.
+        // Adjacent lines, and isolated lines that were written often, whose bytes are overestimated.
         for (lines, writes) in [(2500, 1), (1, 30)] {
             let bytes_per_second = MIB;
             let options = CleaningOptions {
@@ -335,7 +335,7 @@ fn a_clock_that_is_set_does_no_harm() {
             );
             rig.write(0, 1 << 20, 16, now);
         }
-        // It goes on in the time of a clock that was never set.
+        // It continues as if the clock had never been set.
         for piece in rig.under_way.iter().map(|(piece, _)| *piece).collect::<Vec<_>>() {
             rig.end(piece, true, now);
         }

@@ -1,11 +1,11 @@
-//! Whose turn it is, and how much at a time.
+//! Which class has its turn, and how much is destaged at a time.
 
 use super::super::{AlruOptions, CleaningFacts, CleaningOptions};
 use super::*;
 use crate::layout::{CoreId, Span};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Of a class that wants 2000 sectors destaged.
+/// The share of a class that wants 2000 sectors destaged.
 const SHARE: u64 = 2000 * SHARE_PART;
 /// 100 lines of 4 KiB.
 const BATCH: u64 = 800;
@@ -18,7 +18,7 @@ fn class(number: u8) -> ClassId {
     ClassId::new(number).unwrap()
 }
 
-/// Takes the turn at `now`, in which so many sectors are found, or as many as are wanted.
+/// Takes the turn at `now`. At most `found` sectors are found.
 fn begin(cleaning: &mut Cleaning, found: u64, now: Duration) -> Option<(u8, u64)> {
     let ClassTurn::Now(class, sectors) = cleaning.class_turn(now) else { return None };
     cleaning.class_began(class, sectors.min(found), now);
@@ -34,7 +34,7 @@ fn a_class_has_a_part_of_its_share_destaged_in_batches_one_at_a_time() {
         for wanted in [BATCH, BATCH, 2000 - 2 * BATCH] {
             assert_eq!(begin(&mut cleaning, u64::MAX, SECOND), Some((3, wanted)));
             assert_eq!(cleaning.class_turn(SECOND), ClassTurn::Nobody, "one is under way");
-            // It asks for no more while it has not got this.
+            // The class asks for no more before it has this.
             cleaning.class_is_full(class(3), SHARE);
             if wanted < BATCH {
                 cleaning.full_classes.wishes.clear();
@@ -56,7 +56,7 @@ fn classes_take_turns_and_one_that_fails_or_has_nothing_rests() {
         assert_eq!(begin(&mut cleaning, u64::MAX, SECOND), Some((number, BATCH)));
         cleaning.class_destaged(class(number), number != 1, SECOND);
     }
-    // 1 has failed, and of 2 nothing is found.
+    // Class 1 has failed, and for class 2 nothing is found.
     assert_eq!(begin(&mut cleaning, 0, SECOND), Some((2, BATCH)));
     cleaning.class_is_full(class(2), SHARE);
     for wanted in [BATCH, 2000 - 2 * BATCH] {
@@ -69,7 +69,7 @@ fn classes_take_turns_and_one_that_fails_or_has_nothing_rests() {
         cleaning.class_destaged(class(2), true, SECOND + FOUND_NONE);
     }
     assert_eq!(cleaning.class_turn(SECOND + FOUND_NONE), ClassTurn::At(SECOND + BACK_OFF));
-    // It wants what has failed.
+    // It wants the failed batch again.
     for wanted in [BATCH, BATCH, 2000 - 2 * BATCH] {
         assert_eq!(begin(&mut cleaning, u64::MAX, SECOND + BACK_OFF), Some((1, wanted)));
         cleaning.class_destaged(class(1), true, SECOND + BACK_OFF);
@@ -82,7 +82,7 @@ fn with_nop_nothing_is_destaged_for_a_class() {
     let mut cleaning = cleaning(nop);
     cleaning.class_is_full(class(1), SHARE);
     assert_eq!(cleaning.class_turn(SECOND), ClassTurn::Nobody);
-    // Nor what was wanted before, nor what was wanted meanwhile when it ends.
+    // Neither earlier wishes nor wishes of a batch in flight count afterwards.
     cleaning.set(CleaningOptions::default()).unwrap();
     assert_eq!(cleaning.class_turn(SECOND), ClassTurn::Nobody);
     cleaning.class_is_full(class(1), SHARE);
