@@ -37,6 +37,7 @@ pub(crate) type Later = Pin<Box<dyn Future<Output = Answer>>>;
 
 /// What to send for one request.
 pub(crate) enum Answer {
+    /// The bytes to send.
     Bytes(Vec<u8>),
     /// A value between a head and a tail; the value is too long to be copied whole.
     Long { head: Vec<u8>, value: Value, tail: &'static [u8] },

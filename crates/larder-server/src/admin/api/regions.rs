@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::shared::Shared;
 use crate::tenant::Tenant;
 
-/// Most cells per map: more than this nobody can tell apart on a screen.
+/// Most cells per map: more than this cannot be told apart on a screen.
 const CELLS_MAX: usize = 2048;
 
 #[derive(Serialize)]
