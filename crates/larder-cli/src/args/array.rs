@@ -22,9 +22,9 @@ pub(crate) enum ArrayCommand {
     Status(ArrayArgs),
     /// Add a shard on a blank device; to a closed set it is added at the next opening
     Add(AddArgs),
-    /// Remove a shard for good; its data are moved first
+    /// Retire a shard for good: the others take over its keys, but not its values
     Retire(NumberArgs),
-    /// Remove a shard that has failed
+    /// Take out a shard that has failed
     Fail(NumberArgs),
     /// Replace a shard's device by another, blank one; in a closed set, at the next opening
     Replace(ReplaceArgs),

@@ -120,7 +120,7 @@ impl Answers {
     }
 }
 
-/// The questions for all changes, in the order in which they are asked: removals and the like first.
+/// The questions for all changes, in order: cores to give up, to attach, to remove, to add.
 pub(in crate::block) fn questions(arguments: &CoresArgs) -> Vec<Question> {
     let CoresArgs { add, remove, attach, give_up, .. } = arguments;
     let path = |core: &CoreArg| target::absolute(&core.target).to_string();
