@@ -28,7 +28,7 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         round: u32,
     },
-    /// Kill a process that works on the zones, --times times, and compare what is there
+    /// Kill a process that works on the zones, TIMES times, and compare what is there
     Kills {
         device: PathBuf,
         #[arg(long, default_value_t = 10)]
