@@ -35,11 +35,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Addresses for memcached clients, or unix:PATH; none listens nowhere [default: 127.0.0.1:11211]
+    /// Addresses for memcached clients, or unix:PATH; `none` serves no such clients [default: 127.0.0.1:11211]
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = listen)]
     pub(crate) memcached: Option<Vec<ListenArg>>,
 
-    /// Addresses for Redis and Valkey clients, or unix:PATH; none listens nowhere [default: 127.0.0.1:6379]
+    /// Addresses for Redis and Valkey clients, or unix:PATH; `none` serves no such clients [default: 127.0.0.1:6379]
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = listen)]
     pub(crate) resp: Option<Vec<ListenArg>>,
 
@@ -77,8 +77,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "HASH", value_parser = hash)]
     pub(crate) admin_token: Option<PasswordHash>,
 
-    /// Keep the last requests that waited at least MS milliseconds for operators to look at, with their keys; 0 none
-    /// [default: 10]
+    /// Keep the last requests that waited at least MS milliseconds, with their keys, so that operators can look at
+    /// them; 0 keeps none [default: 10]
     #[arg(long, value_name = "MS")]
     pub(crate) slow_threshold: Option<u32>,
 
