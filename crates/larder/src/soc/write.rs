@@ -182,7 +182,7 @@ impl Soc {
     /// Waits for the end of every write whose caller was dropped.
     pub(crate) async fn finish_all(&self) {
         for stripe in 0..self.stripes.len() as u64 {
-            drop(self.lock_bucket(stripe).await); // of the bucket with this number, and of all others with the same lock
+            drop(self.lock_bucket(stripe).await); // of this bucket and of all that share its lock
         }
     }
 
