@@ -1,4 +1,4 @@
-//! What a clean shutdown leaves behind the label. Little-endian.
+//! The snapshot of a clean shutdown, which lies after the label. Little-endian.
 //!
 //! ```text
 //!  offset  bytes  field
