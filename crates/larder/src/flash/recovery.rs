@@ -241,7 +241,7 @@ async fn inherit(
 ) -> Result<Result<RecoveredState, &'static str>, Error> {
     if found.clean {
         let snapshot = read_snapshot(device, found).await?;
-        // A correct checksum does not prove that this cache wrote it with this configuration.
+        // A correct checksum does not prove that this program wrote it, so check that it fits the layout too.
         let is_ours = |(records, snapshot): &(DeadRecords, Vec<u8>)| match found.layout.tombstones()
         {
             Some(_) => DeadKeysSnapshot::split_off(snapshot).is_some(),

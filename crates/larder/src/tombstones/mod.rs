@@ -43,7 +43,8 @@
 //!   of it is flushed (`flash::recovery`).
 //! - *Rule 4.* The label is written with a flush after each copy.
 //!
-//! [`Durability::Process`]: larder_device::Durability::Process [`Durability::Power`]: larder_device::Durability::Power
+//! [`Durability::Process`]: larder_device::Durability::Process
+//! [`Durability::Power`]: larder_device::Durability::Power
 
 mod block;
 mod commit;

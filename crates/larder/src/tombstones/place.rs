@@ -7,7 +7,7 @@ use crate::layout::Layout;
 
 /// Blocks that are kept free: copies must be durable before their originals are overwritten.
 pub(super) const SPARE_BLOCKS: u64 = 2;
-/// Above `1 / KEYS_PART` of the log's room, tombstones of bucket keys are worked off.
+/// Bucket keys may have tombstones in `1 / KEYS_PART` of the log's room; from half of that on they are worked off.
 const KEYS_PART: u64 = 4;
 /// Number of buckets for each dead key that may wait to be worked off.
 const BUCKETS_PER_KEY: u64 = 8;

@@ -491,7 +491,7 @@ fn what_was_divided_otherwise_is_refused_and_left_as_it_was() {
     }
     let none = open_at(two(), vec![None, None], 1000).err().unwrap();
     assert_eq!(none.kind(), ErrorKind::Device);
-    // A set without tenants, and the other way round: refused unless started empty.
+    // With `start_empty`, a set without tenants becomes one with tenants, and the other way round.
     let anew = TenantsConfig { start_empty: true, ..two() };
     let tenants = open_at(anew, given(&plain), 2000).unwrap();
     fill(tenants.tenant("a").unwrap(), 1, KEYS);
